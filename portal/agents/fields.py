@@ -132,6 +132,9 @@ def inventory_check(inventory: Mapping[str, Any]) -> None:
         twice = next((one for one, other in pairwise(values) if one == other), None)
         if twice is not None:
             raise serializers.ValidationError({"gpus": f"Two GPUs have the {name} {twice}; each has its own."})
+    beside = {gpu.get("gpu_type") for gpu in inventory["gpus"]} - {None}
+    if beside and inventory["gpu_type"] not in beside and all(gpu.get("gpu_type") for gpu in inventory["gpus"]):
+        raise serializers.ValidationError({"gpu_type": "No GPU is of this type; name the one that most of them have."})
     if inventory["gpus"] and not inventory["gpu_type"]:
         raise serializers.ValidationError({"gpu_type": "The node has GPUs; name their type."})
     domain = inventory.get("storage_domain") or ""

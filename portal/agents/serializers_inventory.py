@@ -5,12 +5,16 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.agents.fields import MOST_GPUS, Number, inventory_check
+from portal.jobs.software import NAME_PATTERN
 
 
 class GpuInventory(serializers.Serializer):
     index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
     uuid = serializers.CharField(max_length=64)
     memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
+    gpu_type = serializers.CharField(
+        max_length=64, required=False, help_text="Its type; absent: the inventory's `gpu_type`."
+    )
 
 
 class Isolation(serializers.Serializer):
@@ -18,7 +22,9 @@ class Isolation(serializers.Serializer):
 
     files = serializers.BooleanField()
     signals = serializers.BooleanField()
-    landlock = serializers.IntegerField(min_value=0, max_value=1000, help_text="The kernel's version of it; 0: none.")
+    landlock = serializers.IntegerField(
+        min_value=0, max_value=1000, help_text="The version of Landlock that the kernel has; 0: none."
+    )
     why = serializers.CharField(max_length=300, allow_blank=True)
 
 
@@ -26,7 +32,7 @@ class Links(serializers.Serializer):
     """What a node tells of its links; null: it does not say."""
 
     nvlink_gbps = Number(
-        allow_null=True, min_value=1e-3, max_value=1e5, help_text="Of a GPU's links together, one way."
+        allow_null=True, min_value=1e-3, max_value=1e5, help_text="All NVLinks of one GPU together, in GB/s, one way."
     )
     pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
     pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
@@ -41,6 +47,20 @@ class MemoryTraffic(serializers.Serializer):
     throttle = serializers.ChoiceField(choices=["mba", "quota2", "quota1", "cores"], allow_blank=True)
 
 
+class SoftwareOffer(serializers.Serializer):
+    """What software a node offers to jobs, beside its own."""
+
+    python = serializers.CharField(max_length=32, allow_blank=True, help_text="Of environments that it builds.")
+    installer = serializers.ChoiceField(choices=["uv", "pip"], allow_null=True, help_text="Null: it builds none.")
+    environments = serializers.ListField(
+        child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="Those that its operator registered."
+    )
+    images = serializers.ListField(child=serializers.ChoiceField(choices=["apptainer", "podman"]), max_length=2)
+    missing = serializers.DictField(
+        child=serializers.CharField(max_length=1000), help_text="What it does not offer, why, and the remedy."
+    )
+
+
 class Inventory(serializers.Serializer):
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     address = serializers.CharField(max_length=255)
@@ -52,6 +72,7 @@ class Inventory(serializers.Serializer):
     isolation = Isolation(required=False)
     links = Links(required=False)
     memory_traffic = MemoryTraffic(required=False)
+    software = SoftwareOffer(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)

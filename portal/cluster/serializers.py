@@ -16,6 +16,12 @@ class NodeSerializer(serializers.ModelSerializer):
     gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
     health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
     gpus = serializers.IntegerField(source="counts.gpus", read_only=True, help_text="GPUs that the agent sees.")
+    gpus_by_type = serializers.DictField(
+        source="counts.gpus_by_type",
+        child=serializers.IntegerField(),
+        read_only=True,
+        help_text="The same by type: a node may have several. `gpu_type` is the one that it goes by.",
+    )
     gpus_allocated = serializers.IntegerField(source="counts.gpus_allocated", read_only=True)
     cores_allocated = serializers.IntegerField(source="counts.cores_allocated", read_only=True)
     gpu_active_rate = serializers.FloatField(
@@ -29,7 +35,7 @@ class NodeSerializer(serializers.ModelSerializer):
     class Meta:
         model = Node
         fields = """
-            name health gpu_type gpus gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
+            name health gpu_type gpus gpus_by_type gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
             gpu_active_rate cpu_active_rate
             storage_domain agent_version is_virtual registered_at last_contact_at drained_at drain_reason dead_at
             disk_free_mib disk_total_mib
@@ -40,6 +46,7 @@ class NodeSerializer(serializers.ModelSerializer):
 class GpuSerializer(serializers.Serializer):
     index = serializers.IntegerField()
     uuid = serializers.CharField()
+    gpu_type = serializers.CharField(allow_null=True, help_text="Its type; null: its node told none.")
     memory_mib = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True, help_text="Since when the agent does not see it.")
     cordoned_at = serializers.DateTimeField(
@@ -111,13 +118,14 @@ class NodeDetailSerializer(NodeSerializer):
             {
                 "index": gpu.index,
                 "uuid": gpu.uuid,
+                "gpu_type": gpu.type_of(node),
                 "memory_mib": gpu.memory_mib,
                 **{name: getattr(gpu, name) for name in GPU_STATE},
                 "sample": samples.get(str(gpu.index), {}),
                 "allocated": gpu.index in held,
                 "job": held.get(gpu.index),
             }
-            for gpu in node.gpus.all()
+            for gpu in node.gpus.select_related("gpu_type")
         ]
         return GpuSerializer(rows, many=True).data
 

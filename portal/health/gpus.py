@@ -66,8 +66,8 @@ def lines() -> Iterator[str]:
 
 def _rows() -> Iterator[Row]:
     """Yield each GPU that is there: its labels, and what is known of it now."""
-    gpus = list(Gpu.objects.present().filter(node__dead_at=None).order_by("node__name", "index"))
-    nodes = Node.objects.alive().select_related("gpu_type").only("name", "live", "findings", "gpu_type__name")
+    gpus = list(Gpu.objects.present().filter(node__dead_at=None).with_type().order_by("node__name", "index"))
+    nodes = Node.objects.alive().only("name", "live", "findings")
     by_id = {node.pk: (node, node.live_gpus, _xids(node)) for node in nodes}
     for gpu in gpus:
         if gpu.node_id not in by_id:  # its node was declared dead between the two looks
@@ -91,12 +91,11 @@ def _xids(node: Node) -> dict[int, float]:
 
 
 def _labels(gpu: Gpu, node: Node) -> str:
-    model = node.gpu_type.name if node.gpu_type else ""
     labels = {
         "gpu": str(gpu.index),
         "UUID": gpu.uuid,
         "device": f"nvidia{gpu.index}",
-        "modelName": model,
+        "modelName": gpu.type_name or "",
         "Hostname": node.name,
     }
     return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"

@@ -132,15 +132,16 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "files": payload.files,
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
+        "software": payload.software,
     }
 
 
 def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
-    gpus = list(part.gpu_allocations.select_related("gpu").order_by("gpu__index"))
+    gpus = list(part.gpu_allocations.select_related("gpu__gpu_type").order_by("gpu__index"))
     return {
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
-        "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
+        "gpu_type": gpus[0].gpu.type_of(node) if gpus else None,
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
     }

@@ -64,7 +64,8 @@ async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources
     node = virtual_parse(settings.virtual)
     inventory = inventory_virtual(settings, node)
     found = [
-        GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
+        GpuFound(gpu["index"], gpu["uuid"], gpu.get("gpu_type") or inventory["gpu_type"] or "", gpu["memory_mib"])
+        for gpu in inventory["gpus"]
     ]
     core_share = node.core_percent / 100
     traffic = SimulatedTraffic(gb_s=node.memory_gb_s, core_share=core_share) if node.memory_gb_s else None

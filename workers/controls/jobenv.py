@@ -95,11 +95,19 @@ def _gloo(launch: dict[str, Any]) -> dict[str, str]:
 
 def job_environment(launch: dict[str, Any]) -> dict[str, str]:
     """Return the whole environment. The tenant's variables replace the base's; Berth's replace the tenant's."""
+    given = {**_base(launch), **_gloo(launch), **launch["environment"]}
     return {
-        **_base(launch),
-        **_gloo(launch),
-        **launch["environment"],
+        **given,
+        **_prefix(launch.get("prefix"), given["PATH"]),
         **_berth(launch),
         **_rendezvous(launch),
         "CUDA_VISIBLE_DEVICES": _visible_devices(launch),
     }
+
+
+def _prefix(prefix: str | None, path: str) -> dict[str, str]:
+    """Return what activating a virtual or conda environment sets: its programs come first."""
+    if prefix is None:
+        return {}
+    kind = "CONDA_PREFIX" if (Path(prefix) / "conda-meta").is_dir() else "VIRTUAL_ENV"
+    return {"PATH": f"{prefix}/bin:{path}", kind: prefix}

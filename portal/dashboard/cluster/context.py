@@ -114,6 +114,7 @@ class GpuRow(TypedDict):
     """A GPU's last figures as texts."""
 
     index: int
+    type: str  # empty where its node has one type
     use: str
     memory: str
     power: str
@@ -132,7 +133,7 @@ class NodePageContext(TypedDict):
     node: NodeRow
     facts: list[Fact]
     groups: list[GpuGroup]
-    gpu_type: str
+    gpu_words: str
     rack: str
     jobs: list[NodeJob]
     events: list[ClusterEvent]

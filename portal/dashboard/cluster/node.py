@@ -10,7 +10,7 @@ from portal.cluster.selectors import node_events
 from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
 from portal.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
-from portal.dashboard.overview.nodes import active_words, gpu_groups
+from portal.dashboard.overview.nodes import active_words, gpu_groups, gpu_types, gpu_words
 from portal.dashboard.parts.formatting import GIB_MIB, number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.slowed import on_node, slowed_rows
@@ -44,7 +44,7 @@ def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) ->
         "node": node_row(node, snapshot),
         "facts": _facts(node, snapshot),
         "groups": gpu_groups(node, snapshot),
-        "gpu_type": node.gpu_type.name if node.gpu_type else "",
+        "gpu_words": gpu_words(node),
         "rack": node.rack,
         "jobs": [_job(part, snapshot) for part in snapshot.parts_by_node[node.pk]],
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
@@ -85,8 +85,8 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         {"label": "Storage", "value": node.storage_domain, "note": "shares checkpoints within it"},
         {"label": "Joined", "value": "", "at": node.registered_at.isoformat()},
     ]
-    if node.gpus_present and node.gpu_type:
-        facts.insert(0, {"label": "GPUs", "value": f"{len(node.gpus_present)} \u00d7 {node.gpu_type.name}"})
+    if words := gpu_words(node):
+        facts.insert(0, {"label": "GPUs", "value": words})
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
@@ -110,12 +110,16 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
 
 def _link_facts(node: Node) -> list[Fact]:
     """Return how fast its GPUs exchange gradients and how that is known: jobs' speeds are predicted from it."""
-    link = None if node.gpu_type is None else Link.objects.filter(gpu_type=node.gpu_type).first()
-    if link is None:
-        return []
     labels = {"within": "Links between its GPUs", "between": "Links to other nodes"}
+    names = list(gpu_types(node)) or ([node.gpu_type.name] if node.gpu_type else [])
+    links = Link.objects.filter(gpu_type__name__in=names).select_related("gpu_type").order_by("gpu_type__name")
     return [
-        {"label": labels[side], "value": _rate(each["gbps"]), "note": each["how"]}
+        {
+            "label": labels[side] + (f", {link.gpu_type.name}" if len(names) > 1 else ""),
+            "value": _rate(each["gbps"]),
+            "note": each["how"],
+        }
+        for link in links
         for side, each in links_words(link).items()
         if each is not None
     ]

@@ -78,7 +78,7 @@ def cores_asked(made: model.Plan, state: model.ClusterState) -> dict[int, int]:
 
 
 def piece_of(part: Any) -> model.Piece:
-    return model.Piece(part.node_id, gpus=part.gpus_held, cores=tuple(part.core_ids), memory_mib=part.memory_mib)
+    return model.Piece(part.bay, gpus=part.gpus_held, cores=tuple(part.core_ids), memory_mib=part.memory_mib)
 
 
 def began_s(attempt: Attempt) -> float:
