@@ -16,6 +16,7 @@ PAIRS = {
     "Isolation": inventory.Isolation,
     "Links": inventory.Links,
     "MemoryTraffic": inventory.MemoryTraffic,
+    "SoftwareOffer": inventory.SoftwareOffer,
     "Problem": wire.Problem,
     "GpuInventory": inventory.Gpu,
     "Registered": wire.Registered,
