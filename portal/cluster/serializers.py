@@ -80,7 +80,7 @@ class NodeFindingSerializer(serializers.Serializer):
     remedy = serializers.CharField(help_text="What to do about it; empty: nothing is known.")
 
 
-class MemoryTrafficSerializer(serializers.Serializer):
+class NodeMemoryTrafficSerializer(serializers.Serializer):
     gb_s = serializers.FloatField(allow_null=True, help_text="What its memory can do, 10^9 bytes a second.")
     meter = serializers.CharField(help_text="How its traffic is known; empty: it is not.")
     throttle = serializers.CharField(help_text="How a CPU job is held back there; empty: not at all.")
@@ -133,7 +133,7 @@ class NodeDetailSerializer(NodeSerializer):
         ]
         return GpuSerializer(rows, many=True).data
 
-    @extend_schema_field(MemoryTrafficSerializer(allow_null=True))
+    @extend_schema_field(NodeMemoryTrafficSerializer(allow_null=True))
     def get_memory_traffic(self, node: Node) -> dict[str, Any] | None:
         return node.memory_traffic or None
 
