@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.jobs.models import Attempt, Job
-from portal.jobs.serializers_cores import CoreSearchSerializer, SlowingSerializer
+from portal.jobs.serializers.cores import CoreSearchSerializer, SlowingSerializer
 from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
