@@ -66,6 +66,11 @@ class Reading:
     total: float
     trainings: Mapping[int, Training]
     drawn: Mapping[int, float]  # by CPU job
+    least: Mapping[int, float] = field(default_factory=dict)  # share below which a job cannot be held; else LEAST_SHARE
+
+    def may(self, job: int, share: float) -> bool:
+        """Say whether the CPU job can be held back to that share."""
+        return share >= max(LEAST_SHARE, self.least.get(job, 0.0))
 
     def __post_init__(self) -> None:
         values = [self.total, *self.drawn.values(), *(each.utilisation for each in self.trainings.values())]
@@ -174,11 +179,11 @@ def _throttled(watch: Watch, reading: Reading, rules: Rules) -> Order | None:
     )
     for training, fell in _fallen(watch, reading, rules):
         for job in drawers:
-            if (share := _share(watch, job) / 2) >= LEAST_SHARE:
+            if reading.may(job, share := _share(watch, job) / 2):
                 return Order(job, share, Cause.HURT, training, fell)
     for training in sorted(reading.trainings.keys() - watch.before.keys()):
         for job in drawers:
-            if (share := _share(watch, job) / 2) >= LEAST_SHARE and (training, job) not in watch.harmless:
+            if reading.may(job, share := _share(watch, job) / 2) and (training, job) not in watch.harmless:
                 return Order(job, share, Cause.TRIAL, training)
     return None
 

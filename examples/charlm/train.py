@@ -2,8 +2,9 @@
 
 One process a GPU given (BERTH_GPUS); their gradients are averaged each step. The model (the last CONTEXT characters,
 embedded, one hidden layer, a softmax) is saved every few seconds and when SIGTERM comes, and the next attempt goes on
-from there, whatever its number of GPUs. On a virtual node it keeps to BERTH_VIRTUAL_PACE, the share of a real core that
-stands for a GPU, and sleeps for the rest, so that a whole demo cluster trains on a laptop.
+from there, whatever its number of GPUs. What a process trains on depends on the step and its rank alone, so that a broken run
+gives the same model as an unbroken one of the same sizes. On a virtual node it keeps to BERTH_VIRTUAL_PACE, the share of
+a real core that stands for a GPU, and sleeps for the rest, so that a whole demo cluster trains on a laptop.
 
     $BERTH_PYTHON train.py --steps 2000
 """
@@ -93,15 +94,25 @@ def backward(model, context, target, x, h, p):
     return loss, grad
 
 
-def worker(pipe, seed, batch, share):
-    """One GPU's process: gets the model, answers with the loss and gradients of its own batch, and how long it took."""
+def draw(text, step, rank, batch):
+    """The batch of a process in a step: contexts and the characters that follow."""
+    at = np.random.default_rng((step, rank)).integers(CONTEXT, len(text), batch)
+    return text[at[:, None] + np.arange(-CONTEXT, 0)], text[at]
+
+
+def update(model, gradients, rate):
+    for name in model:
+        model[name] -= rate * np.mean([grad[name] for grad in gradients], axis=0)
+
+
+def worker(pipe, rank, batch, share):
+    """One GPU's process: gets step and model, answers with loss and gradients of its own batch, and how long it took."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first process decides when to end
-    text, rng = read_text(), np.random.default_rng(seed)
-    pace = Pace(share)
-    while (model := pipe.recv()) is not None:
+    text, pace = read_text(), Pace(share)
+    while (sent := pipe.recv()) is not None:
+        step, model = sent
         clock = [time.monotonic()]
-        at = rng.integers(CONTEXT, len(text), batch)
-        context, target = text[at[:, None] + np.arange(-CONTEXT, 0)], text[at]
+        context, target = draw(text, step, rank, batch)
         pace.rest()
         clock.append(time.monotonic())
         layers = forward(model, context)
@@ -184,7 +195,7 @@ def main():
     pipes = []
     for rank in range(gpus):
         here, there = multiprocessing.Pipe()
-        multiprocessing.Process(target=worker, args=(there, (first, rank), args.batch, args.pace), daemon=True).start()
+        multiprocessing.Process(target=worker, args=(there, rank, args.batch, args.pace), daemon=True).start()
         pipes.append(here)
 
     recorder = new_recorder(args, first, model, gpus)
@@ -195,11 +206,10 @@ def main():
         for step in range(first + 1, args.steps + 1):
             sent = time.monotonic()
             for pipe in pipes:
-                pipe.send(model)
+                pipe.send((step, model))
             answers = [pipe.recv() for pipe in pipes]
             got = time.monotonic()
-            for name in model:
-                model[name] -= args.rate * np.mean([grad[name] for _, grad, _ in answers], axis=0)
+            update(model, [grad for _, grad, _ in answers], args.rate)
             pace.rest()
             now = time.monotonic()
             record(recorder, [times for _, _, times in answers], got - sent, now - got)

@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 from portal.agents import serializers as shapes
 from portal.agents.authentication import NodeToken, bearer_secret
 from portal.agents.fields import MEASURES, clock_check
+from portal.agents.serializers_inventory import Inventory
 from portal.cluster.services import (
     node_disk_note,
     node_health_take,
@@ -68,19 +69,19 @@ class RegisterView(APIView):
     permission_classes = (AllowAny,)
     metadata_class = None
 
-    @extend_schema(request=shapes.Inventory, responses={201: shapes.Registered})
+    @extend_schema(request=Inventory, responses={201: shapes.Registered})
     def post(self, request: Request) -> Response:
         secret = bearer_secret(get_authorization_header(request))
         if not secret:
             raise BerthError("bad_token", "Send the join token as a bearer token.", status=401)
-        node, token = node_register(join_secret=secret, inventory=checked(shapes.Inventory, request.data))
+        node, token = node_register(join_secret=secret, inventory=checked(Inventory, request.data))
         return Response({"node": node.pk, "name": node.name, "token": token}, status=status.HTTP_201_CREATED)
 
 
 class HelloView(AgentView):
-    @extend_schema(request=shapes.Inventory, responses=shapes.Welcome)
+    @extend_schema(request=Inventory, responses=shapes.Welcome)
     def post(self, request: Request) -> Response:
-        inventory = checked(shapes.Inventory, request.data)
+        inventory = checked(Inventory, request.data)
         if inventory["name"] != self.node.name:
             detail = (
                 f"This token is node {self.node.name}'s; start the agent with --name {self.node.name}, or join anew."

@@ -43,6 +43,7 @@ MEASURES: Mapping[str, Mapping[str, float]] = {
         "load": 1e6,
         "memory_mib": _MEMORY,
         "memory_gb_s": 1e6,
+        "memory_share": _SHARE,
         **dict.fromkeys(("net_rx_mb_s", "net_tx_mb_s", "disk_read_mb_s", "disk_write_mb_s"), _RATE),
     },
     "attempts": {
@@ -52,6 +53,7 @@ MEASURES: Mapping[str, Mapping[str, float]] = {
         "write_mb_s": _RATE,
         "gpu_utilisation": _SHARE,
         "gpu_memory_mib": _MEMORY,
+        "memory_share": _SHARE,
     },
 }
 """What is measured, by group, and the most that it can be; nothing is below 0."""
@@ -130,6 +132,9 @@ def inventory_check(inventory: Mapping[str, Any]) -> None:
         twice = next((one for one, other in pairwise(values) if one == other), None)
         if twice is not None:
             raise serializers.ValidationError({"gpus": f"Two GPUs have the {name} {twice}; each has its own."})
+    beside = {gpu.get("gpu_type") for gpu in inventory["gpus"]} - {None}
+    if beside and inventory["gpu_type"] not in beside and all(gpu.get("gpu_type") for gpu in inventory["gpus"]):
+        raise serializers.ValidationError({"gpu_type": "No GPU is of this type; name the one that most of them have."})
     if inventory["gpus"] and not inventory["gpu_type"]:
         raise serializers.ValidationError({"gpu_type": "The node has GPUs; name their type."})
     domain = inventory.get("storage_domain") or ""

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.agents.fields import MOST_GPUS, Number, inventory_check, series_check
+from portal.agents.fields import MOST_GPUS, Number, series_check
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]
@@ -20,7 +20,6 @@ END_REASONS = [
     "tenant_not_trusted",
 ]
 
-
 BIG, SMALL = 2**62, 2**31 - 1
 """What the columns behind these numbers hold."""
 RECORD_CODES = ["offset_mismatch", "unknown_part"]
@@ -28,63 +27,16 @@ LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
 """What an iteration may take, and a job may count."""
 MOST_ENTRIES = 500
 """In each list of one report; an agent with more sends several."""
-CORES_SEQUENCE = "Of the order about its cores that holds; 0: none was given."
+CORES_SEQUENCE = "The number of the order about its cores that holds now; 0: no order was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
 
 
-class GpuInventory(serializers.Serializer):
-    index = serializers.IntegerField(min_value=0, max_value=MOST_GPUS - 1)
-    uuid = serializers.CharField(max_length=64)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**24)
-
-
-class Isolation(serializers.Serializer):
-    """How a node keeps jobs out of Berth's own files: `files` and `signals` say of what, `why` what is missing."""
-
-    files = serializers.BooleanField()
-    signals = serializers.BooleanField()
-    landlock = serializers.IntegerField(min_value=0, max_value=1000, help_text="The kernel's version of it; 0: none.")
-    why = serializers.CharField(max_length=300, allow_blank=True)
-
-
-class Links(serializers.Serializer):
-    """What a node tells of its links; null: it does not say."""
-
-    nvlink_gbps = Number(
-        allow_null=True, min_value=1e-3, max_value=1e5, help_text="Of a GPU's links together, one way."
-    )
-    pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
-    pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
-    network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
-
-
-class Inventory(serializers.Serializer):
-    name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    address = serializers.CharField(max_length=255)
-    boot_id = serializers.CharField(max_length=64)
-    agent_version = serializers.CharField(max_length=32)
-    virtual = serializers.BooleanField()
-    single_account = serializers.BooleanField()
-    trusts_tenants = serializers.BooleanField()
-    isolation = Isolation(required=False)
-    links = Links(required=False)
-    gpu_type = serializers.CharField(max_length=64, allow_null=True)
-    gpus = GpuInventory(many=True, max_length=MOST_GPUS)
-    cores = serializers.IntegerField(min_value=1, max_value=65536)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**40)
-    storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        inventory_check(attrs)
-        return attrs
-
-
 class Registered(serializers.Serializer):
     node = serializers.IntegerField()
     name = serializers.CharField()
-    token = serializers.CharField(help_text="Shown once.")
+    token = serializers.CharField(help_text="The node's own token. It is shown this once.")
 
 
 class Welcome(serializers.Serializer):
@@ -92,11 +44,16 @@ class Welcome(serializers.Serializer):
     name = serializers.CharField()
     lease_s = serializers.IntegerField()
     report_period_s = serializers.IntegerField()
-    sample_period_s = serializers.FloatField(help_text="How often its GPUs are read.")
+    sample_period_s = serializers.FloatField(
+        help_text="The heartbeat: how many seconds pass from one reading of its GPUs to the next."
+    )
     grace_s = serializers.IntegerField()
-    lease_grace_s = serializers.IntegerField(help_text="A job must be dead a good while before this is over.")
+    lease_grace_s = serializers.IntegerField(
+        help_text="Seconds for which the portal still waits after a lease. The job must have ended well before."
+    )
     measures = serializers.DictField(
-        child=serializers.ListField(child=serializers.CharField()), help_text="What telemetry may hold, by group."
+        child=serializers.ListField(child=serializers.CharField()),
+        help_text="The measures that the portal takes, by group: gpus, host and attempts.",
     )
 
 
@@ -115,6 +72,9 @@ class Report(PartKey):
     signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
+    overran = serializers.BooleanField(
+        required=False, help_text="It was asked to stop, and still ran when its grace was over."
+    )
 
 
 class Problem(serializers.Serializer):
@@ -272,8 +232,10 @@ class SpecWorld(serializers.Serializer):
 
 
 class Spec(PartKey):
-    job = serializers.IntegerField(help_text="Its number, for people.")
-    job_key = serializers.CharField(help_text="Names its checkpoints.")
+    job = serializers.IntegerField(help_text="The job's number, as people see it.")
+    job_key = serializers.CharField(
+        help_text="The job's key, by which the node names its checkpoints. It never comes again."
+    )
     name = serializers.CharField()
     tenant = serializers.CharField()
     tenant_id = serializers.IntegerField()
@@ -282,15 +244,24 @@ class Spec(PartKey):
     files = serializers.DictField(child=serializers.CharField())
     working_directory = serializers.CharField(allow_null=True)
     environment = serializers.DictField(child=serializers.CharField())
+    software = serializers.DictField(
+        child=serializers.CharField(), help_text="One of environment, path, requirements; empty: the node's own."
+    )
     gpus = serializers.ListField(child=serializers.IntegerField())
     gpu_uuids = serializers.ListField(child=serializers.CharField())
     gpu_type = serializers.CharField(allow_null=True)
     cores = serializers.ListField(child=serializers.IntegerField())
     memory_mib = serializers.IntegerField(allow_null=True)
-    disk_mib = serializers.IntegerField(allow_null=True, help_text="Of its directories, logs and checkpoints.")
+    disk_mib = serializers.IntegerField(
+        allow_null=True,
+        help_text="The most that its directories, logs and checkpoints may take on this node together; null: no limit.",
+    )
     time_limit_s = serializers.IntegerField(allow_null=True)
+    grace_s = serializers.IntegerField(help_text="Seconds from SIGTERM to SIGKILL.")
     world = SpecWorld()
-    profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")
+    profile = serializers.BooleanField(
+        help_text="It is a profile: to be run in a scratch directory with BERTH_PROFILE=1, for its time limit at most."
+    )
     epochs_before = serializers.IntegerField()
     log_limit_bytes = serializers.IntegerField()
 

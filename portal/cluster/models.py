@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from portal.choices import TextChoices
@@ -49,6 +50,11 @@ class NodeQuerySet(models.QuerySet):
     def alive(self) -> NodeQuerySet:
         return self.filter(dead_at=None)
 
+    def with_type(self, name: str) -> NodeQuerySet:
+        """Those that have GPUs of the type, of their own type or beside it."""
+        beside = Gpu.objects.present().filter(node=models.OuterRef("pk"), gpu_type__name=name)
+        return self.filter(models.Q(gpu_type__name=name) | models.Exists(beside))
+
 
 class Node(models.Model):
     """One server with an agent. `revision` counts changes of what should run on it; its long poll waits for one."""
@@ -88,6 +94,14 @@ class Node(models.Model):
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
     links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
+    software = models.JSONField(default=dict, help_text="What software it offers to jobs, as its agent says.")
+    memory_traffic = models.JSONField(
+        default=dict,
+        help_text="How it knows its memory's traffic, and how it holds a CPU job back: gb_s, meter, throttle.",
+    )
+    memory_share = models.FloatField(
+        null=True, blank=True, help_text="Of its memory's bandwidth in use (0 to 1), mean of the last telemetry."
+    )
     tunes_cores = models.BooleanField(default=True, help_text="May the cores of jobs that run on it be tuned?")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
@@ -144,6 +158,10 @@ class GpuQuerySet(models.QuerySet):
         """Those that the agent sees."""
         return self.filter(missing_since=None)
 
+    def with_type(self) -> GpuQuerySet:
+        """Annotate `type_name`, the GPU's type; None where its node told none."""
+        return self.annotate(type_name=Coalesce("gpu_type__name", "node__gpu_type__name"))
+
     def takes_jobs(self) -> GpuQuerySet:
         """Those of them that are neither cordoned nor used by a process outside Berth."""
         return self.present().filter(cordoned_at=None, outside_since=None)
@@ -158,6 +176,14 @@ class Gpu(models.Model):
     index = models.PositiveSmallIntegerField()
     uuid = models.CharField(max_length=64)
     memory_mib = models.PositiveIntegerField()
+    gpu_type = models.ForeignKey(
+        GpuType,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="Empty: the type of its node. A node with several types has the one that it has most of.",
+    )
     mode = models.CharField(max_length=16, choices=Mode.choices, default=Mode.EXCLUSIVE)
     missing_since = models.DateTimeField(null=True, blank=True, help_text="The agent no longer sees it.")
     cordoned_at = models.DateTimeField(null=True, blank=True, help_text="No new job gets it.")
@@ -174,6 +200,11 @@ class Gpu(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"
+
+    def type_of(self, node: Node) -> str | None:
+        """Return its type's name. `node`: its node, as it was read."""
+        own = self.gpu_type or node.gpu_type
+        return own.name if own else None
 
     @property
     def closed_because(self) -> str:

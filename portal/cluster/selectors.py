@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Prefetch, Q
+from django.db.models import Count, Exists, OuterRef, Prefetch
 
 from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
 from portal.errors import BerthError, NotFound
@@ -33,7 +33,7 @@ def node_get(*, user: User, name: str) -> Node:
 
 def nodes_with_gpus(user: User) -> Any:
     """Return a queryset of every node with `gpus_present`: its GPUs that the agent sees, by index. Two queries."""
-    present = Gpu.objects.filter(missing_since=None).order_by("index")
+    present = Gpu.objects.present().select_related("gpu_type").order_by("index")
     return nodes_visible_to(user).order_by("name").prefetch_related(Prefetch("gpus", present, to_attr="gpus_present"))
 
 
@@ -62,16 +62,12 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
             raise BerthError(
                 "unknown_gpu_type", f"No GPU type {name!r} here; known: {', '.join(sorted(known))}.", field="gpu_types"
             )
-    nodes = list(
-        Node.objects.alive()
-        .select_related("gpu_type")
-        .annotate(gpu_count=Count("gpus", filter=Q(gpus__missing_since=None)))
-    )
+    nodes = list(Node.objects.alive().only("cores", "memory_mib"))
     if not nodes:
         return
     smallest = min(gpus)
     if smallest > 0:
-        _gpus_check(nodes=nodes, need=smallest, gpu_types=gpu_types)
+        _gpus_check(need=smallest, gpu_types=gpu_types)
     elif (cores or 1) > max(node.cores for node in nodes):
         most = max(node.cores for node in nodes)
         raise BerthError("unsatisfiable", f"The largest node has {most} cores; ask for at most that.", field="cores")
@@ -82,14 +78,17 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
         )
 
 
-def _gpus_check(*, nodes: Sequence[Node], need: int, gpu_types: Sequence[str]) -> None:
-    by_type: dict[str, int] = defaultdict(int)
-    for node in nodes:
-        if node.gpu_type and (not gpu_types or node.gpu_type.name in gpu_types):
-            by_type[node.gpu_type.name] += node.gpu_count
-    if not by_type and not any(node.gpu_type for node in nodes):
+def software_offered() -> list[dict[str, Any]]:
+    """Return what each living node tells of its software."""
+    return list(Node.objects.alive().values_list("software", flat=True))
+
+
+def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:
+    alive = Gpu.objects.present().filter(node__dead_at=None).with_type().exclude(type_name=None).order_by()
+    by_type = dict(alive.values_list("type_name").annotate(n=Count("pk")))
+    if not by_type and not Node.objects.alive().exclude(gpu_type=None).exists():
         raise BerthError("unsatisfiable", "No node here has a GPU; ask for gpus: 0.", field="gpus")
-    most = max(by_type.values(), default=0)
+    most = max((count for name, count in by_type.items() if not gpu_types or name in gpu_types), default=0)
     if need > most:
         raise BerthError(
             "unsatisfiable",
@@ -100,25 +99,31 @@ def _gpus_check(*, nodes: Sequence[Node], need: int, gpu_types: Sequence[str]) -
 
 def gpu_type_names() -> list[str]:
     """Return the GPU types that some living node has."""
-    return list(
-        GpuType.objects.filter(nodes__dead_at=None, nodes__isnull=False).distinct().values_list("name", flat=True)
-    )
+    beside = Gpu.objects.filter(gpu_type=OuterRef("pk"), node__dead_at=None)
+    own = Node.objects.alive().filter(gpu_type=OuterRef("pk"))
+    return list(GpuType.objects.filter(Exists(own) | Exists(beside)).values_list("name", flat=True))
 
 
-def gpus_counted() -> dict[int, int]:
-    """Return how many GPUs the agent of each node sees, by node id. One query, which reads no row of a node or a GPU."""
-    present = Gpu.objects.filter(missing_since=None).order_by()
-    return dict(present.values_list("node_id").annotate(n=Count("pk")))
+def gpus_by_type() -> dict[int, dict[str, int]]:
+    """Return how many GPUs of each type the agent of each node sees, by node id, the most first. One query."""
+    rows = Gpu.objects.present().with_type().order_by().values_list("node_id", "type_name").annotate(n=Count("pk"))
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    for node, name, count in sorted(rows, key=lambda row: (row[0], -row[2], row[1] or "")):
+        if name is not None:
+            found[node][name] = count
+    return found
 
 
 def idle_blocks() -> dict[str, list[int]]:
     """Return for each GPU type the idle GPUs of each of its nodes that take jobs. Three queries."""
-    nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False).select_related("gpu_type")
-    held = Gpu.objects.takes_jobs().filter(allocations__released_at=None, allocations__isnull=False).order_by()
-    taken = dict(held.values_list("node_id").annotate(n=Count("pk", distinct=True)))
-    total = dict(Gpu.objects.takes_jobs().order_by().values_list("node_id").annotate(n=Count("pk")))
+    nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False)
+    takes = Gpu.objects.takes_jobs().with_type().order_by()
+    held = takes.filter(allocations__released_at=None, allocations__isnull=False).values_list("node_id", "type_name")
+    taken = {row[:2]: row[2] for row in held.annotate(n=Count("pk", distinct=True))}
+    total = {row[:2]: row[2] for row in takes.values_list("node_id", "type_name").annotate(n=Count("pk"))}
+    able = {node.pk for node in nodes.defer("live", "token_digest", "address") if node.is_schedulable}
     blocks: dict[str, list[int]] = defaultdict(list)
-    for node in nodes.defer("live", "token_digest", "address"):
-        if node.is_schedulable:
-            blocks[node.gpu_type.name].append(total.get(node.pk, 0) - taken.get(node.pk, 0))
+    for (node, name), count in sorted(total.items(), key=lambda each: each[0][0]):
+        if node in able and name is not None:
+            blocks[name].append(count - taken.get((node, name), 0))
     return blocks

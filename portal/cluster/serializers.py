@@ -16,6 +16,12 @@ class NodeSerializer(serializers.ModelSerializer):
     gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
     health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
     gpus = serializers.IntegerField(source="counts.gpus", read_only=True, help_text="GPUs that the agent sees.")
+    gpus_by_type = serializers.DictField(
+        source="counts.gpus_by_type",
+        child=serializers.IntegerField(),
+        read_only=True,
+        help_text="The same by type: a node may have several. `gpu_type` is the one that it goes by.",
+    )
     gpus_allocated = serializers.IntegerField(source="counts.gpus_allocated", read_only=True)
     cores_allocated = serializers.IntegerField(source="counts.cores_allocated", read_only=True)
     gpu_active_rate = serializers.FloatField(
@@ -29,7 +35,7 @@ class NodeSerializer(serializers.ModelSerializer):
     class Meta:
         model = Node
         fields = """
-            name health gpu_type gpus gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
+            name health gpu_type gpus gpus_by_type gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
             gpu_active_rate cpu_active_rate
             storage_domain agent_version is_virtual registered_at last_contact_at drained_at drain_reason dead_at
             disk_free_mib disk_total_mib
@@ -40,6 +46,7 @@ class NodeSerializer(serializers.ModelSerializer):
 class GpuSerializer(serializers.Serializer):
     index = serializers.IntegerField()
     uuid = serializers.CharField()
+    gpu_type = serializers.CharField(allow_null=True, help_text="Its type; null: its node told none.")
     memory_mib = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True, help_text="Since when the agent does not see it.")
     cordoned_at = serializers.DateTimeField(
@@ -52,10 +59,14 @@ class GpuSerializer(serializers.Serializer):
         allow_null=True, help_text="Since when a process outside Berth computes on it, so that no new job gets it."
     )
     sample = serializers.DictField(
-        child=serializers.FloatField(), help_text="Its last figures, docs/agent-protocol.md; absent: not measured."
+        child=serializers.FloatField(),
+        help_text="Its last figures by the names in docs/agent-protocol.md. What was not measured is absent.",
     )
     allocated = serializers.BooleanField()
-    job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
+    job = serializers.IntegerField(
+        allow_null=True,
+        help_text="The number of the job that holds it; null: it is idle, or another tenant's job holds it.",
+    )
 
 
 class NodeFindingSerializer(serializers.Serializer):
@@ -69,8 +80,14 @@ class NodeFindingSerializer(serializers.Serializer):
     remedy = serializers.CharField(help_text="What to do about it; empty: nothing is known.")
 
 
+class NodeMemoryTrafficSerializer(serializers.Serializer):
+    gb_s = serializers.FloatField(allow_null=True, help_text="What its memory can do, 10^9 bytes a second.")
+    meter = serializers.CharField(help_text="How its traffic is known; empty: it is not.")
+    throttle = serializers.CharField(help_text="How a CPU job is held back there; empty: not at all.")
+
+
 class NodePartSerializer(serializers.Serializer):
-    job = serializers.IntegerField(allow_null=True, help_text="Null: another tenant's.")
+    job = serializers.IntegerField(allow_null=True, help_text="The job's number; null: it is another tenant's.")
     gpus = serializers.ListField(child=serializers.IntegerField())
     cores = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
@@ -87,11 +104,15 @@ class NodeEventSerializer(serializers.ModelSerializer):
 class NodeDetailSerializer(NodeSerializer):
     gpu_list = serializers.SerializerMethodField()
     findings = NodeFindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
+    memory_traffic = serializers.SerializerMethodField(help_text="Null: an older agent, which does not say.")
     running = serializers.SerializerMethodField()
     events = serializers.SerializerMethodField(help_text="The last 20.")
 
     class Meta(NodeSerializer.Meta):
-        fields = [*NodeSerializer.Meta.fields, "heartbeat_s", "findings", "gpu_list", "running", "events"]
+        fields = [
+            *NodeSerializer.Meta.fields,
+            *"heartbeat_s findings memory_traffic memory_share gpu_list running events".split(),
+        ]
         read_only_fields = fields
 
     @extend_schema_field(GpuSerializer(many=True))
@@ -101,15 +122,20 @@ class NodeDetailSerializer(NodeSerializer):
             {
                 "index": gpu.index,
                 "uuid": gpu.uuid,
+                "gpu_type": gpu.type_of(node),
                 "memory_mib": gpu.memory_mib,
                 **{name: getattr(gpu, name) for name in GPU_STATE},
                 "sample": samples.get(str(gpu.index), {}),
                 "allocated": gpu.index in held,
                 "job": held.get(gpu.index),
             }
-            for gpu in node.gpus.all()
+            for gpu in node.gpus.select_related("gpu_type")
         ]
         return GpuSerializer(rows, many=True).data
+
+    @extend_schema_field(NodeMemoryTrafficSerializer(allow_null=True))
+    def get_memory_traffic(self, node: Node) -> dict[str, Any] | None:
+        return node.memory_traffic or None
 
     @extend_schema_field(NodePartSerializer(many=True))
     def get_running(self, node: Node) -> list[dict[str, Any]]:

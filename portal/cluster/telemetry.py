@@ -54,8 +54,15 @@ def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
     packed = frame_pack({name: batch[name] for name in batch if name != "boot_id"})
     with transaction.atomic():
         TelemetryFrame.objects.bulk_create([TelemetryFrame(node=node, at=start, packed=packed)], ignore_conflicts=True)
-        node_seen(node=node, live=live_sample(batch))
+        node_seen(node=node, live=live_sample(batch), memory_share=memory_share(batch))
     node_measured(node.name)
+
+
+def memory_share(batch: Mapping[str, Any]) -> float | None:
+    """Return the mean part of the memory's bandwidth (0 to 1) that was in use; None where it was not measured."""
+    series = (batch.get("host") or {}).get("memory_share") or ()
+    known = [value for value in series if value is not None]
+    return sum(known) / len(known) / 100 if known else None
 
 
 def live_sample(batch: Mapping[str, Any]) -> dict[str, Any]:

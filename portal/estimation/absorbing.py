@@ -26,7 +26,7 @@ def cells_add(run: Run, *, rates: Sequence[float]) -> None:
     """Per-GPU throughputs into the node's cell, and for the leading part into the type's (Hops 3.3)."""
     if not rates:
         return
-    where: list[dict[str, Any]] = [{"node": run.part.node}]
+    where: list[dict[str, Any]] = [] if run.is_beside else [{"node": run.part.node}]
     if run.leads:
         where.append({"gpu_type_id": run.gpu_type_id})
     size = {"gpus": run.gpus, "nodes": run.nodes if run.nodes > 1 else None}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.utils import timezone
 
-from portal.cluster.models import GpuType, Node
+from portal.cluster.models import Gpu, GpuType, Node
 from portal.errors import BerthError
 from portal.estimation.models import Link
 from portal.events.services import plan_nudge
@@ -70,9 +70,10 @@ def calibration_tasks(*, names: list[str] | None = None, again: bool = False) ->
 
 def _node_sizes(gpu_type: GpuType) -> list[int]:
     """GPUs of the nodes of a type that take jobs now, the largest first."""
-    nodes = Node.objects.alive().reachable().filter(gpu_type=gpu_type, drained_at=None)
-    present = nodes.annotate(present=Count("gpus", filter=Q(gpus__missing_since=None))).filter(present__gt=0)
-    return sorted(present.values_list("present", flat=True), reverse=True)
+    nodes = Node.objects.alive().reachable().filter(drained_at=None)
+    own = Gpu.objects.present().with_type().filter(type_name=gpu_type.name, node__in=nodes).order_by()
+    present = own.values_list("node").annotate(present=Count("pk"))
+    return sorted((count for _, count in present), reverse=True)
 
 
 def _within(gpu_type: GpuType, sizes: list[int]) -> Task:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from portal.cluster.telemetry import MEAN_S, batches_between, too_much_in_full
 from portal.estimation.models import AttemptDistilled, Signature, SignatureUse
+from portal.estimation.runs import type_beside
 from portal.jobs.models import Attempt, GpuAllocation
 from portal.jobs.states import FINAL
 from scheduler.estimator.tables import signature_of
@@ -66,7 +67,7 @@ def _distil(attempt: Attempt) -> bool:
 
 def _keep(attempt: Attempt, values: Values) -> None:
     part = attempt.allocations.select_related("node").order_by("rank").first()
-    gpu_type = part.node.gpu_type_id if part is not None and attempt.gpus else None
+    gpu_type = (type_beside(part) or part.node.gpu_type_id) if part is not None and attempt.gpus else None
     signature = signature_locked(attempt.job)
     row = SignatureUse.objects.filter(signature=signature, gpu_type=gpu_type).first()
     row = row or SignatureUse(signature=signature, gpu_type_id=gpu_type)

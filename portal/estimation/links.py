@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.followers import Follower
-from portal.cluster.models import Node
+from portal.cluster.models import Gpu, Node
 from portal.estimation.models import Link, LinkProbe, LinkVote
 from portal.events.services import plan_nudge
 from portal.tenants.models import Tenant
@@ -35,16 +35,22 @@ class LinksOfNode(Follower):
     def node_described(self, *, node: Node) -> None:
         """Assume the links of the node's GPU type anew."""
         if node.gpu_type_id is not None:
-            links_assume(gpu_types=[node.gpu_type_id])
+            beside = Gpu.objects.present().filter(node=node).exclude(gpu_type=None).order_by()
+            links_assume(gpu_types=[node.gpu_type_id, *beside.values_list("gpu_type_id", flat=True).distinct()])
 
 
 def links_assume(*, gpu_types: Iterable[int] | None = None) -> int:
     """Assume the links of these GPU types (None: all) anew from what their nodes tell; return how many changed."""
     nodes = Node.objects.alive().exclude(gpu_type=None)
+    beside = Gpu.objects.present().filter(node__dead_at=None).exclude(gpu_type=None).order_by()
     if gpu_types is not None:
-        nodes = nodes.filter(gpu_type__in=list(gpu_types))
+        wanted = list(gpu_types)
+        nodes, beside = nodes.filter(gpu_type__in=wanted), beside.filter(gpu_type__in=wanted)
     told: dict[int, set[links.Told]] = defaultdict(set)
-    for gpu_type, said in nodes.values_list("gpu_type_id", "links"):
+    for gpu_type, said in [
+        *nodes.values_list("gpu_type_id", "links"),
+        *beside.values_list("gpu_type_id", "node__links").distinct(),
+    ]:
         told[gpu_type].add(links.Told(**{name: said.get(name) for name in TOLD}))
     changed = 0
     for gpu_type, each in sorted(told.items()):

@@ -20,11 +20,18 @@ def prediction_make(run: Run) -> tuple[float | None, str]:
         return None, ""
     job = run.part.attempt.job
     asked = model.Job(id=job.pk, tenant=job.tenant_id, requirement=tuple(job.gpus), model_label=job.model or None)
+    speeds, names = {}, {}
+    for pk, name, speed in GpuType.objects.values_list("pk", "name", "relative_speed"):
+        speeds[name], names[pk] = speed, name
+    beside = names.get(run.beside or 0)
     held = Allocation.objects.filter(attempt=run.part.attempt).select_related("node__gpu_type").order_by("rank")
     nodes = [
-        model.Node(id=part.node_id, name=part.node.name, gpu_type=part.node.gpu_type and part.node.gpu_type.name)
+        model.Node(
+            id=model.bay_id(part.node_id, run.beside or 0),
+            name=part.node.name,
+            gpu_type=beside or (part.node.gpu_type and part.node.gpu_type.name),
+        )
         for part in held
     ]
-    speeds = dict(GpuType.objects.values_list("name", "relative_speed"))
     answer = estimator_for(knowledge_load([asked]), speeds, nodes).throughput(asked, nodes, run.gpus)
     return (answer.value, answer.source) if answer.source != "assumed" else (None, "assumed")

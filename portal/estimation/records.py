@@ -14,7 +14,7 @@ from portal.estimation.distilling import signature_locked
 from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.estimation.prediction import prediction_make
-from portal.estimation.runs import Run
+from portal.estimation.runs import Run, type_beside
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
 
@@ -70,6 +70,7 @@ def _run_of(part: Allocation) -> Run:
         gpus=part.attempt.gpus,
         nodes=parts.count(),
         leads=part.rank == parts.aggregate(rank=Min("rank"))["rank"],
+        beside=type_beside(part),
     )
 
 

@@ -22,7 +22,18 @@ class Run:
     gpus: int
     nodes: int
     leads: bool  # the lowest rank speaks for the attempt and for the type
+    beside: int | None = None  # the type of its GPUs, where it is not the one that the node goes by
 
     @property
     def gpu_type_id(self) -> int | None:
-        return self.part.node.gpu_type_id if self.gpus else None
+        return (self.beside or self.part.node.gpu_type_id) if self.gpus else None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether its GPUs are not of the type that the node goes by: then it says nothing of the node's own speed."""
+        return self.beside is not None
+
+
+def type_beside(part: Allocation) -> int | None:
+    """Return the type of a part's GPUs where it is not the one that its node goes by. One query."""
+    return part.gpu_allocations.exclude(gpu__gpu_type=None).values_list("gpu__gpu_type_id", flat=True).first()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Row = tuple[str, dict[str, Any]]
 
 FIGURES = (
-    ("DCGM_FI_DEV_GPU_UTIL", "gauge", "utilisation", 1.0, "GPU utilization (in %)."),
+    ("DCGM_FI_DEV_GPU_UTIL", "gauge", "utilisation", 1.0, "GPU utilisation (in %)."),
     ("DCGM_FI_DEV_FB_USED", "gauge", "memory_mib", 1.0, "Framebuffer memory used (in MiB)."),
     ("DCGM_FI_DEV_FB_FREE", "gauge", "free_mib", 1.0, "Framebuffer memory free (in MiB)."),
     ("DCGM_FI_DEV_POWER_USAGE", "gauge", "power_w", 1.0, "Power draw (in W)."),
@@ -66,8 +66,8 @@ def lines() -> Iterator[str]:
 
 def _rows() -> Iterator[Row]:
     """Yield each GPU that is there: its labels, and what is known of it now."""
-    gpus = list(Gpu.objects.present().filter(node__dead_at=None).order_by("node__name", "index"))
-    nodes = Node.objects.alive().select_related("gpu_type").only("name", "live", "findings", "gpu_type__name")
+    gpus = list(Gpu.objects.present().filter(node__dead_at=None).with_type().order_by("node__name", "index"))
+    nodes = Node.objects.alive().only("name", "live", "findings")
     by_id = {node.pk: (node, node.live_gpus, _xids(node)) for node in nodes}
     for gpu in gpus:
         if gpu.node_id not in by_id:  # its node was declared dead between the two looks
@@ -91,12 +91,11 @@ def _xids(node: Node) -> dict[int, float]:
 
 
 def _labels(gpu: Gpu, node: Node) -> str:
-    model = node.gpu_type.name if node.gpu_type else ""
     labels = {
         "gpu": str(gpu.index),
         "UUID": gpu.uuid,
         "device": f"nvidia{gpu.index}",
-        "modelName": model,
+        "modelName": gpu.type_name or "",
         "Hostname": node.name,
     }
     return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"

@@ -15,6 +15,7 @@ from portal import checks
 from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
 from portal.jobs.naming import name_of
+from portal.jobs.software import software_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,8 @@ MAX_CORES = 65_536
 MAX_MEMORY_MIB = 2**40
 MAX_DISK_GIB = 1_000_000
 MAX_SECONDS = 10 * 366 * 86_400
+GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
+"""Of a job that names none; of any; and what the operator allows unless he says otherwise."""
 MAX_COUNT = 2**63 - 1
 MAX_SMALL = 2**31 - 1
 PRIORITY_LIMIT = 100
@@ -41,7 +44,7 @@ READ_ONLY = frozenset(
         id number state owner url submitted_at started_at ended_at waited_s waiting_since age_s age_source
         latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window
         exit_code end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts
-        array_made array_retries array_job checkpoint_domain profiles
+        array_made array_retries array_job checkpoint_domain profiles overran_epoch
     """.split()
 )
 """What an answer shows and a request may not set."""
@@ -60,6 +63,7 @@ class JobDescription:
     files: Mapping[str, str] | None = None
     working_directory: str = ""
     environment: Mapping[str, str] | None = None
+    software: Mapping[str, str] | None = None
     labels: Mapping[str, str] | None = None
     category: str | None = None
     pipelined: bool | None = None
@@ -74,6 +78,7 @@ class JobDescription:
     memory_mib: int | None = None
     disk_gib: float | None = None
     time_limit_s: int | None = None
+    grace_s: int | None = None
     batch_per_gpu: int | None = None
     samples: int | None = None
     learning_rate: Mapping[str, Any] | None = None
@@ -88,13 +93,13 @@ class JobDescription:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("files", "environment", "labels"):
+        for name in ("files", "environment", "software", "labels"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, {})
 
     def job_fields(self) -> dict[str, Any]:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
-        apart = {"tenant", "command", "files", "working_directory", "environment", "depends_on"}
+        apart = {"tenant", "command", "files", "working_directory", "environment", "software", "depends_on"}
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
         return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
 
@@ -137,6 +142,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "memory_mib": _whole(1, MAX_MEMORY_MIB),
     "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
     "time_limit_s": _whole(1, MAX_SECONDS),
+    "grace_s": _whole(1, MAX_GRACE_S),
     "batch_per_gpu": _whole(1, MAX_SMALL),
     "samples": _whole(1, MAX_COUNT),
     "expected_duration_s": lambda value, field: checks.number(value, field, above=0, high=MAX_SECONDS),
@@ -148,7 +154,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "priority": priority_parse,
 }
 """A field's check; null means not given. The composed ones below need more than their own value."""
-COMPOSED = frozenset({"gpus", "learning_rate", "array", "epochs", "dataset_size"})
+COMPOSED = frozenset({"software", "gpus", "learning_rate", "array", "epochs", "dataset_size"})
 FIELDS = frozenset(SIMPLE) | COMPOSED
 
 
@@ -204,6 +210,8 @@ def _composed(
     r_num: int,
 ) -> None:
     """Check the fields that depend on other fields; `values` grows with each check that passes."""
+    if "software" in given:
+        check(lambda: {"software": software_check(given["software"], values.get("files") or {})})
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
         check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})

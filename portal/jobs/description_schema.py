@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiExample
 from portal.api.schema import RawSchema
 from portal.jobs import description as d
 from portal.jobs import description_parts as parts
+from portal.jobs import software
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _RATE: dict[str, Any] = {
@@ -59,6 +60,19 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "maxProperties": parts.MAX_VARIABLES,
         "description": "Variables. BERTH_*, CUDA_VISIBLE_DEVICES, LD_PRELOAD and their like are refused.",
     },
+    "software": {
+        "type": "object",
+        "properties": {
+            "environment": {**_TEXT, "pattern": software.NAME_PATTERN, "description": "Registered on nodes."},
+            "path": {**_TEXT, "maxLength": software.MAX_PATH_CHARS, "description": "Of one on the node."},
+            "requirements": {**_TEXT, "description": "As in requirements.txt: built on the node, once."},
+            "requirements_file": {**_TEXT, "description": "The same, from the job's `files`."},
+        },
+        "additionalProperties": False,
+        "nullable": True,
+        "maxProperties": 1,
+        "description": "Python packages beside the node's own. Missing: none.",
+    },
     "labels": {
         "nullable": True,
         "description": "At most 16; a list gives names without values.",
@@ -108,6 +122,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "has more is ended as FAILED. Missing: the operator's default.",
     },
     "time_limit_s": _whole(1, d.MAX_SECONDS, "An attempt that runs longer is ended as TIMEOUT."),
+    "grace_s": _whole(
+        1,
+        d.MAX_GRACE_S,
+        "Seconds from SIGTERM to SIGKILL when it is to stop; missing: 30. The operator sets the most (`grace_most_s`). A job "
+        "that did not stop in time is not resized again.",
+    ),
     "batch_per_gpu": _whole(1, d.MAX_SMALL, "Stays the same when the number of GPUs changes."),
     "samples": _whole(1, d.MAX_COUNT, "Total samples of the training."),
     "epochs": _whole(1, d.MAX_COUNT, "With dataset_size, instead of samples."),

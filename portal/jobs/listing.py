@@ -11,7 +11,7 @@ from django.db.models import CharField, Prefetch, TextField, Value
 from django.db.models.functions import Cast, StrIndex
 
 from portal.errors import NotFound
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, Slowing
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -54,7 +54,10 @@ def attempts_of(job: Job) -> QuerySet[Attempt]:
     """Return a job's runs, the last one first, with nodes, cores and GPUs."""
     return _with_parts(
         job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for", "core_search")
-    ).prefetch_related("core_search__steps")
+    ).prefetch_related(
+        "core_search__steps",
+        Prefetch("slowings", Slowing.objects.select_related("node", "attempt__job", "helped__job")),
+    )
 
 
 def profiles_of(job: Job) -> QuerySet[Attempt]:

@@ -23,7 +23,12 @@ def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
     """Add to each node `counts`: of GPUs present and allocated, and what is held of its cores and memory (MiB)."""
     present = Gpu.objects.filter(node__in=nodes, missing_since=None).order_by()
     held = GpuAllocation.objects.filter(allocation__node__in=nodes, allocation__released_at=None, released_at=None)
-    gpus = dict(present.values_list("node_id").annotate(n=Count("pk")))
+    types: dict[int, dict[str, int]] = defaultdict(dict)
+    gpus = Counter[int]()
+    for node_id, name, count in present.with_type().values_list("node_id", "type_name").annotate(n=Count("pk")):
+        gpus[node_id] += count
+        if name is not None:
+            types[node_id][name] = count
     gpus_held = dict(held.order_by().values_list("allocation__node_id").annotate(n=Count("gpu_id", distinct=True)))
     cores, memory = Counter[int](), Counter[int]()
     live = Allocation.objects.filter(node__in=nodes, released_at=None).order_by()
@@ -32,7 +37,8 @@ def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
         memory[node] += memory_mib
     for node in nodes:
         node.counts = {
-            "gpus": gpus.get(node.pk, 0),
+            "gpus": gpus[node.pk],
+            "gpus_by_type": types[node.pk],
             "gpus_allocated": gpus_held.get(node.pk, 0),
             "cores_allocated": cores[node.pk],
             "memory_allocated_mib": memory[node.pk],

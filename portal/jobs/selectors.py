@@ -12,6 +12,7 @@ from portal.environment import env
 from portal.errors import NotFound
 from portal.jobs.description import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
+from portal.jobs.sizes import grace_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from portal.jobs.querysets import JobQuerySet
     from portal.tenants.models import User
 
-GRACE_S = 30
 PROFILE_GRACE_S = 2
 """A profile has nothing to save."""
 MIB = 1024 * 1024
@@ -67,6 +67,10 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
     return {"revision": revision, "attempts": [_wanted(part) for part in parts], "heartbeat_s": heartbeat_s}
 
 
+def _grace_s(attempt: Attempt) -> int:
+    return PROFILE_GRACE_S if attempt.is_profile else grace_of(attempt.job)
+
+
 def _wanted(part: Any) -> dict[str, Any]:
     attempt = part.attempt
     return {
@@ -80,9 +84,10 @@ def _wanted(part: Any) -> dict[str, Any]:
         "state": part.state,
         "go": part.alone or (part.partners_ready and part.state != Allocation.State.WANTED),
         "stop_reason": attempt.stop_reason or None,
-        "grace_s": PROFILE_GRACE_S if attempt.is_profile else GRACE_S,
+        "grace_s": _grace_s(attempt),
         "lease_s": attempt.lease_s,
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
+        "share": part.share,
         "cores_sequence": part.cores_sequence,
     }
 
@@ -111,6 +116,7 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         **_spec_resources(part, node),
         "disk_mib": disk_limit_mib(job),
         "time_limit_s": _time_limit_s(attempt),
+        "grace_s": _grace_s(attempt),
         "profile": attempt.is_profile,
         "world": _spec_world(attempt),
         "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
@@ -127,15 +133,16 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "files": payload.files,
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
+        "software": payload.software,
     }
 
 
 def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
-    gpus = list(part.gpu_allocations.select_related("gpu").order_by("gpu__index"))
+    gpus = list(part.gpu_allocations.select_related("gpu__gpu_type").order_by("gpu__index"))
     return {
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
-        "gpu_type": node.gpu_type.name if node.gpu_type and gpus else None,
+        "gpu_type": gpus[0].gpu.type_of(node) if gpus else None,
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
     }

@@ -1,22 +1,39 @@
-"""How many sizes a range of GPUs is cut into: an operator's knob. `rounds` has the knobs, and registers how to read it."""
+"""How many sizes a range of GPUs is cut into, and how long a job may take to stop: knobs of the operator.
+
+`rounds` has the knobs, and registers how to read them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from portal.jobs.description import R_NUM
+from portal.jobs.description import GRACE_MOST_S, GRACE_S, R_NUM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-_readers: list[Callable[[], int]] = []
+    from portal.jobs.models import Job
+
+_readers: list[Callable[[], Mapping[str, Any]]] = []
 
 
-def r_num_read_by(reader: Callable[[], int]) -> None:
-    """Register what reads the knob; called once, in `apps.ready()`."""
+def knobs_read_by(reader: Callable[[], Mapping[str, Any]]) -> None:
+    """Register what reads the knobs; called once, in `apps.ready()`."""
     _readers[:] = [reader]
 
 
 def r_num() -> int:
     """Return the knob's value in force; its default when nothing was registered."""
-    return _readers[0]() if _readers else R_NUM
+    return int(_readers[0]()["r_num"]) if _readers else R_NUM
+
+
+def grace_most_s() -> int:
+    """Return the longest grace that a job may have."""
+    return int(_readers[0]()["grace_most_s"]) if _readers else GRACE_MOST_S
+
+
+def grace_of(job: Job) -> int:
+    """Return the seconds that a job has from SIGTERM to SIGKILL. A limit that was lowered holds for older jobs too."""
+    if job.grace_s is None or job.grace_s <= GRACE_S:  # the limit is never below the default
+        return job.grace_s or GRACE_S
+    return min(job.grace_s, grace_most_s())

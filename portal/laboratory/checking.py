@@ -130,7 +130,7 @@ def order_check(*, user: User, order: SimulationOrder) -> None:
     else:
         _check_generator(order, knobs["laboratory_jobs"])
     if order.cluster:
-        nodes = len(cluster_checked(order.cluster).world.nodes)
+        nodes = cluster_checked(order.cluster).world.nodes_counted
         if nodes > knobs["laboratory_nodes"]:
             detail = f"The cluster has {nodes} nodes; the laboratory takes at most {knobs['laboratory_nodes']}."
             raise BerthError("too_large", detail, field="cluster")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
-from portal.cluster.selectors import gpus_counted
+from portal.cluster.selectors import gpus_by_type
 from portal.errors import BerthError, NotFound
 from portal.jobs.models import Job
 from portal.laboratory.errors import SimulationError
@@ -21,7 +21,7 @@ from portal.tenants.models import Tenant
 from portal.tenants.selectors import tenants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from django.db.models import QuerySet
 
@@ -116,16 +116,16 @@ def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, 
     `tenant`: the only one that the token is restricted to.
     """
     rows = Node.objects.alive().select_related("gpu_type", "speed").defer("live").order_by("pk")
-    nodes, gpus = list(rows), gpus_counted()
+    nodes, gpus = list(rows), gpus_by_type()
     domains = Counter(node.storage_domain for node in nodes)
     groups: dict[str, dict[str, Any]] = {}
     for node in nodes:
-        group = _group(node, gpus.get(node.pk, 0), shared=domains[node.storage_domain] > 1)
+        group = _group(node, gpus.get(node.pk, {}), shared=domains[node.storage_domain] > 1)
         groups.setdefault(json.dumps(group), {"count": 0} | group)["count"] += 1
     if not groups:
         return {}
     speeds = {kind.name: kind for kind in GpuType.objects.all()}
-    used = sorted({group["gpu_type"] for group in groups.values() if "gpu_type" in group})
+    used = sorted({name for by_type in gpus.values() for name in by_type} & set(speeds))
     types = {name: {"speed": speeds[name].relative_speed, "weight": speeds[name].share_weight} for name in used}
     everybodys = user.is_operator and tenant is None
     tenants = [_tenant(each) for each in Tenant.objects.filter(is_active=True).order_by("pk")] if everybodys else []
@@ -135,11 +135,13 @@ def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, 
     return {name: part for name, part in described.items() if part}
 
 
-def _group(node: Node, gpus: int, *, shared: bool) -> dict[str, Any]:
-    """A node as a group of nodes of its kind is described. `shared`: another node reads its checkpoints too."""
+def _group(node: Node, gpus: Mapping[str, int], *, shared: bool) -> dict[str, Any]:
+    """A node as a group of nodes of its kind is described. `gpus`: by type; `shared`: another node reads its checkpoints too."""
+    gpu_type = next(iter(gpus), None)
+    several = {name: gpus[name] for name in sorted(gpus, key=lambda each: each != str(node.gpu_type))}
     speed = node.speed.factor if hasattr(node, "speed") else None
     return (
-        ({"gpu_type": node.gpu_type.name, "gpus": gpus} if gpus and node.gpu_type else {})
+        ({"gpus": several} if len(gpus) > 1 else {"gpu_type": gpu_type, "gpus": gpus[gpu_type]} if gpu_type else {})
         | {"cores": node.cores, "memory_gib": round(node.memory_mib / 1024, 3)}
         | ({"speed": speed} if speed and speed != 1.0 else {})
         | ({"storage_domain": node.storage_domain} if shared and node.storage_domain else {})

@@ -39,12 +39,13 @@ class VirtualNode:
     cores: int
     memory_mib: int
     core_percent: int = 3
+    memory_gb_s: int = 200
 
     @property
     def specification(self) -> str:
         return (
             f"gpus={self.gpus},type={self.gpu_type},gpu-memory-mib={self.gpu_memory_mib},"
-            f"cores={self.cores},memory-mib={self.memory_mib},core-percent={self.core_percent}"
+            f"cores={self.cores},memory-mib={self.memory_mib},core-percent={self.core_percent},memory-gb-s={self.memory_gb_s}"
         )
 
 

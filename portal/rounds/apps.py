@@ -8,10 +8,10 @@ class RoundsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.jobs.sizes import r_num_read_by
+        from portal.jobs.sizes import knobs_read_by
         from portal.rounds.settings.knobs import knobs_current
 
-        r_num_read_by(lambda: knobs_current()["r_num"])
+        knobs_read_by(knobs_current)
         post_migrate.connect(_schedule, sender=self, dispatch_uid="rounds.schedule")
 
 

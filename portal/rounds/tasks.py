@@ -7,6 +7,7 @@ from django.db.models import Min
 from django.utils import timezone
 
 from portal.rounds.asking.forecasting import forecasts_refresh, records_expire
+from portal.rounds.contention.watching import relief_pass
 from portal.rounds.models import Planning, Round
 from portal.rounds.planning.queue_kept import notes_expire
 from portal.rounds.planning.run import planning_run
@@ -48,3 +49,9 @@ def forecast() -> int | None:
 def tune() -> int:
     """Let core tuning go on; return how many steps were over."""
     return tuning_pass()
+
+
+@shared_task(name="rounds.relieve")
+def relieve() -> int:
+    """Look at nodes whose memory is pressed; return how many jobs were slowed, slowed further or let go."""
+    return relief_pass()

@@ -35,8 +35,8 @@ def kept_for_it_words(figures: Figures) -> str:
     """Follows the reason of a job that has waited long: what is kept for it until other jobs end."""
     if (kept := figures.get("kept_for_it")) is None:
         return ""
-    when = f" at about {instant(kept['until_s'])}" if "until_s" in kept else ""
-    return f" What becomes idle on {listed(kept['nodes'])} is kept for it. It should start there{when}."
+    ended = f", when what runs there has ended: by about {instant(kept['until_s'])}" if "until_s" in kept else ""
+    return f" What becomes idle on {listed(kept['nodes'])} is kept for it until it starts there{ended}."
 
 
 def _whom(keeper: Figures) -> str:

@@ -5,6 +5,7 @@ caller's clock, memory is MiB. Whoever builds these values fills them; `schedule
 """
 
 from scheduler.model.alike import Alike
+from scheduler.model.bays import bay_id, node_of, number_of
 from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
 from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
@@ -71,9 +72,12 @@ __all__ = [
     "StopOrder",
     "Tenant",
     "WindowView",
+    "bay_id",
     "by_tenant",
     "counted",
     "given_back",
     "labelled",
+    "node_of",
+    "number_of",
     "who_of",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.model.bays import node_of
 from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One server. `idle_*` is what this planning may hand out there; not `schedulable` = it gets no new jobs now."""
+    """One server, or a bay of one (`scheduler.model.bays`). `idle_*` is what this planning may hand out there.
+
+    Not `schedulable` = it gets no new jobs now. `whole_*`: of a bay, what its node has; None = the same as `*_total`.
+    """
 
     id: int
     name: str
@@ -32,12 +36,24 @@ class Node:
     single_account: bool = False  # every job there runs as one account
     trusts_tenants: bool = True  # the operator declared that tenants may share that account
     tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
+    offers: frozenset[str] = frozenset()  # software that jobs may need; the same words as `Job.software`
     speed: float = 1.0  # entity factor: median over jobs of its throughput over its type's; used in 5 % steps
+    whole_cores: int | None = None
+    whole_memory_mib: int | None = None
+
+    @property
+    def most_cores(self) -> int:
+        """What a job could have there if nothing else ran on the node."""
+        return self.cores_total if self.whole_cores is None else self.whole_cores
+
+    @property
+    def most_memory_mib(self) -> int:
+        return self.memory_total_mib if self.whole_memory_mib is None else self.whole_memory_mib
 
     @property
     def domain(self) -> str:
         """The storage domain in which a checkpoint written here can be read."""
-        return self.storage_domain or f"node:{self.id}"
+        return self.storage_domain or f"node:{node_of(self.id)}"
 
     @property
     def exclusive_tenant(self) -> bool:

@@ -48,6 +48,11 @@ class Parameters:
     tune_step_s: float = 90.0
     tune_band: float = 0.01
     tune_faster: str = "off"
+    relieve_memory: str = "on"
+    relieve_threshold: float = 0.75
+    relieve_release: float = 0.60
+    relieve_band: float = 0.01
+    relieve_period_s: float = 30.0
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
     off: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant
+from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
 from scheduler.placement.alike_nodes import AlikeNodes
 from scheduler.placement.rooms import Allowance, Room, Shortfall, Withheld, largest_nodes
 
@@ -71,6 +71,14 @@ class Ledger:
             return
         room.gpus, room.cores, room.memory_mib, room.tenants, room.kept = gpus, cores, memory_mib, tenants, Withheld()
         self._ungrouped.add(node)
+
+    def renew(self, nodes: Mapping[int, Node]) -> None:
+        """Take these nodes, by id, in the place of those that they were before: their totals have changed."""
+        self.nodes = tuple(nodes.get(node.id, node) for node in self.nodes)
+        for number, node in nodes.items():
+            if (room := self.rooms.get(number)) is not None:
+                room.node = node
+        self._totals = None
 
     def reset_held(self, held: Mapping[int, Sequence[int]]) -> None:
         """Set what tenants really hold, and what their quotas leave."""
@@ -200,7 +208,18 @@ class Ledger:
         for piece in pieces:
             self.note(piece.node)
             self._hold(tenant, len(piece.gpus), len(piece.cores))
+            self._join_beside(piece.node, tenant)
         return Placement(configuration.job, pieces)
+
+    def _join_beside(self, number: int, tenant: int) -> None:
+        """Tell the other bays of the node that the tenant is there: of one shared account it is the whole node's."""
+        room = self.rooms[number]
+        if not room.node.exclusive_tenant or room.node.whole_cores is None:
+            return
+        for other, beside in self.rooms.items():
+            if other != number and node_of(other) == node_of(number):
+                beside.tenants |= {tenant}
+                self.note(other)
 
     def _back(self, tenant: int, piece: Piece) -> None:
         self.note(piece.node)

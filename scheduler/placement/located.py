@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.model import node_of
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.gain import LINEAR
 
@@ -232,7 +233,7 @@ def _trust_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledge
     for column, candidate in enumerate(candidates):
         for share in candidate.configuration.shares:
             if ledger.rooms[share.node].node.exclusive_tenant:
-                there.setdefault(share.node, {}).setdefault(candidate.ranked.job.tenant, []).append(column)
+                there.setdefault(node_of(share.node), {}).setdefault(candidate.ranked.job.tenant, []).append(column)
     for by_tenant in there.values():
         if len(by_tenant) > 1:
             owners = {tenant: program.column(0.0, binary=False) for tenant in by_tenant}

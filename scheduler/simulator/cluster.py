@@ -6,13 +6,15 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from scheduler.intake.bays import Shared, deal, promised_on, wants_of
+from scheduler.model import node_of
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Node, Piece
+    from scheduler.model import Job, Node, Piece, Share
     from scheduler.simulator.world.truth import World
 
 
@@ -35,11 +37,17 @@ class Cluster:
     def __init__(self, world: World) -> None:
         self._world = world
         self.nodes: dict[int, Node] = {}
+        self._bays: dict[int, list[int]] = {}  # of nodes with GPUs of several types
         for node in sorted(world.nodes, key=lambda each: each.id):
             if node.id in self.nodes:
                 raise SimulationError(f"node {node.id} is listed twice in the world; give each node an id of its own")
-            whole = replace(node, idle_gpus=tuple(range(node.gpus_total)), idle_cores=tuple(range(node.cores_total)))
+            own = self._bays.setdefault(node_of(node.id), [])
+            first = sum(self.nodes[bay].cores_total for bay in own)
+            own.append(node.id)
+            cores = tuple(range(first, first + node.cores_total))
+            whole = replace(node, idle_gpus=tuple(range(node.gpus_total)), idle_cores=cores)
             self.nodes[node.id] = replace(whole, idle_memory_mib=node.memory_total_mib, tenants=frozenset())
+        self._bays = {number: bays for number, bays in self._bays.items() if len(bays) > 1}
         self.idle = {
             node.id: Idle(node.idle_gpus, node.idle_cores, node.memory_total_mib) for node in self.nodes.values()
         }
@@ -65,6 +73,28 @@ class Cluster:
             idle_memory_mib=idle.memory_mib,
             tenants=idle.tenants,
         )
+
+    @property
+    def has_bays(self) -> bool:
+        """Whether some node has GPUs of several types."""
+        return bool(self._bays)
+
+    def deal(self, waiting: Iterable[Job], promises: Iterable[Iterable[Share]]) -> dict[int, Node]:
+        """Deal what is idle of nodes with several types to their bays, as the service does before a planning.
+
+        Returns the bays, whose totals follow.
+        """
+        wants, promised = wants_of(waiting), promised_on(promises)
+        dealt: dict[int, Node] = {}
+        for bays in self._bays.values():
+            now = [self.node_now(bay) for bay in bays]
+            cores = tuple(sorted(core for node in now for core in node.idle_cores))
+            shared = Shared(cores, sum(node.idle_memory_mib for node in now), now[0].most_cores, now[0].most_memory_mib)
+            for node in deal([_what_is_held(each) for each in now], shared, wants, promised):
+                self.idle[node.id].cores, self.idle[node.id].memory_mib = node.idle_cores, node.idle_memory_mib
+                self.nodes[node.id] = dealt[node.id] = node
+                self.changed.add(node.id)
+        return dealt
 
     def take(self, pieces: Iterable[Piece], tenant: int) -> None:
         """Hand these pieces out. SimulationError if they are not idle: the plan was not feasible."""
@@ -108,8 +138,12 @@ class Cluster:
         if node.schedulable:
             self.idle_by_type[node.gpu_type] -= gpus
         if node.exclusive_tenant:
-            self._tenants[number, tenant] += sign
-            idle.tenants = idle.tenants - {tenant} | ({tenant} if self._tenants[number, tenant] > 0 else set())
+            whole = node_of(number)
+            self._tenants[whole, tenant] += sign
+            there = {tenant} if self._tenants[whole, tenant] > 0 else set()
+            for bay in self._bays.get(whole, (number,)):
+                self.idle[bay].tenants = self.idle[bay].tenants - {tenant} | there
+                self.changed.add(bay)
 
     def draw(self, pieces: Iterable[Piece], bandwidth_gbs: float) -> list[int]:
         """Add so much to what is drawn from the memory of these nodes; those whose pressure this changes."""
@@ -156,3 +190,9 @@ def _without(idle: tuple[int, ...], taken: tuple[int, ...]) -> tuple[int, ...] |
     gone = set(taken)
     left = tuple(each for each in idle if each not in gone)
     return left if len(left) == len(idle) - len(taken) else None
+
+
+def _what_is_held(bay: Node) -> Node:
+    """The bay with what jobs hold there for its totals."""
+    cores, memory_mib = len(bay.idle_cores), bay.idle_memory_mib
+    return replace(bay, cores_total=bay.cores_total - cores, memory_total_mib=bay.memory_total_mib - memory_mib)

@@ -94,6 +94,10 @@ class LiveInput:
         """Bring them up to the present time."""
         simulated, cluster, ledger = self._simulated, self._simulated.cluster, self.ledger
         self._now_s = now_s
+        if cluster.has_bays:
+            waiting = [job_now(load, simulated, now_s) for load in simulated.waiting.values()]
+            promises = (load.promise.shares for load in simulated.promised.values() if load.promise is not None)
+            ledger.renew(cluster.deal(waiting, promises))
         for number in ledger.changed | cluster.changed:
             idle = cluster.idle[number]
             ledger.reset(number, idle.gpus, idle.cores, idle.memory_mib, idle.tenants)

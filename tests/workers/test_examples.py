@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import psutil
 import pytest
 
+from tests.unbroken import unbroken
 from tests.workers.conftest import ROOT, wait_until
 
 CHARLM = ROOT / "examples/charlm/train.py"
@@ -38,18 +40,29 @@ def train(tmp_path):
             continue
 
 
-def test_charlm_learns_saves_when_asked_and_resumes_with_another_size(train):
-    process, log = train("--steps", "100000", gpus=1)
-    wait_until(lambda: log().count("loss") >= 2, within_s=60)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
-    step = int(re.search(r"saved at step (\d+)", log())[1])
-    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", log())]
-    assert losses[-1] < 4.2  # knowing nothing costs ln(128) = 4.85
-    process, log = train("--steps", str(step + 30), gpus=2)
+def test_charlm_broken_off_and_resumed_with_other_sizes_gives_the_model_of_an_unbroken_run(train, tmp_path):
+    """1, then 4, then 2 processes: no step is lost or made twice, and losses and model are those of one run."""
+    runs, logs = [], []
+    for gpus in (1, 4):
+        process, log = train("--steps", "100000", "--batch", "8", gpus=gpus)
+        wait_until(lambda log=log: log().count("loss") >= 2, within_s=60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+        runs.append((gpus, 0.5, int(re.search(r"saved at step (\d+)", log())[1])))
+        logs.append(log())
+    last = runs[-1][2] + 30
+    process, log = train("--steps", str(last), "--batch", "8", "--rate", "0.3", gpus=2)
     assert process.wait(60) == 0
-    assert log().startswith(f"2 processes, from step {step}\n")
-    assert re.search(rf"step {step + 30} loss [\d.]+ \d+ chars/s", log())
+    losses, model = unbroken([*runs, (2, 0.3, last)], batch=8)
+    told = [(int(step), float(loss)) for step, loss in re.findall(r"step (\d+) loss ([\d.]+)", "".join([*logs, log()]))]
+    assert told[-1][0] == last
+    assert told == [(step, pytest.approx(losses[step], abs=0.002)) for step, _ in told]
+    starts = [int(each) for each in re.findall(r"from step (\d+)", "".join([*logs, log()]))]
+    assert starts == [0, *(until for _, _, until in runs)]
+    assert losses[last] < 4.2  # knowing nothing costs ln(128) = 4.85
+    with np.load(tmp_path / "charlm.npz") as saved:
+        for name, each in model.items():
+            np.testing.assert_allclose(saved[name], each, atol=1e-5)
 
 
 def test_charlm_keeps_to_its_share_of_a_core(train):

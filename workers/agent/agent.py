@@ -13,8 +13,9 @@ from workers.agent.checkscript import CheckScript
 from workers.agent.contact import Contact
 from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
-from workers.agent.inventory import types_left_out, virtual_pace
+from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
+from workers.environments.tidying import Tidying
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
 from workers.parts.problems import Problems
@@ -30,8 +31,10 @@ from workers.system.procs import boottime
 if TYPE_CHECKING:
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
+    from workers.environments.offer import Offer
     from workers.protocol.client import Portal
-    from workers.protocol.wire import Hello, Inventory
+    from workers.protocol.inventory import Inventory
+    from workers.protocol.wire import Hello
     from workers.system.filework import FileWork
     from workers.system.landlock import Walls
 
@@ -52,11 +55,12 @@ class Agent:
         measuring: Measuring,
         files: FileWork,
         walls: Walls | None,
+        software: Offer,
     ) -> None:
         self._settings = settings
         self._portal = portal
         self._inventory = inventory
-        self._walls = walls
+        self._walls, self._software = walls, software
         self._measuring = measuring
         self._problems, self._files = Problems(), files
         self._journal = Journal(settings.dir)
@@ -71,6 +75,7 @@ class Agent:
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
+        self._environments = Tidying(software.root, software.limits, files=files, in_use=self._journal.environments)
         self._contact = self._contact_make()
 
     def _hear_of_trouble(self) -> None:
@@ -90,8 +95,6 @@ class Agent:
         measuring, settings = self._measuring, self._settings
         driver, is_virtual = measuring.driver_trouble, self._inventory["virtual"]
         health = NodeHealth(beat=measuring.beat, driver_trouble=driver, is_virtual=is_virtual)
-        if not is_virtual and (left_out := types_left_out(self._inventory, measuring.sampler)) is not None:
-            health.note("node", "types", "warn", left_out, "Move them to a machine of their own, to use them.")
         measuring.on_taken = lambda taken: health.look(taken, measuring.outside)
         self._portal.on_skew = health.skew
         if settings.health_check is None:
@@ -170,6 +173,7 @@ class Agent:
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
             lease_grace_s=hello["lease_grace_s"],
+            software=self._software,
         )
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 
@@ -243,4 +247,5 @@ class Agent:
 
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
+        await self._environments.tidy(room=not self._disk.low)
         await asyncio.sleep(_TIDY_S)

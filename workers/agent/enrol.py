@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import ssl
 
     from workers.agent.settings import AgentSettings
-    from workers.protocol.wire import Inventory, Registered
+    from workers.protocol.inventory import Inventory
+    from workers.protocol.wire import Registered
 
 
 class EnrolError(Exception):

@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from workers import VERSION
@@ -17,15 +17,21 @@ from workers.agent.settings import AgentSettings, SettingError
 from workers.system.procs import boot_id
 
 if TYPE_CHECKING:
-    from workers.protocol.wire import Gpu, Inventory, Links
+    from collections.abc import Mapping
+
+    from workers.protocol.inventory import Gpu, Inventory, Links
     from workers.telemetry.sampler import GpuSampler
 
-_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent")
+_KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent", "memory-gb-s")
+_LISTS = ("gpus", "type", "gpu-memory-mib")
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core."""
+    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core.
+
+    `memory_gb_s`: what its memory can do; 0: its traffic is not simulated.
+    """
 
     gpus: int
     gpu_type: str | None
@@ -33,10 +39,17 @@ class VirtualNode:
     cores: int
     memory_mib: int
     core_percent: int = 100
+    memory_gb_s: int = 0
+    beside: tuple[tuple[int, str, int], ...] = ()  # (GPUs, type, memory of each in MiB) of further types
+
+    @property
+    def kinds(self) -> list[tuple[int, str, int]]:
+        first = [(self.gpus, self.gpu_type, self.gpu_memory_mib)] if self.gpu_type else []
+        return [*first, *self.beside]
 
 
 def virtual_parse(text: str) -> VirtualNode:
-    """Read `gpus=8,type='A100 80 GB',...`. Raises SettingError."""
+    """Read `gpus=8,type='A100 80 GB',...`; of several types `gpus=4+2,type=A100+T4,gpu-memory-mib=...+...`. SettingError."""
     lexer = shlex.shlex(text, posix=True)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = ",", True, ""
     try:
@@ -45,6 +58,9 @@ def virtual_parse(text: str) -> VirtualNode:
         raise SettingError(f"--virtual: {error}") from error
     if unknown := sorted(set(pairs) - set(_KEYS)):
         raise SettingError(f"--virtual: unknown {unknown[0]!r}; known are {', '.join(_KEYS)}")
+
+    kinds = [_kind(pairs, each) for each in range(1, pairs.get("gpus", "").count("+") + 1)]
+    pairs |= {key: pairs[key].partition("+")[0] for key in _LISTS if kinds and key in pairs}
 
     def number(key: str, *, least: int, default: int | None = None) -> int:
         raw = pairs.get(key, default if default is None else str(default))
@@ -60,7 +76,21 @@ def virtual_parse(text: str) -> VirtualNode:
     percent = number("core-percent", least=1, default=100)
     if percent > 100:
         raise SettingError(f"--virtual: core-percent must be at most 100, not {percent}")
-    return VirtualNode(gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib, percent)
+    traffic = number("memory-gb-s", least=0, default=0)
+    return VirtualNode(
+        gpus, pairs.get("type") if gpus else None, memory, cores, memory_mib, percent, traffic, tuple(kinds)
+    )
+
+
+def _kind(pairs: Mapping[str, str], place: int) -> tuple[int, str, int]:
+    """Read the GPUs of a further type. Raises SettingError."""
+    try:
+        gpus, name, memory = (pairs.get(key, "").split("+")[place] for key in _LISTS)
+        if int(gpus) > 0 and name and int(memory) > 0:
+            return int(gpus), name, int(memory)
+    except (IndexError, ValueError):
+        pass
+    raise SettingError("--virtual: of several types write gpus, type and gpu-memory-mib as lists of equal length: 4+2")
 
 
 def virtual_pace(settings: AgentSettings) -> float | None:
@@ -117,29 +147,37 @@ def _base(settings: AgentSettings) -> Inventory:
 
 
 def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
+    kinds = [(name, memory_mib) for count, name, memory_mib in node.kinds for _ in range(count)]
     gpus: list[Gpu] = [
-        {"index": i, "uuid": f"VIRTUAL-{settings.name}-{i}", "memory_mib": node.gpu_memory_mib}
-        for i in range(node.gpus)
+        {"index": i, "uuid": f"VIRTUAL-{settings.name}-{i}", "memory_mib": memory_mib} | _beside(name, node.gpu_type)
+        for i, (name, memory_mib) in enumerate(kinds)
     ]
     own: Inventory = {**_base(settings), "gpu_type": node.gpu_type, "gpus": gpus}
-    return {**own, "cores": node.cores, "memory_mib": node.memory_mib}
+    return {
+        **own,
+        "cores": node.cores,
+        "memory_mib": node.memory_mib,
+        "memory_traffic": {
+            "gb_s": float(node.memory_gb_s) or None,
+            "meter": "simulated" if node.memory_gb_s else "",
+            "throttle": "cores",
+        },
+    }
 
 
 def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
-    """Return what the machine has. Of GPUs of several types those of the most frequent one: a node has one type."""
+    """Return what the machine has. It goes by the GPU type that it has most of; GPUs of another type say so."""
     found = sampler.gpus()
     counts = Counter(gpu.type for gpu in found)
     own = max(counts, key=lambda name: counts[name], default=None)  # of equally many the first on the machine
-    gpus: list[Gpu] = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in found if g.type == own]
+    gpus: list[Gpu] = [
+        {"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} | _beside(g.type, own) for g in found
+    ]
     base = _base(settings)
     links: Links = {**sampler.links(), "network_mbps": base["links"]["network_mbps"]}
     return {**base, "gpu_type": own, "gpus": gpus, "links": links}
 
 
-def types_left_out(inventory: Inventory, sampler: GpuSampler) -> str | None:
-    """Say which GPUs of the machine the inventory leaves out, None when it has them all."""
-    names = Counter(gpu.type for gpu in sampler.gpus() if gpu.type != inventory["gpu_type"])
-    if not names:
-        return None
-    counted = ", ".join(f"{count} of {name}" for name, count in names.items())
-    return f"A node has GPUs of one type, here {inventory['gpu_type']}: {counted} get no jobs."
+def _beside(name: str, own: str | None) -> Any:
+    """Return what a GPU says of its type: nothing where it is the node's."""
+    return {} if name == own else {"gpu_type": name}

@@ -13,7 +13,7 @@ from workers.system.seclude import seclude
 
 if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
-    from workers.protocol.wire import Isolation
+    from workers.protocol.inventory import Isolation
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))

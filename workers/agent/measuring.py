@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
+from workers.agent.memory import memory_find
 from workers.protocol.client import PortalRefusedError
 from workers.system import log
 from workers.system.filework import SlowFilesError
@@ -16,6 +18,7 @@ from workers.telemetry.owners import Shim
 from workers.telemetry.sampler import GpuFound, GpuSampler, NoGpus
 from workers.telemetry.sampling import Running, Sampling
 from workers.telemetry.simulated import SimulatedSampler
+from workers.telemetry.traffic import SimulatedTraffic
 from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:
@@ -27,14 +30,25 @@ if TYPE_CHECKING:
     from workers.engines import Engine
     from workers.parts.journal import Journal
     from workers.protocol.client import Portal
-    from workers.protocol.wire import Inventory, LastReadings, OutsideUse
+    from workers.protocol.inventory import Inventory
+    from workers.protocol.wire import LastReadings, OutsideUse
     from workers.system.filework import FileWork
+    from workers.telemetry.traffic import TrafficMeter
 
 DRIVER_S = 30.0
 """So long the driver may take to name its GPUs: without its persistence daemon it starts them one after the other."""
 
 
-async def sampler_for(settings: AgentSettings, files: FileWork) -> tuple[GpuSampler, HostSampler | None, Inventory]:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where figures come from: the GPUs, the host (None on a virtual node), the memory's traffic (None: not known)."""
+
+    sampler: GpuSampler
+    host: HostSampler | None = None
+    meter: TrafficMeter | None = None
+
+
+async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources, Inventory]:
     """Return the sources of figures, and what the node declares. Raises SettingError.
 
     A driver that hangs must not keep the agent from its jobs, whose leases it renews: after DRIVER_S the node goes on without
@@ -47,13 +61,17 @@ async def sampler_for(settings: AgentSettings, files: FileWork) -> tuple[GpuSamp
             log.error("gpus cannot be used", reason=f"their driver has not answered for {DRIVER_S:g} s")
             sampler = NoGpus(f"The GPUs' driver has not answered for {DRIVER_S:g} s.")
             inventory = inventory_real(settings, sampler)
-        return sampler, HostSampler(), inventory
+        meter, inventory["memory_traffic"] = memory_find(settings, has_gpus=bool(inventory["gpus"]))
+        return Sources(sampler, HostSampler(), meter), inventory
     node = virtual_parse(settings.virtual)
     inventory = inventory_virtual(settings, node)
     found = [
-        GpuFound(gpu["index"], gpu["uuid"], inventory["gpu_type"] or "", gpu["memory_mib"]) for gpu in inventory["gpus"]
+        GpuFound(gpu["index"], gpu["uuid"], gpu.get("gpu_type") or inventory["gpu_type"] or "", gpu["memory_mib"])
+        for gpu in inventory["gpus"]
     ]
-    return SimulatedSampler(found, core_share=node.core_percent / 100), None, inventory
+    core_share = node.core_percent / 100
+    traffic = SimulatedTraffic(gb_s=node.memory_gb_s, core_share=core_share) if node.memory_gb_s else None
+    return Sources(SimulatedSampler(found, core_share=core_share, traffic=traffic), meter=traffic), inventory
 
 
 def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
@@ -66,9 +84,10 @@ def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
 class Measuring:
     """Reads the figures and sends them. The portal sets `heartbeat_s`, and `known`: the measures that it takes."""
 
-    def __init__(self, *, sampler: GpuSampler, host: HostSampler | None, backlog_s: int, files: FileWork) -> None:
+    def __init__(self, *, sources: Sources, backlog_s: int, files: FileWork) -> None:
         self._files = files
-        self._sampling = Sampling(host=host)
+        self._sampling = Sampling(host=sources.host, meter=sources.meter)
+        sampler = sources.sampler
         self.sampler, self.beat, self.driver_trouble = sampler, Beat(sampler), sampler.trouble()
         self._window = Window(backlog_s)
         self._shims: dict[str, Shim] = {}
@@ -124,7 +143,7 @@ class Measuring:
             found = [(None, self._shims.get(p.attempt)) for p in parts]
         self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
         return [
-            Running(p.attempt, tuple(p.gpus), *each, cores=len(p.cores), response=tuple(p.response))
+            Running(p.attempt, tuple(p.gpus), *each, len(p.cores), response=tuple(p.response), traffic=tuple(p.traffic))
             for p, each in zip(parts, found, strict=True)
         ]
 

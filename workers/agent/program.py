@@ -15,9 +15,10 @@ from workers.agent.agent import Agent
 from workers.agent.enrol import EnrolError, enrol
 from workers.agent.hold import HeldError, hold_agent
 from workers.agent.isolation import isolation_find
-from workers.agent.measuring import Measuring, sampler_for
+from workers.agent.measuring import Measuring, sources_for
 from workers.agent.offline import keep_jobs, stop_all
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
+from workers.agent.software import software_find
 from workers.agent.trust import TrustError
 from workers.protocol.client import Portal
 from workers.system import log
@@ -44,15 +45,25 @@ async def _serve(settings: AgentSettings) -> None:
 
 async def _serve_alive(settings: AgentSettings) -> None:
     files = FileWork()
-    sampler, host, inventory = await sampler_for(settings, files)
+    sources, inventory = await sources_for(settings, files)
     isolation, walls = isolation_find(settings)
     inventory["isolation"] = isolation
     if isolation["why"]:
         log.warning("isolation of jobs", **isolation)
+    software = software_find(settings)
+    inventory["software"] = software.to_wire()
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    measuring = Measuring(sampler=sampler, host=host, backlog_s=settings.telemetry_backlog_s, files=files)
-    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, walls=walls)
+    measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files)
+    agent = Agent(
+        settings=settings,
+        portal=portal,
+        inventory=inventory,
+        measuring=measuring,
+        files=files,
+        walls=walls,
+        software=software,
+    )
     task = asyncio.current_task()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]

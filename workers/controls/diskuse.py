@@ -39,6 +39,7 @@ class DiskMeter:
     pids: Iterable[int] = ()
     used_bytes: int = 0
     too_deep: bool = False
+    stopped: bool = False  # set by the shim: the thread ends soon
     _sum: int = 0
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
@@ -46,9 +47,10 @@ class DiskMeter:
         threading.Thread(target=self._run, name="disk", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
+        while not self.stopped:
             for _ in self.walk(pause_s=PAUSE_S):
-                pass
+                if self.stopped:
+                    return
             time.sleep(PAUSE_S)
 
     def over(self) -> str | None:

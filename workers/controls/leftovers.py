@@ -1,4 +1,4 @@
-"""Finds the processes of a part whose shim was killed: by mark, pid, session, open pipe, or parent."""
+"""Finds the processes of a part whose shim was killed: by its control group, mark, pid, session, open pipe, or parent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
+
+if TYPE_CHECKING:
+    from workers.controls.cgroups import Group
 
 MARKER = "BERTH_MARK"
 """A variable of each process of a job. It holds a random word, which does not show where files lie."""
@@ -63,14 +67,16 @@ def _session_of(leader: Identity | None, seen: dict[int, Stat]) -> int | None:
     return leader.pid if holder is None or holder.start_ticks == leader.start_ticks else None
 
 
-def leftovers_find(traces: Traces) -> list[Stat]:
-    """Return the living processes of the part."""
+def leftovers_find(traces: Traces, group: Group | None = None) -> list[Stat]:
+    """Return the living processes of the part: exactly those in its group where it has one, and whatever bears a trace."""
+    members = group.pids() if group else set()
     seen = {p: s for p in all_pids() if p != os.getpid() and (s := stat(p)) and s.state not in "ZXx"}
     session, wanted = _session_of(traces.leader, seen), traces.environment()
     found = {
         s.pid
         for s in seen.values()
-        if s.session == session
+        if s.pid in members
+        or s.session == session
         or (s.pid, s.start_ticks) in traces.family
         or _has_marker(s.pid, wanted)
         or _writes_log(s.pid, traces.pipes)
@@ -80,7 +86,7 @@ def leftovers_find(traces: Traces) -> list[Stat]:
     return [seen[p] for p in found]
 
 
-def leftovers_kill(traces: Traces, *, timeout_s: float = 10.0) -> int:
+def leftovers_kill(traces: Traces, group: Group | None = None, *, timeout_s: float = 10.0) -> int:
     """Kill until no process of the part lives; return how many were killed.
 
     Raises TimeoutError when something still lives after `timeout_s` (a process in an uninterruptible call).
@@ -88,7 +94,7 @@ def leftovers_kill(traces: Traces, *, timeout_s: float = 10.0) -> int:
     killed: set[tuple[int, int]] = set()
     boot = boot_id()
     end = time.monotonic() + timeout_s
-    while found := leftovers_find(traces):
+    while found := leftovers_find(traces, group):
         for process in found:
             if Identity(process.pid, process.start_ticks, boot).signal(signal.SIGKILL):
                 killed.add((process.pid, process.start_ticks))

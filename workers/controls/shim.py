@@ -12,14 +12,15 @@ import select
 import signal
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from workers.controls.cores import CoreOrders, cores_map
-from workers.controls.cpuset import cpuset_make
+from workers.controls.building import build_disk, build_failure, build_launch
+from workers.controls.cgroups import CONTROLLERS, group_make
+from workers.controls.cores import core_orders
 from workers.controls.diskuse import disk_meter
 from workers.controls.joblog import JobLog
 from workers.controls.lease import lease_ended
+from workers.controls.limits import limits_set, memory_over, peak_mib
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.controls.signals import kill_all, signal_all, wake_on_signals
 from workers.controls.spawn import StartFailedError, command_spawn
@@ -28,6 +29,9 @@ from workers.system.files import BrokenFileError, read_record, write_json
 from workers.system.modes import put_right
 from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # How often the shim reads its files (stop, lease) and measures the job. A signal makes it look at once.
 TICK_S = 1.0
@@ -46,6 +50,9 @@ class Ending:
     reason: str
     detail: str
     kill_at: float
+    graced: bool = False
+    overran: bool = False
+    """`graced`: it has the whole grace that its order gave it. `overran`: something of it lived when that was over."""
 
 
 class Shim:
@@ -66,7 +73,10 @@ class Shim:
         self.log = JobLog.under(directory, launch["log_limit_bytes"])
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
-        self.cores = _core_orders(launch, directory, self.meter.tree)
+        # A virtual node's cores are only declared, so no kernel wall is built for them.
+        self.group = group_make(directory.name, [c for c in CONTROLLERS if c != "cpuset" or not launch["virtual"]])
+        limits_set(self.group, launch)
+        self.cores = core_orders(launch, directory, self.meter, self.group)
         self.job_record: dict[str, Any] | None = None
         self.blind_since: float | None = None
         self.next_tick = self.begun + 0.2  # the first measurement comes early, so that a page shows figures soon
@@ -76,28 +86,45 @@ class Shim:
         if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
+        self.cores.begin()
         try:
-            self.pid = command_spawn(self.launch, self.log, self.cores.cpuset)
+            failed = self._build() if self.launch.get("build") else None
+            reason, detail = failed or self._stage()
         except StartFailedError as failure:
-            self._remove_cpuset()
-            self._write_result("start_failed", str(failure))
-            return
+            reason, detail = "start_failed", str(failure)
+        self.cores.end()
+        self.group.remove()
+        self._write_result(reason, detail)
+
+    def _build(self) -> tuple[str, str] | None:
+        """Make the job's software ready, before the job counts as running. None: it is; else how the job ends."""
+        whole, own_disk = self.launch, self.disk
+        self.launch, self.disk = build_launch(whole), build_disk(whole)
+        reason, detail = self._stage(building=True)
+        self.disk.stopped = True
+        ready = reason == "exit" and self.status == 0
+        self.launch, self.disk, self.ending, self.status, self.pid = whole, own_disk, None, None, 0
+        self.begun, self.begun_unix = boottime(), time.time()
+        return None if ready else build_failure(whole, reason, detail)
+
+    def _stage(self, *, building: bool = False) -> tuple[str, str]:
+        """Start the launch's command and watch it until nothing of it lives; return how it ended. Raises StartFailedError."""
+        self.pid = command_spawn(self.launch, self.log, self.group)
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
-        # The agent reports the job as running when this file exists. Limits and lease are watched in any case.
-        self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
+        # The agent reports the job as running when this file says so. Limits and lease are watched in any case.
+        self.job_record = {**identity, "started_at": self.begun_unix, "building": building, **self._log_facts()}
         self._note_job()
-        self.cores.begin()
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
             self._look()
             self._sleep()
         self.log.finish()
-        self.meter.measure()
-        self._remove_cpuset()
-        reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
-        self._write_result(reason, detail)
+        last = self.meter.measure()
+        if self.status and self.ending is None:  # a job that ended well in spite of it ended well
+            self._look_at_memory(last.memory_mib)
+        return ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
 
     def _note_job(self) -> None:
         """Write `job.json`. When that fails, because the disk is full, a later call tries again."""
@@ -149,6 +176,7 @@ class Shim:
             self.family.note(self.meter.seen)
             self._look_at_disk()
         if self.ending is not None and now >= self.ending.kill_at:
+            self.ending.overran = self.ending.graced
             kill_all(self.meter.tree)
 
     def _look_for_orders(self, now: float) -> None:
@@ -169,16 +197,12 @@ class Shim:
         if self.launch["leased"] and now - self.blind_since > BLIND_S:
             self._end("lease", f"its lease cannot be read: {error}", self.launch["lease_grace_s"] * LEASE_GRACE_SHARE)
 
-    def _remove_cpuset(self) -> None:
-        if self.cores.cpuset is not None:
-            self.cores.cpuset.remove()
-
     def _follow_orders(self, now: float) -> None:
         self.cores.look(now)
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
         limit_s = self.launch["time_limit_s"]
         if stop is not None:
-            self._end("stopped", stop["detail"], float(stop["grace_s"]))
+            self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.told:
             self._end("stopped", "the shim was told to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
@@ -187,20 +211,22 @@ class Shim:
         elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
             self._end("time_limit", f"it reached its time limit of {limit_s:g} s", self.launch["grace_s"])
 
-    def _end(self, reason: str, detail: str, grace_s: float) -> None:
+    def _end(self, reason: str, detail: str, grace_s: float, *, graced: bool = False) -> None:
         """Send SIGTERM, and SIGKILL after the grace. The first reason counts; a later one can only make the end come sooner."""
         kill_at = boottime() + grace_s
         if self.ending is not None:
-            self.ending.kill_at = min(self.ending.kill_at, kill_at)
+            if kill_at < self.ending.kill_at:
+                self.ending.kill_at, self.ending.graced = kill_at, False
             return
-        self.ending = Ending(reason, detail, kill_at)
+        self.ending = Ending(reason, detail, kill_at, graced and grace_s > 0)
         if grace_s > 0:
             signal_all(self.meter.tree, signal.SIGTERM)
 
     def _look_at_memory(self, memory_mib: float) -> None:
-        limit_mib = self.launch["memory_mib"]
-        if limit_mib is not None and memory_mib > limit_mib:
-            self._end("out_of_memory", f"it used {memory_mib:.0f} MiB of memory; its limit is {limit_mib} MiB", 0.0)
+        why = memory_over(self.group, memory_mib, self.launch["memory_mib"])
+        if why is not None:
+            self.meter.peak_mib = max(self.meter.peak_mib, peak_mib(self.group))
+            self._end("out_of_memory", why, 0.0)
 
     def _look_at_disk(self) -> None:
         """End a job above its disk limit, without a grace: it would go on writing meanwhile."""
@@ -247,19 +273,9 @@ class Shim:
                 "ended_at": time.time(),
                 "ran_s": round(boottime() - self.begun, 3),
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
+                "overran": self.ending is not None and self.ending.overran,
             },
         )
-
-
-def _core_orders(launch: dict[str, Any], directory: Path, tree: Tree) -> CoreOrders:
-    """Return what follows orders about cores. A virtual node's cores are only declared, so no kernel wall is built for them."""
-    orders = CoreOrders(directory, tree, launch["cores"])
-    if launch.get("cores_file"):
-        orders.told = Path(launch["cores_file"])
-    if not launch["virtual"]:
-        real = sorted(os.sched_getaffinity(0))
-        orders.cpuset = cpuset_make(directory.name, cores_map(launch["cores"], real))
-    return orders
 
 
 def main(directory: Path) -> int:

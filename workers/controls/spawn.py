@@ -16,7 +16,7 @@ from workers.system.procs import die_with_parent, show
 from workers.system.seclude import seclude
 
 if TYPE_CHECKING:
-    from workers.controls.cpuset import Cpuset
+    from workers.controls.cgroups import Group
     from workers.controls.joblog import JobLog
 
 AUTOGROUP, AUTOGROUP_TRIES = Path("/proc/self/autogroup"), 10
@@ -28,10 +28,10 @@ class StartFailedError(Exception):
     """The command could not be started; the text says which step failed and why."""
 
 
-def command_spawn(launch: dict[str, Any], log: JobLog, cpuset: Cpuset | None = None) -> int:
+def command_spawn(launch: dict[str, Any], log: JobLog, group: Group | None = None) -> int:
     """Start `/bin/sh -c COMMAND` as its own session, writing into `log`; return its pid. Raises StartFailedError.
 
-    `cpuset`: in which it begins; it holds the launch's cores already.
+    `group`: in which it begins; its limits and the launch's cores are set already.
     """
     environment = job_environment(launch)
     try:
@@ -42,7 +42,7 @@ def command_spawn(launch: dict[str, Any], log: JobLog, cpuset: Cpuset | None = N
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _child(launch, outputs, environment, writer, parent, cpuset)
+        _child(launch, outputs, environment, writer, parent, group)
     for descriptor in (writer, *outputs):
         os.close(descriptor)
     with os.fdopen(reader, "rb") as file:
@@ -59,7 +59,7 @@ def _child(
     environment: dict[str, str],
     writer: int,
     parent: int,
-    cpuset: Cpuset | None,
+    group: Group | None,
 ) -> NoReturn:
     """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
@@ -68,9 +68,10 @@ def _child(
         _signals_reset()
         step = "session"
         os.setsid()
+        step = "control group"
+        if group is not None:
+            group.enter()
         step = "cores"
-        if cpuset is not None:
-            cpuset.enter()
         os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
         show()  # undo the shim's `hide`, which fork has copied: while hidden, /proc/self belongs to root
         step = "niceness"

@@ -16,7 +16,8 @@
             break
 
 On each node one process records (LOCAL_RANK 0). A record is a line of JSON: sums since the last record, and up to ROWS
-iterations chosen at random. It is written each second at first, each half minute later. Records lie in BERTH_RECORDS_DIR in
+iterations chosen at random. It is written each second at first, and when the job's cores changed (BERTH_CORES_FILE), each half
+minute later; no record spans such a change by more than a second. Records lie in BERTH_RECORDS_DIR in
 segments of SEGMENT_BYTES; the last two segments are kept. A recorder never stops a training: when it cannot write, it says
 so once on stderr and records no more.
 
@@ -61,7 +62,9 @@ ROWS = 16
 WARM_UP = 2
 """The first iterations of a process are counted but not timed, because caches fill and kernels are compiled in them."""
 PERIODS_S = ((60.0, 1.0), (600.0, 5.0), (float("inf"), 30.0))
-"""(age of the recorder up to which, seconds between two records)."""
+"""(time since the recorder began, or the number of cores changed; up to this: seconds between two records)."""
+LOOK_S = 1.0
+"""How often it is looked whether the number of cores changed."""
 
 
 class Recorder:
@@ -96,7 +99,10 @@ class Recorder:
         self._iterations: int = 0
         self._samples: float = 0.0
         self._seconds: float = 0.0
-        self._began = self._stepped = self._written = time.monotonic()
+        self._began = self._stepped = self._written = self._paced = self._looked = time.monotonic()
+        cores_file = environment("BERTH_CORES_FILE")
+        self._cores_file = Path(cores_file) if cores_file else None
+        self._cores_since = self._cores_changed()
         self._clear()
         if self._directory is not None:
             atexit.register(self.close)
@@ -130,7 +136,7 @@ class Recorder:
         self._times.clear()
         self._stepped = now
         full = self.profiling and len(self._rows) == ROWS
-        if self._directory is not None and (full or now - self._written >= self._period_s(now)):
+        if self._directory is not None and (self._has_other_cores(now) or full or self._is_due(now)):
             self._write(now)
         if self.profiling and self._is_enough(now):
             self.close()
@@ -185,8 +191,25 @@ class Recorder:
         if self._directory is not None and self._news:
             self._write(time.monotonic())
 
-    def _period_s(self, now: float) -> float:
-        return next(period for until, period in PERIODS_S if now - self._began <= until)
+    def _is_due(self, now: float) -> bool:
+        return now - self._written >= next(period for until, period in PERIODS_S if now - self._paced <= until)
+
+    def _cores_changed(self) -> int | None:
+        """When the file with the number of cores was written, in ns; None where there is none."""
+        try:
+            return self._cores_file.stat().st_mtime_ns if self._cores_file else None
+        except OSError:
+            return None
+
+    def _has_other_cores(self, now: float) -> bool:
+        """Whether the number of cores changed. What is recorded next is of others, and soon asked for: core tuning tries them."""
+        if now - self._looked < LOOK_S:
+            return False
+        self._looked, before = now, self._cores_since
+        self._cores_since = self._cores_changed()
+        if self._cores_since != before:
+            self._paced = now
+        return self._cores_since != before
 
     def _keep(self, samples: float, total_s: float) -> None:
         """Add the iteration to the sums, and by chance to the rows: each iteration with the same probability."""

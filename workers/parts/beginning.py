@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from workers.parts.part import Part
-from workers.parts.workspace import SpecError, Workplace, part_prepare
+from workers.parts.workspace import SpecError, Workplace, part_environment, part_prepare
 from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
 from workers.system.procs import boottime
 from workers.system.room import is_no_room
 from workers.telemetry.simulated import RESPONSE, response_parse
+from workers.telemetry.traffic import TRAFFIC, traffic_parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,7 @@ class Beginning:
             await self._ending.end_unstarted(part, reason="tenant_not_trusted", detail=refusal)
             return False
         try:
+            part.environment = part_environment(spec, place)
             rooms = self._tools.journal.rooms(part)
             await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
         except (SpecError, OSError) as error:
@@ -89,6 +91,7 @@ class Beginning:
         part.gpus, part.cores = spec["gpus"], spec["cores"]
         if place.virtual:
             part.response = list(response_parse(spec["environment"].get(RESPONSE, "")))
+            part.traffic = list(traffic_parse(spec["environment"].get(TRAFFIC, ""), cores=len(spec["cores"])))
         if wanted["go"]:
             self._tools.journal.enter(part, "prepared")
         else:

@@ -87,7 +87,8 @@ class Ending:
         self._retelling.discard(part.key)
         if part.phase in {"ended", "closed"}:
             end = part.end or result or {"reason": "lost", "detail": "the node no longer knows how it ended"}
-            report = {name: end[name] for name in ("pid", "exit_code", "signal", "reason", "detail") if name in end}
+            told = ("pid", "exit_code", "signal", "reason", "detail", "overran")
+            report = {name: end[name] for name in told if name in end}
             at = end.get("at") or end.get("ended_at") or time.time()
             part.closed_at, part.logs_done, part.offsets = None, False, dict.fromkeys(part.offsets, 0)
             self._tools.shipper.again(part)
@@ -127,6 +128,7 @@ class Ending:
             async with asyncio.timeout(LAST_LOG_S):
                 await self._tell_rest(part)
         report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
+        report["overran"] = result.get("overran") is True  # an older shim does not say
         self._tools.journal.report(part, {**report, "state": "ended", "at": result["ended_at"]}, phase="ended")
         self._forget(part)
         log.info("part ended", **part.name, job=part.job, **report)
@@ -134,7 +136,7 @@ class Ending:
     async def report_running(self, part: Part) -> None:
         """Report once that the command runs, or that it ran when it has already ended."""
         job = await self._tools.on_files(part, self._tools.engine.job, self._tools.journal.directory(part))
-        if part.phase not in {"prepared", "starting"} or job is None:
+        if part.phase not in {"prepared", "starting"} or job is None or job.get("building"):
             return
         report = {"state": "running", "pid": job["pid"], "at": job["started_at"]}
         self._tools.journal.report(part, report, phase="running")

@@ -31,13 +31,15 @@ class Part:
     phase: Phase = "claimed"
     lease_s: float | None = None
     gpus: list[int] = field(default_factory=list)
-    # Declared cores that it has. What was ordered last is `cores_order`, `{"sequence", "cores"}`, and `cores_sequence` the
-    # order that holds; they differ until the shim has followed.
+    # Declared cores that it has. What was ordered last is `cores_order`, `{"sequence", "cores", "share"}`, and
+    # `cores_sequence` the order that holds; they differ until the shim has followed.
     cores: list[int] = field(default_factory=list)
     cores_order: dict[str, Any] | None = None
     cores_sequence: int = 0
     # Of a virtual node's job: how its virtual GPUs answer to its cores.
     response: list[float] = field(default_factory=list)
+    # And what it draws from the virtual memory (`telemetry.traffic.VirtualTraffic`).
+    traffic: list[float] = field(default_factory=list)
     sequence: int = 0
     reports: list[Report] = field(default_factory=list)
     # The portal has closed it: nothing more about it is reported.
@@ -50,6 +52,8 @@ class Part:
     # A secret word in the environment of all its processes. Empty for parts of version 0.1; the directories of such a
     # part's job lie in the control directory.
     mark: str = ""
+    # The environment that was built for it, `tenant-7/HASH`: kept while the part lives. Empty: none.
+    environment: str = ""
 
     def __post_init__(self) -> None:
         self.attempt = str(self.attempt)  # a number in records from before keys

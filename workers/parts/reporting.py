@@ -138,6 +138,7 @@ class Reporter:
             "exit_code": None,
             "signal": None,
             "reason": "lost",
+            "overran": False,
             "detail": "this node knows the attempt as one of another job, from a time that is missing in the portal's database",
         }
         self.wake()

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from workers.environments.plan import PlanError, build_command, plan_write, software_plan
+from workers.environments.tidying import used_mark
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
 
 if TYPE_CHECKING:
+    from workers.environments.offer import Offer
+    from workers.environments.plan import Plan
     from workers.protocol.wire import Spec, Wanted
     from workers.system.landlock import Walls
 
@@ -54,6 +58,7 @@ class Workplace:
     boot_id: str
     node_grace_s: float
     lease_grace_s: float
+    software: Offer | None = None
 
 
 def inside(root: Path, relative: str, *, what: str) -> Path:
@@ -111,8 +116,51 @@ def scratch_copy(source: Path, copy: Path) -> Path:
     return copy
 
 
-def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path) -> dict[str, list[str]] | None:
-    return place.walls.with_own(rooms.job.resolve(), checkpoint_dir.resolve()).to_json() if place.walls else None
+def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path) -> Walls | None:
+    return place.walls.with_own(rooms.job.resolve(), checkpoint_dir.resolve()) if place.walls else None
+
+
+def part_plan(spec: Spec, place: Workplace) -> Plan | None:
+    """Return how the part's software is made ready; None: it uses the node's. Raises SpecError."""
+    if not (software := spec.get("software")):
+        return None
+    if place.software is None:
+        raise SpecError("this node offers no software environments")
+    try:
+        return software_plan(software, place.software, spec["tenant_id"])
+    except PlanError as error:
+        raise SpecError(f"its software environment: {error}") from error
+
+
+def part_environment(spec: Spec, place: Workplace) -> str:
+    """Name the environment that the part has built, `tenant-7/HASH`; "" for none. Raises SpecError."""
+    plan = part_plan(spec, place)
+    return "" if plan is None or plan.entry is None else f"{plan.entry.parent.name}/{plan.entry.name}"
+
+
+def _software(plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | None) -> dict[str, Any]:
+    """Return what `launch.json` says of software and walls. What is built is the build's to write, and the job's to read."""
+    if plan is None or place.software is None:
+        return {"walls": walls and walls.to_json()}
+    building = walls
+    if plan.entry is not None:
+        plan.entry.mkdir(parents=True, exist_ok=True, mode=0o700)
+        used_mark(place.software.root, f"{plan.entry.parent.name}/{plan.entry.name}")
+        entry = plan.entry.resolve()
+        if walls is not None:
+            building = walls.with_own(*walls.own, entry)
+            walls = walls.with_readable(entry)
+    room, limits = rooms.job / "software", place.software.limits
+    tree_remove(room)
+    build = {
+        "argv": build_command(sys.executable, plan_write(plan, room)),
+        "limit_s": limits.build_s,
+        "disk_mib": limits.one_gib * 1024,
+        "entry": plan.entry and str(plan.entry),
+        "why": str(room / "why"),
+        "walls": building and building.to_json(),
+    }
+    return {"walls": walls and walls.to_json(), "build": build, "prefix": plan.prefix and str(plan.prefix)}
 
 
 def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
@@ -120,7 +168,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
 
     A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
     """
-    scratch = spec["profile"]
+    scratch, plan = spec["profile"], part_plan(spec, place)
     folders = {name: rooms.job / folder for name, folder in _FOLDERS.items()}
     checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
     rooms.job.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -135,20 +183,20 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         tree_remove(rooms.job / "copy")
         cwd = scratch_copy(cwd, rooms.job / "copy")
     launch: dict[str, Any] = {
-        **{key: value for key, value in spec.items() if key != "files"},
+        **{key: value for key, value in spec.items() if key not in {"files", "software"}},
         **part_name(spec),
         "mark": rooms.mark,
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "cores_file": str(rooms.job / "cores"),
-        "walls": _walls(place, rooms, checkpoint_dir),
-        **_of_the_node(place, scratch=scratch),
+        **_software(plan, place, rooms, _walls(place, rooms, checkpoint_dir)),
+        **_of_the_node(place, scratch=scratch, grace_s=spec.get("grace_s", place.node_grace_s)),
         "leased": wanted["lease_s"] is not None,
     }
     write_json(rooms.control / "launch.json", launch)
 
 
-def _of_the_node(place: Workplace, *, scratch: bool) -> dict[str, Any]:
-    """Return what every `launch.json` of this node says; a profile's grace period is shorter."""
+def _of_the_node(place: Workplace, *, scratch: bool, grace_s: float) -> dict[str, Any]:
+    """Return what every `launch.json` of this node says, and the job's grace; a profile's is shorter."""
     return {
         "landlock": place.landlock,
         "python": sys.executable,
@@ -156,6 +204,6 @@ def _of_the_node(place: Workplace, *, scratch: bool) -> dict[str, Any]:
         "virtual_pace": place.virtual_pace,
         "nice": place.nice,
         "boot_id": place.boot_id,
-        "grace_s": min(PROFILE_GRACE_S, place.node_grace_s) if scratch else place.node_grace_s,
+        "grace_s": min(PROFILE_GRACE_S, grace_s) if scratch else grace_s,
         "lease_grace_s": place.lease_grace_s,
     }

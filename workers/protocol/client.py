@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from workers.protocol.inventory import Inventory
     from workers.protocol.wire import (
         Hello,
-        Inventory,
         LogAnswer,
         PartName,
         RecordsAnswer,

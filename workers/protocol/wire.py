@@ -18,49 +18,6 @@ Reason = Literal[
 ]
 
 
-class Gpu(TypedDict):
-    index: int
-    uuid: str
-    memory_mib: int
-
-
-class Isolation(TypedDict):
-    """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
-
-    files: bool
-    signals: bool
-    landlock: int
-    why: str
-
-
-class Links(TypedDict):
-    """What a node knows of its links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
-
-    nvlink_gbps: float | None
-    pcie_generation: int | None
-    pcie_lanes: int | None
-    network_mbps: float | None
-
-
-class Inventory(TypedDict):
-    """Body of register and of hello."""
-
-    name: str
-    address: str
-    boot_id: str
-    agent_version: str
-    virtual: bool
-    single_account: bool
-    trusts_tenants: bool
-    isolation: NotRequired[Isolation]
-    links: NotRequired[Links]
-    gpu_type: str | None
-    gpus: list[Gpu]
-    cores: int
-    memory_mib: int
-    storage_domain: str | None
-
-
 class Registered(TypedDict):
     node: int | str
     name: str
@@ -97,6 +54,7 @@ class Wanted(PartName):
     grace_s: float
     lease_s: float | None
     cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
+    share: NotRequired[float]  # that it keeps of the memory bandwidth, or CPU time, that it takes; absent: all
     cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared
 
 
@@ -134,6 +92,7 @@ class Spec(PartName):
     files: dict[str, str]
     working_directory: str | None
     environment: dict[str, str]
+    software: NotRequired[dict[str, str]]  # environment, path, requirements or image; absent or empty: the node's own
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None
@@ -141,6 +100,7 @@ class Spec(PartName):
     memory_mib: int | None
     disk_mib: int | None
     time_limit_s: float | None
+    grace_s: NotRequired[int]  # absent: a portal that has one grace for all jobs, hello's
     world: World
     profile: bool
     epochs_before: int
@@ -156,6 +116,7 @@ class Report(PartName):
     signal: int | None
     reason: Reason | None
     detail: str
+    overran: NotRequired[bool]  # it was stopped, and something of it still lived when its grace was over
 
 
 class Problem(TypedDict):

@@ -90,6 +90,9 @@ class Walls:
     def with_own(self, *own: Path) -> Walls:
         return replace(self, own=own)
 
+    def with_readable(self, *more: Path) -> Walls:
+        return replace(self, readable=(*self.readable, *more))
+
     @classmethod
     def from_json(cls, value: dict[str, list[str]]) -> Walls:
         return cls(**{name: tuple(map(Path, value[name])) for name in ("closed", "readable", "own")})

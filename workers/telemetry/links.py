@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from workers.telemetry.bindings import pynvml
 
 if TYPE_CHECKING:
-    from workers.protocol.wire import Links
+    from workers.protocol.inventory import Links
 
 NVLINK_GBPS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
 """GB/s of one NVLink, one way, by version."""

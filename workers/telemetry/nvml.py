@@ -20,7 +20,7 @@ from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTro
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from workers.protocol.wire import Links
+    from workers.protocol.inventory import Links
 
 DEAF_LOOKS = 3
 """A GPU of which nothing could be read so many times, one after the other, counts as failed."""

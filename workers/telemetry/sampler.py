@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workers.protocol.wire import Links
+    from workers.protocol.inventory import Links
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ class PartUse:
     write_mb_s: float | None = None
     cores: int = 0  # that it has by the last order that holds; 0: not known
     response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
+    traffic: tuple[float, ...] = ()  # and what it draws: see `workers.telemetry.traffic`
 
 
 class GpuSampler(Protocol):

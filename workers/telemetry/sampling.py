@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from workers.telemetry.beat import Taken
     from workers.telemetry.host import HostSampler
     from workers.telemetry.sampler import GpuLook, GpuProcess
+    from workers.telemetry.traffic import Traffic, TrafficMeter
 
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
@@ -48,6 +49,7 @@ class Running:
     shim: Shim | None = None
     cores: int = 0
     response: tuple[float, ...] = ()
+    traffic: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -68,13 +70,24 @@ def _rounded(measure: Measure, value: float | None) -> float | None:
     return None if value is None else round(value, DIGITS.get(measure[2].partition(".")[0], 2))
 
 
+def _traffic(found: Traffic) -> dict[Measure, float | None]:
+    return {("host", "", "memory_share"): found.share} | {
+        ("attempts", attempt, "memory_share"): share for attempt, share in found.parts.items()
+    }
+
+
 class Sampling:
     """Keeps each part's last totals, to compute rates from. `outside`: processes on GPUs that no part there accounts for."""
 
     def __init__(
-        self, *, host: HostSampler | None, owner: Callable[[int, dict[int, Shim]], str | None] = owner_of
+        self,
+        *,
+        host: HostSampler | None,
+        owner: Callable[[int, dict[int, Shim]], str | None] = owner_of,
+        meter: TrafficMeter | None = None,
     ) -> None:
         self._host = host  # None on a virtual node: its host figures are its own parts'
+        self._meter = meter
         self._owner = owner
         self._before: dict[str, Usage] = {}
         self._uses: dict[str, PartUse] = {}
@@ -104,6 +117,8 @@ class Sampling:
         if taken.look is not None:
             values |= self._on_gpus(running, taken.look)
         values |= {("host", "", name): value for name, value in self._host_values().items()}
+        if self._meter is not None:
+            values |= _traffic(self._meter.look(self._uses))
         return Second(at_unix, {measure: _rounded(measure, value) for measure, value in values.items()})
 
     def _host_values(self) -> dict[str, float | None]:
@@ -160,4 +175,6 @@ class Sampling:
         wait_cores = max(0.0, usage.wait_s - before.wait_s) / span_s
         read, write = (None if rate is None else rate / 1e6 for rate in (moved["read"], moved["write"]))
         memory_mib = usage.memory_mib
-        return PartUse(part.gpus, cpu_cores, wait_cores, memory_mib, read, write, part.cores, part.response)
+        return PartUse(
+            part.gpus, cpu_cores, wait_cores, memory_mib, read, write, part.cores, part.response, part.traffic
+        )

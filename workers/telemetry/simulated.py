@@ -8,7 +8,7 @@ as NVML's is. Memory is that of the processes, spread over their GPUs. Power gro
 
 A job may say how a virtual GPU answers to its CPU cores: VIRTUAL_RESPONSE in its environment is the part of full speed at
 1, 2, 3 ... cores a GPU, as a data loader would make it. No more than that part of the GPU is then used, by the cores that
-the part truly has.
+the part truly has. And VIRTUAL_TRAFFIC says what the job draws from the node's memory, and what that costs (`traffic`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workers.telemetry.sampler import GpuFound, GpuLook, GpuSample, PartUse
+from workers.telemetry.traffic import SimulatedTraffic, traffic_slows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workers.protocol.wire import Links
+    from workers.protocol.inventory import Links
 
 _SMOOTHING = 1 / 3
 _IDLE_SHARE = 0.12
@@ -54,9 +55,12 @@ def response_at(part: PartUse) -> float:
 class SimulatedSampler:
     """See `workers.telemetry.sampler.GpuSampler`."""
 
-    def __init__(self, gpus: list[GpuFound], *, core_share: float = 1.0) -> None:
+    def __init__(
+        self, gpus: list[GpuFound], *, core_share: float = 1.0, traffic: SimulatedTraffic | None = None
+    ) -> None:
         self._gpus = gpus
         self._core_share = core_share
+        self._traffic = traffic
         self._smooth = dict.fromkeys((g.index for g in gpus), 0.0)
 
     def gpus(self) -> list[GpuFound]:
@@ -70,15 +74,16 @@ class SimulatedSampler:
 
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         holder = {gpu: part for part in parts for gpu in part.gpus}
-        return {gpu.index: self._sample(gpu, holder.get(gpu.index)) for gpu in self._gpus}
+        asked = self._traffic.asked(parts) if self._traffic else 0.0
+        return {gpu.index: self._sample(gpu, holder.get(gpu.index), asked) for gpu in self._gpus}
 
     def look(self, parts: Sequence[PartUse]) -> GpuLook:
         """Return nothing further: a virtual GPU has no clocks, no temperature and no errors, and none are made up."""
         return GpuLook()
 
-    def _sample(self, gpu: GpuFound, part: PartUse | None) -> GpuSample:
+    def _sample(self, gpu: GpuFound, part: PartUse | None, asked: float) -> GpuSample:
         wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) / self._core_share if part else 0.0
-        most = response_at(part) if part else 1.0
+        most = response_at(part) * traffic_slows(part, asked) if part else 1.0
         before = self._smooth[gpu.index]
         share = before + (min(most, wanted) - before) * _SMOOTHING
         self._smooth[gpu.index] = share

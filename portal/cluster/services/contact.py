@@ -26,14 +26,17 @@ CONTACT_EVERY_S = 2
 """A contact is written at most so often: agents call several times in that time, and each write takes a lock."""
 
 
-def node_seen(*, node: Node, live: dict[str, Any] | None = None) -> None:
-    """Note that a node called, and its last sample. One that had been unreachable is back: pages and planner are told."""
+def node_seen(*, node: Node, live: dict[str, Any] | None = None, memory_share: float | None = None) -> None:
+    """Note that a node called, its last sample, and its memory's traffic.
+
+    One that had been unreachable is back: pages and planner are told.
+    """
     now = timezone.now()
     fresh = node.last_contact_at and now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
     if fresh and live is None:
         return
     was_away = not node.is_reachable
-    measured = {} if live is None else {"live": live}
+    measured = {} if live is None else {"live": live, "memory_share": memory_share}
     Node.objects.filter(pk=node.pk).update(last_contact_at=now, **measured)
     if was_away:
         with transaction.atomic():

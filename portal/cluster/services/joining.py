@@ -89,7 +89,7 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
     name = inventory["name"]
     row, known = _join_token_use(join_secret, name=name)
     secret = NODE_PREFIX + secrets.token_urlsafe(32)
-    values = _inventory_values(inventory) | {
+    values = _inventory_values(inventory, known) | {
         "token_digest": secret_digest(secret),
         "token_revoked_at": None,
         "joined_with": row,
@@ -100,7 +100,7 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
     if known and known.boot_id != inventory["boot_id"]:
         followers.node_lost(node=known, detail=f"{name} joined again after a reboot")
     node, created = Node.objects.update_or_create(name=name, defaults=values)
-    _gpus_sync(node=node, gpus=inventory["gpus"])
+    _gpus_sync(node=node, gpus=_typed(inventory))
     NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
     audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
     followers.node_described(node=node)
@@ -136,11 +136,8 @@ def _join_token_use(secret: str, *, name: str) -> tuple[JoinToken, Node | None]:
     return row, known
 
 
-def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
-    gpu_type = None
-    if inventory.get("gpu_type"):
-        memory_mib = inventory["gpus"][0]["memory_mib"] if inventory["gpus"] else None
-        gpu_type = gpu_type_upsert(name=inventory["gpu_type"], memory_mib=memory_mib)
+def _inventory_values(inventory: Mapping[str, Any], known: Node | None) -> dict[str, Any]:
+    types = _types(inventory)
     return {
         "address": inventory["address"],
         "boot_id": inventory["boot_id"],
@@ -150,11 +147,35 @@ def _inventory_values(inventory: Mapping[str, Any]) -> dict[str, Any]:
         "trusts_tenants": inventory["trusts_tenants"],
         "isolation": inventory.get("isolation") or {},
         "links": dict(inventory.get("links") or {}),
-        "gpu_type": gpu_type,
+        "software": inventory.get("software") or {},
+        "memory_traffic": dict(inventory.get("memory_traffic") or {}),
+        "gpu_type": _own_type(inventory, types, known),
         "cores": inventory["cores"],
         "memory_mib": inventory["memory_mib"],
         "storage_domain": inventory.get("storage_domain") or f"node:{inventory['name']}",
     }
+
+
+def _types(inventory: Mapping[str, Any]) -> dict[str, GpuType]:
+    """Return the GPU types of an inventory by name, made where they are new."""
+    memory: dict[str, int | None] = {inventory["gpu_type"]: None} if inventory.get("gpu_type") else {}
+    for gpu in _typed(inventory):
+        if memory.get(gpu["gpu_type"]) is None:
+            memory[gpu["gpu_type"]] = gpu["memory_mib"]
+    return {name: gpu_type_upsert(name=name, memory_mib=memory_mib) for name, memory_mib in memory.items()}
+
+
+def _typed(inventory: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the GPUs of an inventory, each with its type."""
+    return [{**gpu, "gpu_type": gpu.get("gpu_type") or inventory.get("gpu_type")} for gpu in inventory["gpus"]]
+
+
+def _own_type(inventory: Mapping[str, Any], types: Mapping[str, GpuType], known: Node | None) -> GpuType | None:
+    """Return the type that the node goes by. It stays as long as the node has a GPU of it, for what is promised goes by it."""
+    before = known.gpu_type if known is not None else None
+    if before is not None and before.name in types:
+        return before
+    return types.get(inventory.get("gpu_type") or "")
 
 
 def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
@@ -163,10 +184,12 @@ def _gpus_sync(*, node: Node, gpus: Sequence[Mapping[str, Any]]) -> None:
     A cordon is of the card (`uuid`), not of its number: where one fell off the bus, the driver numbers the others anew.
     """
     cards = {row.uuid: {name: getattr(row, name) for name in CORDON} for row in Gpu.objects.filter(node=node)}
-    renumbered, seen = [], []
+    renumbered, seen, types = [], [], dict(GpuType.objects.values_list("name", "pk"))
     for gpu in gpus:
         index, uuid = gpu["index"], gpu["uuid"]
         values = {"uuid": uuid, "memory_mib": gpu["memory_mib"], "missing_since": None}
+        beside = types.get(gpu["gpu_type"])
+        values["gpu_type_id"] = beside if beside != node.gpu_type_id else None
         row = Gpu.objects.filter(node=node, index=index).first()
         if row is not None and row.uuid != uuid and uuid in cards:
             values |= cards[uuid]
@@ -197,10 +220,11 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     followers.node_lock(node=node)
     # The fresh row: a second hello, sent again by an impatient agent, must not end what came after the first.
     rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]
-    Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory), last_contact_at=timezone.now())
+    Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory, node), last_contact_at=timezone.now())
     Node.objects.filter(pk=node.pk, greeted_at=None).update(greeted_at=timezone.now())
     followers.node_back(node=node)
-    _gpus_sync(node=node, gpus=inventory["gpus"])
+    node.refresh_from_db(fields=["gpu_type"])
+    _gpus_sync(node=node, gpus=_typed(inventory))
     if rebooted:
         lost = followers.node_lost(node=node, detail=f"{node.name} rebooted")
         NodeEvent.objects.create(node=node, kind="rebooted", detail=f"{lost} parts of jobs lost")

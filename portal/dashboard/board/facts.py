@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 
@@ -19,15 +19,25 @@ from portal.rounds.read.kept import kept_gpus
 
 UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
 """Facts hold places in HEALTHS."""
-GpuRow = tuple[int, int, int, bool]
-"""Row id, index, memory in MiB, and whether no new job gets it."""
+GpuRow = tuple[int, int, int, bool, str | None]
+"""Row id, index, memory in MiB, whether no new job gets it, and its type where it is not the one that its node goes by."""
+
+
+class Block(NamedTuple):
+    """GPUs of one type on a node: how many, how many of them are idle, and the node's idle cores."""
+
+    gpu_type: str | None
+    gpus: int
+    idle: int
+    cores: int
 
 
 @dataclass
 class Facts:
     """Columns a node (`names` ... `kept`), then columns a GPU in the order of nodes and indices (`gpu_ids` ...).
 
-    `types`: GPU type, None without GPUs. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
+    `types`: GPU type, None without GPUs; of several types all: "A100 + T4". `beside`: of a GPU the type, where it is not
+    `own_types`, the one that its node goes by. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
     per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU. `cores_measured`:
     held cores of jobs whose use is known, `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id.
     """
@@ -36,7 +46,7 @@ class Facts:
     ids: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     types: list[str | None] = field(default_factory=list)
-    type_ids: list[int | None] = field(default_factory=list)
+    own_types: list[str | None] = field(default_factory=list)
     racks: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     health: list[int] = field(default_factory=list)
@@ -52,6 +62,7 @@ class Facts:
     gpu_ids: list[int] = field(default_factory=list)
     held: list[bool] = field(default_factory=list)
     closed: list[bool] = field(default_factory=list)
+    beside: list[str | None] = field(default_factory=list)
     uses: list[float | None] = field(default_factory=list)
     memories: list[float | None] = field(default_factory=list)
     held_by_tenant: dict[str, int] = field(default_factory=dict)
@@ -87,6 +98,24 @@ class Facts:
         free = sum(not held and not closed for held, closed in zip(self.held[mine], self.closed[mine], strict=True))
         return free, self.cores[place] - self.cores_held[place]
 
+    @cached_property
+    def blocks(self) -> list[list[Block]]:
+        """Each node's GPUs by type: one block; of several types one each, which share the node's idle cores."""
+        return [self._blocks(place) for place in range(len(self.names))]
+
+    def _blocks(self, place: int) -> list[Block]:
+        gpus, cores = self.idle(place)
+        first, count, own = self.starts[place], self.gpus[place], self.own_types[place]
+        beside = self.beside[first : first + count]
+        if not any(beside):
+            return [Block(own, count, gpus, cores)]
+        names = [name or own for name in beside]
+        is_up = self.health[place] == UP
+        free = Counter(
+            name for gpu, name in enumerate(names, start=first) if is_up and not self.held[gpu] and not self.closed[gpu]
+        )
+        return [Block(name, total, free[name], cores) for name, total in Counter(names).items()]
+
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -96,10 +125,10 @@ def facts_read() -> Facts:
     facts = Facts(at=timezone.now().timestamp())
     present: dict[int, list[GpuRow]] = defaultdict(list)
     seen = Gpu.objects.present().order_by("index")
-    for gpu, node, index, memory_mib, cordoned, outside in seen.values_list(
-        "pk", "node_id", "index", "memory_mib", "cordoned_at", "outside_since"
+    for gpu, node, index, memory_mib, cordoned, outside, beside in seen.values_list(
+        "pk", "node_id", "index", "memory_mib", "cordoned_at", "outside_since", "gpu_type__name"
     ):
-        present[node].append((gpu, index, memory_mib, cordoned is not None or outside is not None))
+        present[node].append((gpu, index, memory_mib, cordoned is not None or outside is not None, beside))
     holders = dict(
         GpuAllocation.objects.filter(released_at=None).values_list("gpu_id", "allocation__attempt__job__tenant_id")
     )
@@ -125,11 +154,13 @@ def _node_add(
     kept: dict[int, int | None],
 ) -> None:
     held = [gpu in holders for gpu, *_ in gpus]
-    idle = sum(not is_held and not closed for is_held, (*_, closed) in zip(held, gpus, strict=True))
+    idle = sum(not is_held and not closed for is_held, (*_, closed, _) in zip(held, gpus, strict=True))
     facts.ids.append(node.pk)
     facts.names.append(node.name)
-    facts.types.append(node.gpu_type.name if node.gpu_type and gpus else None)
-    facts.type_ids.append(node.gpu_type_id)
+    own = node.gpu_type.name if node.gpu_type else None
+    counts = Counter(name for *_, beside in gpus if (name := beside or own) is not None)
+    facts.types.append(" + ".join(name for name, _ in counts.most_common()) or None)
+    facts.own_types.append(own)
     facts.racks.append(node.rack)
     facts.labels.append(node.label)
     facts.health.append(HEALTHS.index(node.health))
@@ -157,11 +188,12 @@ def _cores_add(facts: Facts, node: Node, parts: list[tuple[str, int]]) -> None:
 def _gpus_add(facts: Facts, node: Node, gpus: list[GpuRow], held: list[bool]) -> None:
     live = node.live or {}
     samples = live.get("gpus", {}) if facts.at - live.get("at", 0) < SAMPLE_FRESH_S else {}
-    for (gpu, index, memory_mib, closed), is_held in zip(gpus, held, strict=True):
+    for (gpu, index, memory_mib, closed, beside), is_held in zip(gpus, held, strict=True):
         sample = samples.get(str(index), {})
         used_mib = sample.get("memory_mib")
         facts.gpu_ids.append(gpu)
         facts.held.append(is_held)
         facts.closed.append(closed)
+        facts.beside.append(beside)
         facts.uses.append(sample.get("utilisation"))
         facts.memories.append(None if used_mib is None else round(100 * used_mib / memory_mib, 1))

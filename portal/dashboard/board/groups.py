@@ -58,7 +58,8 @@ def _group(
     gpu_shares = _gpu_shares(facts, alive, active)
     core_total = sum(facts.cores[place] for place in alive if cores[place] is not None)
     core_held = sum((cores[place] or 0.0) * facts.cores[place] for place in alive)
-    largest = max((min(facts.idle(place)) for place in places), default=0)
+    blocks = [each for place in places for each in facts.blocks[place]]
+    largest = max((min(each.idle, each.cores) for each in blocks), default=0)
     return {
         "title": title,
         "nodes": len(places),
@@ -70,8 +71,12 @@ def _group(
         "idle": sum(facts.idle(place)[0] for place in places),
         "kept": sum(facts.kept[place] for place in places if facts.health[place] == UP),
         "largest": largest,
-        "short": short_of(demand, {facts.types[place] for place in alive}, largest),
+        "short": short_of(demand, _types(facts, alive), largest),
     }
+
+
+def _types(facts: Facts, places: Sequence[int]) -> set[str | None]:
+    return {each.gpu_type for place in places for each in facts.blocks[place]}
 
 
 def _gpu_shares(facts: Facts, places: Sequence[int], active: Sequence[float | None]) -> list[float]:

@@ -56,11 +56,13 @@ def blocks_in(size: int, gpus: int, cores: int) -> int:
 
 def _placeable(size: int, nodes: list[int], facts: Facts) -> int:
     """Return the jobs of a size that fit now: on a node, or spread over nodes of one type when no node is so large."""
-    if any(facts.gpus[place] >= size for place in nodes):
-        return sum(blocks_in(size, *facts.idle(place)) for place in nodes)
-    by_type: dict[int | None, int] = defaultdict(int)
-    for place in nodes:
-        by_type[facts.type_ids[place]] += min(facts.idle(place))
+    blocks = [facts.blocks[place] for place in nodes]
+    if any(each.gpus >= size for own in blocks for each in own):
+        return sum(min(sum(each.idle // size for each in own), own[0].cores // size) for own in blocks)
+    by_type: dict[str | None, int] = defaultdict(int)
+    for own in blocks:
+        for each in own:
+            by_type[each.gpu_type] += min(each.idle, each.cores)
     return sum(count // size for count in by_type.values())
 
 
@@ -82,12 +84,14 @@ def _bucketed(counts: Counter[int], sizes: list[int]) -> Counter[int]:
 def _node_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRow]:
     return [
         {
-            "name": facts.names[place],
-            "note": _amounts(facts.idle(place)) if facts.health[place] == UP else HEALTHS[facts.health[place]],
-            "cells": [_cell(size, facts.idle(place), facts.gpus[place]) for size in sizes],
+            "name": facts.names[place] + (f", {each.gpu_type}" if len(blocks) > 1 else ""),
+            "note": _amounts((each.idle, each.cores)) if facts.health[place] == UP else HEALTHS[facts.health[place]],
+            "cells": [_cell(size, (each.idle, each.cores), each.gpus) for size in sizes],
             "total": False,
         }
         for place in nodes
+        for blocks in [facts.blocks[place]]
+        for each in blocks
     ]
 
 
@@ -164,7 +168,7 @@ def _sentence(nodes: list[int], demand: Counter[int], facts: Facts) -> Rich:
     gpus = _sum_idle(nodes, facts)[0]
     if not gpus:
         return [{"text": "No GPU is idle.", "bold": True}, {"text": _beyond(demand, 0)}]
-    largest = max(min(facts.idle(place)) for place in nodes)
+    largest = max(min(each.idle, each.cores) for place in nodes for each in facts.blocks[place])
     lead = f"{number(gpus)} idle GPU{'s' if gpus != 1 else ''}, largest placeable job {largest}."
     return [{"text": lead, "bold": True}, {"text": _beyond(demand, largest)}]
 

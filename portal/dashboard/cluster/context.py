@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.overview.context import BoardContext
     from portal.dashboard.parts.context import Fact, GpuCell, GpuGroup, KeptRow, PlotContext, Rich
+    from portal.dashboard.parts.slowed import SlowedRow
 
 
 class BlockCell(TypedDict):
@@ -113,6 +114,7 @@ class GpuRow(TypedDict):
     """A GPU's last figures as texts."""
 
     index: int
+    type: str  # empty where its node has one type
     use: str
     memory: str
     power: str
@@ -131,7 +133,7 @@ class NodePageContext(TypedDict):
     node: NodeRow
     facts: list[Fact]
     groups: list[GpuGroup]
-    gpu_type: str
+    gpu_words: str
     rack: str
     jobs: list[NodeJob]
     events: list[ClusterEvent]
@@ -140,4 +142,5 @@ class NodePageContext(TypedDict):
     ranges: list[dict[str, Any]]  # label, url, selected
     findings: list[FindingRow]
     hardware: list[GpuRow]
+    slowed: list[SlowedRow]
     can_operate: bool

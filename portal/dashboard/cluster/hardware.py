@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.dashboard.overview.nodes import gpu_types
 from portal.dashboard.parts.formatting import DASH, GIB_MIB, number
 
 if TYPE_CHECKING:
@@ -53,15 +54,20 @@ def _subject(subject: str) -> str:
 def gpu_rows(node: Node, snapshot: Snapshot) -> list[GpuRow]:
     """Return each GPU's last figures; a dash where its driver does not tell one."""
     live = snapshot.live_gpus(node)
-    return [_row(gpu, live.get(str(gpu.index), {})) for gpu in node.gpus_present]
+    several = len(gpu_types(node)) > 1
+    return [
+        _row(gpu, live.get(str(gpu.index), {}), (gpu.type_of(node) or "") if several else "")
+        for gpu in node.gpus_present
+    ]
 
 
-def _row(gpu: Gpu, sample: dict[str, Any]) -> GpuRow:
+def _row(gpu: Gpu, sample: dict[str, Any], gpu_type: str) -> GpuRow:
     used = sample.get("memory_mib")
     free = None if used is None else max(0.0, gpu.memory_mib - used)
     corrected, uncorrected = sample.get("ecc_corrected"), sample.get("ecc_uncorrected")
     return {
         "index": gpu.index,
+        "type": gpu_type,
         "use": _text(sample.get("utilisation"), "%"),
         "memory": f"{_gib(used)} / {_gib(free)}",
         "power": _text(sample.get("power_w"), "W"),

@@ -10,9 +10,10 @@ from portal.cluster.selectors import node_events
 from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
 from portal.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
-from portal.dashboard.overview.nodes import active_words, gpu_groups
+from portal.dashboard.overview.nodes import active_words, gpu_groups, gpu_types, gpu_words
 from portal.dashboard.parts.formatting import GIB_MIB, number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
+from portal.dashboard.parts.slowed import on_node, slowed_rows
 from portal.errors import NotFound
 from portal.estimation.links import links_words
 from portal.estimation.models import Link
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from portal.dashboard.cluster.context import NodeJob, NodePageContext
     from portal.dashboard.parts import figures
     from portal.dashboard.parts.context import Fact
+    from portal.dashboard.parts.slowed import SlowedRow
     from portal.dashboard.parts.snapshot import Snapshot
-    from portal.jobs.models import Allocation
+    from portal.jobs.models import Allocation, Job
 
 
 def node_get(snapshot: Snapshot, name: str) -> Node:
@@ -42,7 +44,7 @@ def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) ->
         "node": node_row(node, snapshot),
         "facts": _facts(node, snapshot),
         "groups": gpu_groups(node, snapshot),
-        "gpu_type": node.gpu_type.name if node.gpu_type else "",
+        "gpu_words": gpu_words(node),
         "rack": node.rack,
         "jobs": [_job(part, snapshot) for part in snapshot.parts_by_node[node.pk]],
         "events": event_rows(node_events(limit=EVENTS_SHOWN, node=node), snapshot.user),
@@ -51,8 +53,19 @@ def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) ->
         "problems": node.problems if snapshot.user.is_operator else [],
         "findings": finding_rows(node, snapshot),
         "hardware": gpu_rows(node, snapshot),
+        "slowed": _slowed(node, snapshot),
         "can_operate": snapshot.user.is_operator,
     }
+
+
+def _slowed(node: Node, snapshot: Snapshot) -> list[SlowedRow]:
+    def called(job: Job) -> str:
+        return f"#{job.number}" if snapshot.reader.sees(job.tenant_id) else ANOTHERS
+
+    def link(job: Job) -> str | None:
+        return reverse("job-detail", args=[job.number]) if snapshot.reader.sees(job.tenant_id) else None
+
+    return slowed_rows(on_node(node), called, link)
 
 
 def _disk_facts(node: Node) -> list[Fact]:
@@ -72,14 +85,15 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         {"label": "Storage", "value": node.storage_domain, "note": "shares checkpoints within it"},
         {"label": "Joined", "value": "", "at": node.registered_at.isoformat()},
     ]
-    if node.gpus_present and node.gpu_type:
-        facts.insert(0, {"label": "GPUs", "value": f"{len(node.gpus_present)} \u00d7 {node.gpu_type.name}"})
+    if words := gpu_words(node):
+        facts.insert(0, {"label": "GPUs", "value": words})
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
     if words := active_words(snapshot.rates[node.pk]):
         facts.append({"label": "Active, last hour", "value": words, "note": "held by jobs"})
     facts += _link_facts(node)
+    facts += _memory_facts(node)
     if node.isolation:
         value, note = isolation_words(node.isolation)
         facts.append({"label": "Isolation of jobs", "value": value, "note": note})
@@ -96,15 +110,45 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
 
 def _link_facts(node: Node) -> list[Fact]:
     """Return how fast its GPUs exchange gradients and how that is known: jobs' speeds are predicted from it."""
-    link = None if node.gpu_type is None else Link.objects.filter(gpu_type=node.gpu_type).first()
-    if link is None:
-        return []
     labels = {"within": "Links between its GPUs", "between": "Links to other nodes"}
+    names = list(gpu_types(node)) or ([node.gpu_type.name] if node.gpu_type else [])
+    links = Link.objects.filter(gpu_type__name__in=names).select_related("gpu_type").order_by("gpu_type__name")
     return [
-        {"label": labels[side], "value": _rate(each["gbps"]), "note": each["how"]}
+        {
+            "label": labels[side] + (f", {link.gpu_type.name}" if len(names) > 1 else ""),
+            "value": _rate(each["gbps"]),
+            "note": each["how"],
+        }
+        for link in links
         for side, each in links_words(link).items()
         if each is not None
     ]
+
+
+METERS = {
+    "resctrl": "counted by the processor (resctrl)",
+    "probe": "felt by small copies",
+    "simulated": "simulated",
+    "": "not measured",
+}
+THROTTLES = {
+    "mba": "by the processor (MBA)",
+    "quota2": "by CPU time (cgroup v2)",
+    "quota1": "by CPU time (cgroup v1)",
+    "cores": "by fewer cores",
+    "": "not at all",
+}
+
+
+def _memory_facts(node: Node) -> list[Fact]:
+    """Return how much of its memory's bandwidth is in use, and how CPU jobs are kept from taking too much."""
+    known = node.memory_traffic
+    if not known:
+        return []
+    used = "" if node.memory_share is None or not node.is_reachable else f"{node.memory_share:.0%} in use"
+    able = f"{known['gb_s']:.3g} GB/s" if known["gb_s"] else ""
+    note = f"{METERS[known['meter']]}; CPU jobs are held back {THROTTLES[known['throttle']]}"
+    return [{"label": "Memory bandwidth", "value": ", ".join(filter(None, (able, used))) or "not known", "note": note}]
 
 
 def _rate(gbps: float) -> str:

@@ -10,7 +10,7 @@ from django.urls import reverse
 from portal.cluster.selectors import node_events
 from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
-from portal.dashboard.overview.nodes import active_words, gpu_cells, health_word
+from portal.dashboard.overview.nodes import active_words, gpu_cells, gpu_types, health_word
 from portal.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
 from portal.dashboard.parts.formatting import GIB_MIB, number
 from portal.dashboard.parts.kept import kept_rows
@@ -87,7 +87,7 @@ def node_groups(snapshot: Snapshot) -> list[NodeTypeGroup]:
 
 
 def _type_of(node: Node) -> str:
-    return node.gpu_type.name if node.gpu_type and node.gpus_present else NO_TYPE
+    return " + ".join(name for name, _ in gpu_types(node).most_common()) or NO_TYPE
 
 
 def _group_note(rows: list[NodeRow]) -> str:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
     from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext, Rich, StartsContext
+    from portal.dashboard.parts.slowed import SlowedRow
 
 BarToken = Literal["run", "wait", "done", "fail", "stop"]
 Direction = Literal["asc", "desc"]
@@ -245,6 +246,7 @@ class JobBody(TypedDict):
     numbers: NumbersContext | None
     speed: SpeedContext | None
     tuning: TuningContext | None
+    slowed: list[SlowedRow]
     timeline: TimelineContext | None
     plots: list[PlotContext]
     attempts: list[AttemptRow]

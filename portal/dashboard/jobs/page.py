@@ -18,9 +18,12 @@ from portal.dashboard.jobs.tuning import tuning_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.kept import kept_note
+from portal.dashboard.parts.slowed import of_job, slowed_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
+from portal.jobs.sizes import grace_of
 from portal.jobs.states import FINAL, LIVE, QUEUED
+from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         WhyContext,
     )
     from portal.dashboard.parts.context import Fact, LegendItem, PlotContext
+    from portal.dashboard.parts.slowed import SlowedRow
     from portal.jobs.models import Attempt, Job
 
 EVENTS_SHOWN = 30
@@ -78,6 +82,7 @@ def body_make(job: Job) -> JobBodyContext:
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),
         "tuning": tuning_make(attempts),
+        "slowed": _slowed(job) if attempts else [],
         "timeline": timeline_make(job=job, attempts=attempts, profiles=profiles),
         "plots": _plots(job, attempts),
         "attempts": [_attempt(attempt) for attempt in attempts],
@@ -85,6 +90,17 @@ def body_make(job: Job) -> JobBodyContext:
         "events": events_make(job),
         "files": file_rows((job.array.payload if job.array_id else job.payload).files),
     }
+
+
+def _slowed(job: Job) -> list[SlowedRow]:
+    def called(other: Job) -> str:
+        return "this job" if other.pk == job.pk else named(other, job)
+
+    def link(other: Job) -> str | None:
+        shown = other.pk != job.pk and other.tenant_id == job.tenant_id
+        return reverse("job-detail", args=[other.number]) if shown else None
+
+    return slowed_rows(of_job(job), called, link)
 
 
 def timeline_part(job: Job) -> TimelinePartContext:
@@ -149,6 +165,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),
         ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
         ("Time limit", _hours(job.time_limit_s)),
+        ("Grace", _grace(job)),
         ("Model", job.model or None),
         ("Priority", job.priority or None),
         ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
@@ -170,6 +187,14 @@ def _cores(job: Job) -> str | int | None:
     if not job.cores_per_gpu:
         return job.cores
     return f"{'exactly ' if job.cores_exactly else ''}{job.cores_per_gpu} a GPU"
+
+
+def _grace(job: Job) -> str | None:
+    """Say what it has from SIGTERM to SIGKILL, and whether it once needed more: where it may be stopped to run again."""
+    if job.overran_epoch is not None:
+        more = "; not resized again" if job.checkpointable and len(job.gpus) > 1 else ""
+        return f"{grace_of(job)} s, overrun by attempt {job.overran_epoch}{more}"
+    return f"{grace_of(job)} s" if job.is_requeueable or job.grace_s is not None else None
 
 
 def _again(job: Job) -> str | None:

@@ -36,6 +36,7 @@ class SpeedRow(TypedDict):
     source: str  # of the prediction, in words
     deviation: float | None
     iterations: int
+    lost: float | None  # samples that its end cost; None: it runs, or told of no checkpoint
 
 
 class SpeedContext(TypedDict):
@@ -71,6 +72,7 @@ def _row(attempt: Attempt, speed: AttemptSpeed) -> SpeedRow:
         "source": SOURCES.get(speed.predicted_source, ""),
         "deviation": measured / predicted - 1 if measured and predicted else None,
         "iterations": speed.iterations,
+        "lost": speed.samples_lost if attempt.ended_at else None,
     }
 
 

@@ -42,7 +42,7 @@ class NodeContext(TypedDict):
     name: str
     url: str
     gpu_count: int
-    gpu_type: str | None  # None: a node without GPUs
+    gpu_words: str  # how many GPUs of which types; empty: none
     virtual: bool
     health: Literal["up", "unreachable", "drained", "disk-low", "dead"]
     health_word: str  # "up", "unreachable for 2 m 14 s", "drained: driver update"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
         "name": node.name,
         "url": reverse("node-detail", args=[node.name]),
         "gpu_count": len(node.gpus_present),
-        "gpu_type": node.gpu_type.name if node.gpu_type and node.gpus_present else None,
+        "gpu_words": gpu_words(node),
         "virtual": node.is_virtual,
         "health": node.health,  # type: ignore[typeddict-item]
         "health_word": health_word(node, snapshot.now),
@@ -45,6 +46,19 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
         "groups": gpu_groups(node, snapshot),
         "cpu_job_count": sum(1 for part in parts if not part.gpu_allocations.all()),
     }
+
+
+def gpu_types(node: Node) -> Counter[str]:
+    """Count the GPUs present by type; none where the node told no type."""
+    return Counter(name for gpu in node.gpus_present if (name := gpu.type_of(node)) is not None)
+
+
+def gpu_words(node: Node) -> str:
+    """Say how many GPUs of which types a node has; empty where it has none."""
+    counts = gpu_types(node)
+    if len(counts) < 2:
+        return f"{len(node.gpus_present)} \u00d7 {next(iter(counts))}" if counts else ""
+    return ", ".join(f"{count} \u00d7 {name}" for name, count in counts.most_common())
 
 
 def active_words(rates: ActiveRates) -> str:

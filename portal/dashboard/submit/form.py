@@ -39,7 +39,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
         values["memory"] = f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
     if gib := description.get("disk_gib"):
         values["disk"] = f"{gib:g} GiB"
-    for field, form in (("time_limit_s", "time_limit"), ("expected_duration_s", "expected_s")):
+    for field, form in (("time_limit_s", "time_limit"), ("expected_duration_s", "expected_s"), ("grace_s", "grace")):
         if seconds := description.get(field):
             values[form] = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
     if isinstance(array := description.get("array"), dict):

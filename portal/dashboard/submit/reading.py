@@ -32,6 +32,7 @@ FORM_OF = {
     "memory_mib": "memory",
     "disk_gib": "disk",
     "time_limit_s": "time_limit",
+    "grace_s": "grace",
     "environment": "env",
     "depends_on": "dependencies",
     "array.size": "array",
@@ -51,6 +52,12 @@ CHECKS = {
     "cores_exactly": "cores_exactly",
 }
 _FIELD_OF = {form: field for field, form in FORM_OF.items() if "." not in field}
+_DURATIONS = (
+    ("time_limit", "time_limit_s", "h"),
+    ("expected_s", "expected_duration_s", "min"),
+    ("grace", "grace_s", "s"),
+)
+"""Form field, description field, and the unit of a bare number."""
 _DURATION_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _SIZE_MIB = {"mib": 1, "m": 1, "gib": 1024, "g": 1024, "gb": 1024, "mb": 1, "tib": 2**20, "t": 2**20, "tb": 2**20}
 
@@ -129,7 +136,7 @@ def _limits(post: QueryDict, reading: Reading) -> None:
         )
     if disk := post.get("disk", "").strip():
         reading.take(lambda: {"disk_gib": _measured(disk, _SIZE_MIB, "gib", "disk_gib", "50 GiB or 512 MiB") / GIB_MIB})
-    for form, field, unit in (("time_limit", "time_limit_s", "h"), ("expected_s", "expected_duration_s", "min")):
+    for form, field, unit in _DURATIONS:
         if value := post.get(form, "").strip():
             reading.take(partial(_named, field, partial(_duration_s, value, unit, field)))
     if priority := post.get("priority", "").strip():

@@ -65,7 +65,7 @@ class NodesView(ApiView):
         hours = query.whole("hours", 1, 1, MOST_HOURS) or 1
         nodes = nodes_visible_to(request.user)
         if gpu_type := query.text("gpu_type", max_chars=64):
-            nodes = nodes.filter(gpu_type__name=gpu_type)
+            nodes = nodes.with_type(gpu_type)
         nodes = ordered(query, nodes, allowed=ORDERINGS, default="name")
 
         def rows(page: list[Node]) -> Any:

@@ -1,6 +1,7 @@
 """Jobs, their attempts, what each attempt holds, and its logs. The constraints here are invariants 1, 2 and 4."""
 
 from portal.jobs.models.attempts import Allocation, Attempt, GpuAllocation, LogChunk
+from portal.jobs.models.contention import MemoryWatch, Slowing
 from portal.jobs.models.jobs import (
     CoreTuning,
     IdempotencyKey,
@@ -28,6 +29,8 @@ __all__ = [
     "JobPayload",
     "JobText",
     "LogChunk",
+    "MemoryWatch",
     "Promise",
     "QueueChange",
+    "Slowing",
 ]

@@ -50,12 +50,14 @@ class Job(models.Model):
     cores_exactly = models.BooleanField(default=False, help_text="These cores a GPU, never fewer, and never tuned.")
     cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
     memory_mib = models.PositiveBigIntegerField(null=True)
+    software_need = models.CharField(max_length=80, blank=True, help_text="What its node must offer; empty: nothing.")
     disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)
     batch_per_gpu = models.PositiveIntegerField(null=True)
     samples = models.PositiveBigIntegerField(null=True)
     learning_rate = models.JSONField(null=True, help_text='{"at": 4, "value": 4e-4, "rule": "linear"} or one a size')
     expected_duration_s = models.FloatField(null=True)
+    grace_s = models.PositiveIntegerField(null=True, help_text="From SIGTERM to SIGKILL; null: 30 s.")
     checkpointable = models.BooleanField(default=False)
     restartable = models.BooleanField(default=False)
     retries = models.PositiveSmallIntegerField(default=0)
@@ -93,6 +95,7 @@ class Job(models.Model):
     restart_s = models.FloatField(null=True, help_text="What being stopped and started again took it, on average.")
     called_back_epoch = models.PositiveIntegerField(null=True, help_text="Attempt that gave back what it had borrowed.")
 
+    overran_epoch = models.PositiveIntegerField(null=True, help_text="Attempt that did not stop within its grace.")
     reason = models.CharField(max_length=32, blank=True, help_text="Why it waits: the fixed vocabulary.")
     reason_figures = models.JSONField(default=dict)
     reason_at = models.DateTimeField(null=True)
@@ -171,6 +174,7 @@ class JobPayload(models.Model):
     files = models.JSONField(default=dict, help_text="Relative name -> base64")
     working_directory = models.CharField(max_length=1024, blank=True)
     environment = models.JSONField(default=dict)
+    software = models.JSONField(default=dict, help_text="One of environment, path, requirements; {}: the node's own.")
     description = models.JSONField(help_text="As it was submitted, for relaunching.")
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.cores import cores_acknowledge
 from portal.jobs.services.ending import attempt_settle
 from portal.jobs.services.locks import attempt_lock
-from portal.jobs.services.preempting import restart_measure
+from portal.jobs.services.preempting import overran_note, restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> N
 
 def _ended(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
     at = datetime.fromtimestamp(report["at"], UTC) if report.get("at") else timezone.now()
+    if report.get("overran"):
+        overran_note(attempt=attempt)
     part_end(
         attempt=attempt,
         part=part,

@@ -12,6 +12,7 @@ from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.selectors import ANOTHERS
 from portal.jobs.services.control import attempt_stop
 from portal.jobs.services.events import event_record
+from portal.jobs.sizes import grace_of
 from portal.jobs.states import AttemptState, StopCause, StopReason
 
 if TYPE_CHECKING:
@@ -66,6 +67,21 @@ def stop_words(*, attempt: Attempt, cause: str, wanted: Job | None, to_gpus: int
     if wanted is None:
         return f"{word} for other jobs"
     return f"{word} for {f'job {wanted.number}' if wanted.tenant_id == attempt.job.tenant_id else ANOTHERS}"
+
+
+def overran_note(*, attempt: Attempt) -> None:
+    """Note that an attempt which a planning or a person stopped, to run on later, had to be killed: its job is not resized again.
+
+    Its last progress is lost then, and other jobs waited for what it held; a resize is to cost a job neither.
+    """
+    fresh = Attempt.objects.select_related("job").get(pk=attempt.pk)
+    if fresh.is_profile or fresh.stop_reason not in {StopReason.PREEMPT, StopReason.REQUEUE}:
+        return
+    grace_s = grace_of(fresh.job)
+    text = f"Attempt {fresh.epoch} did not stop within its grace of {grace_s} s and was killed"
+    if Job.objects.filter(pk=fresh.job_id).exclude(overran_epoch=fresh.epoch).update(overran_epoch=fresh.epoch):
+        again = "; it is not resized again" if fresh.job.checkpointable and len(fresh.job.gpus) > 1 else ""
+        event_record(job_id=fresh.job_id, kind="overran", text=f"{text}{again}.", epoch=fresh.epoch)
 
 
 def use_count(*, attempt: Attempt) -> None:

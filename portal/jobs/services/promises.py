@@ -13,8 +13,8 @@ from portal.jobs.states import LIVE, JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-ShareRow = tuple[int, int, int, int]
-"""Node id, GPUs, cores, memory in MiB."""
+ShareRow = tuple[int, ...]
+"""Node id, GPUs, cores, memory in MiB; a fifth number where the GPUs are not of the type that the node goes by: their type."""
 
 
 def promise_give(

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from portal.cluster.selectors import capacity_check
+from portal.cluster.selectors import capacity_check, software_offered
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
@@ -23,6 +23,8 @@ from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
+from portal.jobs.sizes import grace_most_s
+from portal.jobs.software import need_check, software_need
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
 from portal.tenants.models import Tenant, User
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
-    "memory_mib disk_gib time_limit_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable retries "
-    "max_requeues priority array_size array_concurrency"
+    "memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable "
+    "retries max_requeues priority array_size array_concurrency"
 ).split()
 
 
@@ -65,6 +67,7 @@ def job_submit(
         return known
     tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
     _capacity_check(parsed)
+    _grace_check(parsed)
     disk_require()
     try:
         with transaction.atomic():
@@ -86,6 +89,7 @@ def submission_check(
     parsed = description_parse(description, r_num=r_num)
     tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
     _capacity_check(parsed)
+    _grace_check(parsed)
     _priority_check(user=user, tenant=tenant, parsed=parsed)
     _quota_check(tenant=tenant, parsed=parsed)
     _dependencies(user=user, parsed=parsed, locked=False)
@@ -129,15 +133,23 @@ def _right_fields(
 
 def _checks(*, user: User, tenant: Tenant | None, parsed: JobDescription) -> list[Callable[[], object]]:
     """Return the checks that read other rows, each of which raises BerthError; those of the tenant if it is known."""
-    found: list[Callable[[], object]] = [partial(_capacity_check, parsed)]
+    found: list[Callable[[], object]] = [partial(_capacity_check, parsed), partial(_grace_check, parsed)]
     if tenant is not None:
         found.append(partial(_priority_check, user=user, tenant=tenant, parsed=parsed))
         found.append(partial(_quota_check, tenant=tenant, parsed=parsed))
     return [*found, partial(_dependencies, user=user, parsed=parsed, locked=False)]
 
 
+def _grace_check(parsed: JobDescription) -> None:
+    """Raise BerthError when it asks for more grace than the operator allows."""
+    most_s = grace_most_s()
+    if parsed.grace_s is not None and parsed.grace_s > most_s:
+        raise BerthError("invalid", f"`grace_s` is at most {most_s} here; the operator sets it.", field="grace_s")
+
+
 def _capacity_check(parsed: JobDescription) -> None:
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    need_check(software_need(parsed.software or {}), software_offered)
 
 
 def _known(*, user: User, key: str, digest: str) -> Job | None:
@@ -187,6 +199,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         owner=user,
         gpus=list(parsed.gpus),
         gpu_types=list(parsed.gpu_types),
+        software_need=software_need(parsed.software or {}),
         submitted_at=now,
         waiting_since=None if dependencies or parsed.array_size else now,
         reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
@@ -212,6 +225,7 @@ def _payload_create(job: Job, parsed: JobDescription, description: Mapping[str, 
         files=dict(parsed.files or {}),
         working_directory=parsed.working_directory or "",
         environment=dict(parsed.environment or {}),
+        software=dict(parsed.software or {}),
         description=dict(description),
     )
 

@@ -25,6 +25,8 @@ MODULES: dict[str, str] = {
     "sia": f"{_HERE}.sia",
     # Gavel, Shockwave
     "validity": f"{_HERE}.validity",
+    # Kube-Knots
+    "knots": f"{_HERE}.knots",
     # Of all of them
     "ablation": f"{_HERE}.ablation",
     "clairvoyant": f"{_HERE}.bounds",

@@ -22,9 +22,13 @@ def jobs_words(simulation: Simulation) -> str:
 def cluster_words(cluster: Mapping[str, Any]) -> str:
     """3 nodes, 24 GPUs."""
     groups = cluster.get("nodes") or []
-    counts = [(each.get("count", 1), each.get("gpus", 0)) for each in groups]
+    counts = [(each.get("count", 1), _gpus(each.get("gpus", 0))) for each in groups]
     size = Size(sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts))
     return size_words(size) if groups else "no node yet"
+
+
+def _gpus(told: int | dict[str, int]) -> int:
+    return sum(told.values()) if isinstance(told, dict) else told
 
 
 def span_words(span_s: float) -> str:

@@ -26,7 +26,7 @@ def size_of(simulation: Simulation) -> Size:
 def _size(cluster: str, generator: str, seed: int) -> Size:
     """Return the size. Cached: pages ask every second, and reading a description or drawing a cluster takes time."""
     world = cluster_checked(cluster).world if cluster else GENERATORS[generator].make(seed, 1)[1]
-    return Size(len(world.nodes), sum(node.gpus_total for node in world.nodes))
+    return Size(world.nodes_counted, sum(node.gpus_total for node in world.nodes))
 
 
 def report_of(simulation: Simulation) -> dict[str, Any]:

@@ -4,7 +4,7 @@ nodes:                     # groups of alike nodes
   - count: 8               # how many; 1
     name: dgx              # dgx-1 ... dgx-8 (dgx where there is one); group-1 ...
     gpu_type: A100         # needed where there are GPUs
-    gpus: 8                # 0
+    gpus: 8                # 0; of several types, without `gpu_type`: {A100: 4, T4: 2}
     cores: 128
     memory_gib: 1024
     speed: 1.0             # the nodes' own factor on every job's speed, found out by the scheduler as jobs report
@@ -30,14 +30,15 @@ from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.errors import SimulationError
 from portal.laboratory.sources.strict_yaml import YamlError, yaml_strict
+from scheduler.intake.bays import split
 from scheduler.model import Node, Tenant
 from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-MOST_NODES = 20_000
+MOST_NODES, MOST_TYPES = 20_000, 8
 MANNERS = {
     "tick_s": (0.0, 86_400.0),
     "restart_s": (0.0, 86_400.0),
@@ -138,6 +139,16 @@ class _Fields:
             raise self.wrong(name, "is not a mapping")
         return value
 
+    def counts(self, name: str, *, most: int) -> list[tuple[str, int]] | None:
+        """Names and whole numbers from 1 to 64, at most so many; None where the field is no mapping."""
+        given = self._given.get(name)
+        if not isinstance(given, dict):
+            return None
+        if not 0 < len(given) <= most or not all(isinstance(each, str | int) for each in given):
+            raise self.wrong(name, f"has not from 1 to {most} names")
+        own = _Fields(self._file, ".".join(filter(None, (self._path, name))), given, tuple(given))
+        return [(str(each), own.whole(each, 0, low=1, high=64)) for each in given]
+
     def group(self, name: str, number: int, given: Any) -> _Fields:
         return _Fields(self._file, f"{name}[{number}]", given, {"nodes": NODE_FIELDS, "tenants": TENANT_FIELDS}[name])
 
@@ -188,36 +199,50 @@ def _nodes(top: _Fields) -> tuple[list[Node], dict[int, float], dict[int, float]
     nodes: list[Node] = []
     factors: dict[int, float] = {}
     bandwidths: dict[int, float] = {}
-    groups = top.items("nodes")
+    groups, number = top.items("nodes"), 0
     if not groups:
         raise top.wrong("nodes", "no node is described; list at least one group of nodes")
     for n, given in enumerate(groups):
         group = top.group("nodes", n, given)
         name, count = group.text("name", f"group-{n + 1}"), group.whole("count", 1, low=1, high=MOST_NODES)
-        if len(nodes) + count > MOST_NODES:
+        if number + count > MOST_NODES:
             raise top.wrong(f"nodes[{n}].count", f"more than {MOST_NODES} nodes in all")
         speed = group.number("speed", 1.0, above=True) if group.has("speed") else None
         bandwidth = group.number("bandwidth_gbs", 1.0, above=True) if group.has("bandwidth_gbs") else None
-        alike = _node(group, 0, name)
+        kinds = _kinds(group)
+        alike = _node(group, kinds, name)
         for place in range(1, count + 1):
-            nodes.append(replace(alike, id=len(nodes) + 1, name=name if count == 1 else f"{name}-{place}"))
+            number += 1
+            node = replace(alike, id=number, name=name if count == 1 else f"{name}-{place}")
+            bays = split(node, kinds) if len(kinds) > 1 else [node]
+            nodes += bays
             if speed is not None:
-                factors[len(nodes)] = speed
+                factors |= dict.fromkeys([bay.id for bay in bays], speed)
             if bandwidth is not None:
-                bandwidths[len(nodes)] = bandwidth
+                bandwidths |= {bay.id: bandwidth * bay.cores_total / node.cores_total for bay in bays}
     return nodes, factors, bandwidths
 
 
-def _node(group: _Fields, number: int, name: str) -> Node:
-    gpus, cores = group.whole("gpus", 0, high=64), group.whole("cores", 0, low=1, high=4096)
-    memory_mib = round(group.number("memory_gib", 0.0, above=True, high=1e6) * 1024)
-    gpu_type = group.text("gpu_type") or None
+def _kinds(group: _Fields) -> list[tuple[str, int]]:
+    """The GPUs by type; of several types they are given as `gpus: {A100: 4, T4: 2}`, the node's own first."""
+    if (several := group.counts("gpus", most=MOST_TYPES)) is not None:
+        if group.has("gpu_type"):
+            raise group.wrong("gpu_type", "gpus names the types; leave gpu_type out")
+        return several
+    gpus, gpu_type = group.whole("gpus", 0, high=64), group.text("gpu_type")
     if gpus and not gpu_type:
         raise group.wrong("gpu_type", f"the nodes have {gpus} GPUs and no gpu_type; name their type")
+    return [(gpu_type, gpus)] if gpus else []
+
+
+def _node(group: _Fields, kinds: Sequence[tuple[str, int]], name: str) -> Node:
+    cores = group.whole("cores", 0, low=1, high=4096)
+    memory_mib = round(group.number("memory_gib", 0.0, above=True, high=1e6) * 1024)
+    gpu_type, gpus = kinds[0] if kinds else (None, 0)
     return Node(
-        id=number,
+        id=0,
         name=name,
-        gpu_type=gpu_type if gpus else None,
+        gpu_type=gpu_type,
         gpus_total=gpus,
         idle_gpus=tuple(range(gpus)),
         cores_total=cores,

@@ -8,11 +8,13 @@ for a checkpointable job, of the last one for others, who began from zero. One t
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Avg, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from portal.cluster.models import GpuType, Node
 from portal.jobs.models import Allocation, Attempt, Job
@@ -21,6 +23,7 @@ from portal.laboratory.sources.clusters import MANNERS, ClusterFile
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.tenants.models import Tenant
 from scheduler import model
+from scheduler.intake.bays import split
 from scheduler.parameters import PARAMETERS
 from scheduler.simulator.world.scaling import EXPONENT
 from scheduler.simulator.world.truth import World
@@ -56,7 +59,9 @@ def history_rows(*, days: float, now: datetime, tenants: Sequence[int] | None = 
 
 def _attempts(*, since: datetime, tenants: Sequence[int] | None) -> Any:
     own = Q() if tenants is None else Q(job__tenant__in=tenants)
-    node_type = Allocation.objects.filter(attempt=OuterRef("pk"), rank=0).values("node__gpu_type__name")[:1]
+    first = Allocation.objects.filter(attempt=OuterRef("pk"), rank=0)
+    beside = Coalesce("gpu_allocations__gpu__gpu_type__name", "node__gpu_type__name")
+    node_type = first.annotate(type_name=beside).values("type_name")[:1]
     return (
         Attempt.objects.filter(
             own, kind=Attempt.Kind.RUN, job__submitted_at__gte=since, started_at__isnull=False, job__array_size=None
@@ -112,7 +117,9 @@ def _cores(job: Job, last: Attempt) -> int:
 def cluster_registered() -> ClusterFile:
     """The cluster as it is registered, every node up and idle, with its tenants. SimulationError when there is no node."""
     nodes = [
-        _node(each) for each in Node.objects.alive().select_related("gpu_type").prefetch_related("gpus").order_by("pk")
+        bay
+        for each in Node.objects.alive().select_related("gpu_type").prefetch_related("gpus__gpu_type").order_by("pk")
+        for bay in _bays(each)
     ]
     if not nodes:
         raise SimulationError("cluster", "no node is registered here; describe a cluster with --cluster")
@@ -143,8 +150,17 @@ def restart_s_of(jobs: QuerySet[Job]) -> float:
     return float(knobs_current()["restart_cost_s"] if measured is None else min(measured, MANNERS["restart_s"][1]))
 
 
-def _node(node: Any) -> model.Node:
-    gpus = tuple(sorted(gpu.index for gpu in node.gpus.all() if gpu.missing_since is None))
+def _bays(node: Any) -> list[model.Node]:
+    """The node; one with GPUs of several types as one for each of them."""
+    present = [gpu for gpu in node.gpus.all() if gpu.missing_since is None]
+    counts = Counter(name for gpu in present if (name := gpu.type_of(node)) is not None)
+    own = node.gpu_type.name if node.gpu_type else ""
+    kinds = sorted(counts.items(), key=lambda each: (each[0] != own, each[0]))
+    return [_node(node, present)] if len(kinds) < 2 else split(_node(node, present), kinds)
+
+
+def _node(node: Any, present: Sequence[Any]) -> model.Node:
+    gpus = tuple(sorted(gpu.index for gpu in present))
     return model.Node(
         id=node.pk,
         name=node.name,

@@ -17,6 +17,7 @@ from portal.tenants.models import Tenant, User
 TICK_S, REPLAN_S = 5, 60
 RESTART_COST_S = 5
 TUNING = {"tune_step_s": 10, "tune_band": 0.05}
+RELIEF = {"relieve_period_s": 10, "relieve_band": 0.05}
 """Short steps; and the demo's processes share few real cores, so their speed is noisy."""
 """Used until a job's own restarts are measured. A training of the demo lasts two minutes: with the default, a minute for a
 restart, resizing it would never be worth it."""
@@ -47,7 +48,9 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
     if Tenant.objects.filter(name=PEOPLE[0].tenant).exists():
         return []
     operator = operator_account()
-    rounds.settings_update(actor=operator, tick_s=TICK_S, replan_s=REPLAN_S, restart_cost_s=RESTART_COST_S, **TUNING)
+    rounds.settings_update(
+        actor=operator, tick_s=TICK_S, replan_s=REPLAN_S, restart_cost_s=RESTART_COST_S, **TUNING, **RELIEF
+    )
     for gpu_type, memory_mib in {node.gpu_type: node.gpu_memory_mib for node in DEMO_NODES}.items():
         cluster.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)
     users: dict[str, dict[str, Any]] = {}

@@ -1,6 +1,6 @@
 """The demo's first jobs: `up --demo` starts `python -m portal.launch.demo.workload` once, while its nodes start.
 
-29 jobs of three tenants. Each training runs for a fixed number of seconds on any machine. So they keep the cluster busy for
+30 jobs of three tenants. Each training runs for a fixed number of seconds on any machine. So they keep the cluster busy for
 about ten minutes, on two real cores as on sixty; then `arrivals` goes on.
 """
 
@@ -40,6 +40,8 @@ RESPONSES = {
     "nlp": "0.25,0.5,0.75,1",
     "speech": "0.18,0.35,0.5,0.7,0.85,1",
 }
+# What a training draws from a node's memory (GB/s), and how much speed it loses at most when others take that.
+TRAFFIC = {"cv": "2,0.3", "nlp": "2,0.8", "speech": "2,0.5"}
 
 
 def _file(path: str) -> str:
@@ -55,7 +57,7 @@ def training(category: str, gpus: list[int], seconds: int) -> dict[str, Any]:
         "command": f"$BERTH_PYTHON train.py --steps 1000000 --seconds {seconds}",
         "files": {"train.py": _file("charlm/train.py")},
         "category": category,
-        "environment": {"VIRTUAL_RESPONSE": RESPONSES[category]},
+        "environment": {"VIRTUAL_RESPONSE": RESPONSES[category], "VIRTUAL_TRAFFIC": TRAFFIC[category]},
         "model": "charlm",
         "instrumented": True,
         "gpus": gpus,
@@ -84,6 +86,23 @@ def word_count(tasks: int) -> dict[str, Any]:
     }
 
 
+def copies() -> dict[str, Any]:
+    """Return a CPU job that takes most of its node's memory bandwidth, some time after it has begun."""
+    return {
+        "name": "matrix-copies",
+        "command": "$BERTH_PYTHON copies.py --rest 30 --work 120 --seldom 120",
+        "files": {"copies.py": _file("copies/copies.py")},
+        "category": "cpu",
+        "environment": {"VIRTUAL_TRAFFIC": "180"},
+        "gpus": 0,
+        "cores": 8,
+        "restartable": True,
+        "expected_duration_s": 270,
+        "time_limit_s": 600,
+        "labels": {"example": "copies"},
+    }
+
+
 def over_nodes(category: str, gpus: int) -> dict[str, Any]:
     """Return a job that only fits on several nodes together."""
     return {
@@ -105,6 +124,7 @@ def workload() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield (tenant, user, description) of each job, the tenants in turn."""
     for (tenant, (_, people)), tasks in zip(TENANTS.items(), WORD_COUNTS, strict=True):
         yield tenant, people[0], word_count(tasks)
+    yield "vision-lab", "vera", copies()
     for number, (gpus, seconds) in enumerate(TRAININGS):
         for tenant, (category, people) in TENANTS.items():
             yield tenant, people[number % 2], training(category, gpus, seconds)

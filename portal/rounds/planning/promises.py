@@ -15,6 +15,7 @@ from scheduler import model
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from portal.jobs.services.promises import ShareRow
     from portal.rounds.models import Planning
 
 log = logging.getLogger(__name__)
@@ -24,13 +25,22 @@ def promises_load() -> dict[int, model.Promise]:
     """Return what is kept for whom, by job id. One query."""
     return {
         row.job_id: model.Promise(
-            shares=tuple(model.Share(*share) for share in row.shares),
+            shares=tuple(_share(*share) for share in row.shares),
             given_s=row.given_at.timestamp(),
             cause=row.cause,
             cores_wanted=row.cores_wanted,
         )
         for row in Promise.objects.all()
     }
+
+
+def _share(node: int, gpus: int, cores: int, memory_mib: int, number: int = 0) -> model.Share:
+    return model.Share(model.bay_id(node, number), gpus, cores, memory_mib)
+
+
+def _row(share: model.Share) -> ShareRow:
+    node, number = model.node_of(share.node), model.number_of(share.node)
+    return (node, share.gpus, share.cores, share.memory_mib, *([number] if number else []))
 
 
 def plan_stops_apply(*, made: model.Plan, record: Planning) -> None:
@@ -53,7 +63,7 @@ def plan_promises_apply(*, made: model.Plan, record: Planning, cores_wanted: Map
     promises_withdraw(job_ids=made.lapsed)
     record.lapsed = list(made.lapsed)
     for each in made.promises:
-        shares = [(share.node, share.gpus, share.cores, share.memory_mib) for share in each.shares]
+        shares = [_row(share) for share in each.shares]
         kept = promise_give(
             job_id=each.job,
             shares=shares,

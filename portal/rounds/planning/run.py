@@ -23,6 +23,7 @@ from portal.leases import holder_new
 from portal.rounds.models import Planning
 from portal.rounds.planning.apply import Ready, plan_apply
 from portal.rounds.planning.beginning import Turn, limit_s, record_begin
+from portal.rounds.planning.grounding import grounded
 from portal.rounds.planning.lease import (
     Renewal,
     idle_count,
@@ -156,6 +157,7 @@ def _decide(
     allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
     rng = np.random.default_rng(turn.number)
     made = plan(snapshot.state, now.timestamp(), allowed, rng, clock, replan=record.replan, memory=turn.memory)
+    made = grounded(made, snapshot.state.nodes)
     record.plan_s = clock() - began_s - record.load_s
     return Decided(made, snapshot, allowed.limit_s)
 

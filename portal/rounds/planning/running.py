@@ -24,7 +24,8 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
     job = attempt.job
     if attempt.is_profile:
         return _profile(attempt, parts)
-    elastic = job.checkpointable and len(job.gpus) > 1  # a resize from zero would throw its progress away
+    # A resize from zero, or by a kill in place of a checkpoint, would throw its progress away.
+    elastic = job.checkpointable and len(job.gpus) > 1 and job.overran_epoch is None
     return model.Running(
         job=job.pk,
         tenant=job.tenant_id,
@@ -77,7 +78,7 @@ def cores_asked(made: model.Plan, state: model.ClusterState) -> dict[int, int]:
 
 
 def piece_of(part: Any) -> model.Piece:
-    return model.Piece(part.node_id, gpus=part.gpus_held, cores=tuple(part.core_ids), memory_mib=part.memory_mib)
+    return model.Piece(part.bay, gpus=part.gpus_held, cores=tuple(part.core_ids), memory_mib=part.memory_mib)
 
 
 def began_s(attempt: Attempt) -> float:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db.models import F
 
-from portal.cluster.models import Gpu, GpuType, Node
+from portal.cluster.models import GpuType
 from portal.estimation.probes import links_wanted
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, GpuAllocation
@@ -20,6 +19,7 @@ from portal.rounds.models import Planning
 from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
 from portal.rounds.planning.ended import ended_since, history_load
 from portal.rounds.planning.memory import Memory
+from portal.rounds.planning.nodes import nodes_described
 from portal.rounds.planning.past import array_history_now
 from portal.rounds.planning.promises import promises_load
 from portal.rounds.planning.running import running_one
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from portal.rounds.planning.queued import QueuedJob
     from scheduler.parameters import Parameters
-
-AWAY = {"disk-low": "its disk is almost full"}
-"""Words for a node that gets no jobs, where its health is no word for a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     running = _running(parts, running_known)
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
-        nodes=_nodes(parts),
+        nodes=nodes_described(parts, jobs, running_known.promises),
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
         running=running,
@@ -80,7 +77,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
 
 
 def _parts() -> list[Any]:
-    """Return the live allocations, an attempt's beside each other, with `done_fraction` and `gpus_held`. Two queries."""
+    """Return the live allocations, an attempt's beside each other, with `done_fraction`, `gpus_held` and `bay`. Two queries."""
     parts = list(
         Allocation.objects.filter(released_at=None)
         .select_related("attempt__job", "attempt__profile_type", "node")
@@ -89,7 +86,8 @@ def _parts() -> list[Any]:
     )
     held = _gpus_held()
     for part in parts:
-        part.gpus_held = held.get(part.pk, ())
+        part.gpus_held, beside = held.get(part.pk, ((), None))
+        part.bay = model.bay_id(part.node_id, beside or 0)
     return parts
 
 
@@ -100,12 +98,13 @@ def _tenants() -> list[model.Tenant]:
     ]
 
 
-def _gpus_held() -> dict[int, tuple[int, ...]]:
-    """Return the indices of the GPUs that live allocations hold, by allocation. One query."""
+def _gpus_held() -> dict[int, tuple[tuple[int, ...], int | None]]:
+    """Return by live allocation the indices of the GPUs that it holds, and their type where it is not their node's. One query."""
     rows = GpuAllocation.objects.filter(released_at=None, allocation__released_at=None).order_by("pk")
-    held: dict[int, tuple[int, ...]] = defaultdict(tuple)
-    for allocation, index in rows.values_list("allocation_id", "gpu__index"):
-        held[allocation] += (index,)
+    held: dict[int, tuple[tuple[int, ...], int | None]] = {}
+    for allocation, index, beside in rows.values_list("allocation_id", "gpu__index", "gpu__gpu_type_id"):
+        before, _ = held.get(allocation, ((), None))
+        held[allocation] = (*before, index), beside
     return held
 
 
@@ -113,66 +112,6 @@ def _replanned_s() -> float | None:
     done = Planning.objects.filter(replan=True, status=Planning.Status.APPLIED).order_by("-number")
     last = done.values_list("started_at", flat=True).first()
     return last.timestamp() if last is not None else None
-
-
-def _nodes(parts: Iterable[Any]) -> list[model.Node]:
-    """Describe the nodes. `parts`: the live allocations, with `gpus_held`."""
-    gpus: dict[int, set[int]] = defaultdict(set)
-    cores: dict[int, set[int]] = defaultdict(set)
-    tenants: dict[int, set[int]] = defaultdict(set)
-    memory: dict[int, int] = defaultdict(int)
-    for part in parts:
-        gpus[part.node_id].update(part.gpus_held)
-        cores[part.node_id].update(part.core_ids)
-        memory[part.node_id] += part.memory_mib
-        tenants[part.node_id].add(part.attempt.job.tenant_id)
-    present: dict[int, list[int]] = defaultdict(list)
-    seen = Gpu.objects.present().order_by("index")
-    for node, index, cordoned, outside in seen.values_list("node_id", "index", "cordoned_at", "outside_since"):
-        # One that no job may get is left out, unless a job has it: then it is that job's as long as it runs.
-        if (cordoned is None and outside is None) or index in gpus[node]:
-            present[node].append(index)
-    rows = Node.objects.alive().select_related("gpu_type").order_by("pk").annotate(speed_factor=F("speed__factor"))
-    return [
-        _node(
-            node=n,
-            present=present[n.pk],
-            used_gpus=gpus[n.pk],
-            used_cores=cores[n.pk],
-            used_mib=memory[n.pk],
-            tenants=tenants[n.pk],
-        )
-        for n in rows
-    ]
-
-
-def _node(
-    *,
-    node: Any,
-    present: Sequence[int],
-    used_gpus: set[int],
-    used_cores: set[int],
-    used_mib: int,
-    tenants: set[int],
-) -> model.Node:
-    return model.Node(
-        id=node.pk,
-        name=node.name,
-        gpu_type=node.gpu_type.name if node.gpu_type and present else None,
-        gpus_total=len(present),
-        idle_gpus=tuple(index for index in present if index not in used_gpus),
-        cores_total=node.cores,
-        idle_cores=tuple(core for core in range(node.cores) if core not in used_cores),
-        memory_total_mib=node.memory_mib,
-        idle_memory_mib=max(0, node.memory_mib - used_mib),
-        storage_domain=node.storage_domain,
-        schedulable=node.is_schedulable,
-        unavailable_because="" if node.is_schedulable else AWAY.get(node.health, node.health),
-        single_account=node.single_account,
-        trusts_tenants=node.trusts_tenants or settings.DEMO,
-        tenants=frozenset(tenants),
-        speed=node.speed_factor or 1.0,
-    )
 
 
 def _running(parts: Iterable[Allocation], known: Known) -> list[model.Running]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.jobs.models import Job, Promise
 from portal.jobs.selectors import ANOTHERS
 from portal.jobs.states import JobState
 from portal.rounds.models import Planning
+from portal.rounds.read.forecasts import forecasts_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.explaining.phrases import instant
 from scheduler.fairness.keepers import RESERVATION
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 class KeptFor:
     """Nodes kept for a job. `number` None: another tenant's.
 
-    `until`: when it should start there (a reservation), or by when it starts or is given up (a promise, with its cause).
+    `until`: when what runs there should have ended (a reservation), or by when it starts or is given up (a promise, with its
+    cause). `starts`: the job's start range, where it has one that is not over: pages show that one estimate.
     """
 
     job_id: int | None
@@ -34,6 +38,7 @@ class KeptFor:
     gpus: int | None
     cause: str
     until: datetime
+    starts: tuple[datetime, datetime] | None = None
 
     @property
     def who(self) -> str:
@@ -43,24 +48,30 @@ class KeptFor:
     def until_words(self) -> str:
         """Say until when, with an instant that pages print in the reader's zone."""
         at = instant(self.until.timestamp())
-        return f"until about {at}" if self.cause == RESERVATION else f"until it starts, at the latest {at}"
+        if self.cause != RESERVATION:
+            return f"until it starts, at the latest {at}"
+        if self.starts is None:
+            return f"until it starts, when what runs there has ended: by about {at}"
+        return f"until it starts, probably from {_minute(self.starts[0])} to {_minute(self.starts[1])}"
 
 
 def kept_now(*, user: User) -> list[KeptFor]:
-    """Return what is kept for waiting and stopping jobs, promises first, as `user` may see it. Five queries at most."""
+    """Return what is kept for waiting and stopping jobs, promises first, as `user` may see it. Six queries at most."""
     entries = kept_entries()
     if not entries:
         return []
     names = _names(entries)
     visible = Job.objects.visible_to(user).in_bulk([entry["job"] for entry in entries])
-    return [_shown(entry, visible.get(entry["job"]), names) for entry in entries]
+    ranges = _ranges(entries)
+    return [_shown(entry, visible.get(entry["job"]), names, ranges) for entry in entries]
 
 
 def kept_for(*, job: Job) -> list[KeptFor]:
     """Return what is kept for one job; who may see the job may see that."""
     entries = [entry for entry in kept_entries() if entry["job"] == job.pk]
     names = _names(entries)
-    return [_shown(entry, job, names) for entry in entries]
+    ranges = _ranges(entries)
+    return [_shown(entry, job, names, ranges) for entry in entries]
 
 
 def kept_entries() -> list[dict[str, Any]]:
@@ -115,7 +126,25 @@ def _reserved() -> list[dict[str, Any]]:
     ]
 
 
-def _shown(entry: dict[str, Any], job: Job | None, names: dict[int, str]) -> KeptFor:
+def _minute(at: datetime) -> str:
+    """Return the minute as other places of a page show it, where an instant is printed in the reader's zone."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+
+
+def _ranges(entries: list[dict[str, Any]]) -> dict[int, tuple[datetime, datetime]]:
+    """Return the start ranges of the jobs that have one with an end that lies ahead, by job."""
+    jobs = [entry["job"] for entry in entries if entry["cause"] == RESERVATION]
+    now = timezone.now()
+    return {
+        pk: (each.earliest_at, each.latest_at)
+        for pk, each in forecasts_of(jobs).items()
+        if each.latest_at is not None and each.latest_at > now
+    }
+
+
+def _shown(
+    entry: dict[str, Any], job: Job | None, names: dict[int, str], ranges: dict[int, tuple[datetime, datetime]]
+) -> KeptFor:
     return KeptFor(
         job_id=job.pk if job else None,
         number=job.number if job else None,
@@ -124,4 +153,5 @@ def _shown(entry: dict[str, Any], job: Job | None, names: dict[int, str]) -> Kep
         gpus=entry["gpus"],
         cause=entry["cause"],
         until=entry["until"],
+        starts=ranges.get(job.pk) if job else None,
     )

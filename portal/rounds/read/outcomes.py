@@ -69,7 +69,7 @@ def job_shown(job: Job | None) -> dict[str, Any]:
 def _shares(shares: list[list[int]], nodes: dict[int, str]) -> list[dict[str, Any]]:
     return [
         {"node": _name(node, nodes), "gpus": gpus, "cores": cores, "memory_mib": memory_mib}
-        for node, gpus, cores, memory_mib in shares
+        for node, gpus, cores, memory_mib, *_ in shares
     ]
 
 

@@ -40,6 +40,15 @@ PORTAL_KNOBS = (
     Parameter("laboratory_traces", "How many traces a tenant may keep.", "traces", 50, 1, 10000),
     Parameter("laboratory_keep_days", "How long simulations are kept after their end.", "days", 90, 1, 3650),
     Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
+    Parameter(
+        "grace_most_s",
+        "The longest time that a job may ask for (`grace_s`) from SIGTERM, when it is to stop, to SIGKILL. What it held is not "
+        "free before.",
+        "s",
+        600,
+        30,
+        86400,
+    ),
 )
 KNOBS: tuple[Parameter, ...] = (*PARAMETERS, *PORTAL_KNOBS)
 _BY_NAME = {knob.name: knob for knob in KNOBS}
@@ -60,7 +69,11 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
     ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
-    ("Job descriptions", ("r_num", "large_model_parameters")),
+    (
+        "Memory bandwidth",
+        ("relieve_memory", "relieve_threshold", "relieve_release", "relieve_band", "relieve_period_s"),
+    ),
+    ("Job descriptions", ("r_num", "grace_most_s", "large_model_parameters")),
     (
         "Laboratory",
         (

@@ -16,6 +16,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "cluster.pack": 60,
     "rounds.forecast": 60,
     "rounds.tune": 5,
+    "rounds.relieve": 5,
     "estimation.speeds": 120,
     "estimation.links": 5,
     "estimation.distil": 60,

@@ -32,6 +32,7 @@ class Figures:
 
     utilisation: float | None
     samples_per_s: float | None
+    reports: bool = False  # it has told of iterations, if of too few in this step
 
 
 @transaction.atomic
@@ -67,10 +68,10 @@ def _locked(read: CoreSearch) -> CoreSearch | None:
 
 
 def signal_of(search: CoreSearch, figures: Figures) -> str:
-    """Return what the search goes by: the job's own throughput if it reports one in the first step, and then always."""
+    """Return what the search goes by: the throughput of a job that reports its iterations by its first step, and then always."""
     if search.signal:
         return search.signal
-    return Signal.THROUGHPUT if figures.samples_per_s is not None else Signal.UTILISATION
+    return Signal.THROUGHPUT if figures.samples_per_s is not None or figures.reports else Signal.UTILISATION
 
 
 def value_of(search: CoreSearch, figures: Figures, *, band: float) -> float | None:
@@ -136,6 +137,7 @@ class _Ending:
             state=asdict(tuning),
             since=None if ordered else self.now,
             marked_at=None,
+            marked_samples=None,
             due_at=None if ordered else self.now + timedelta(seconds=pause_s),
             ordered_at=self.now if ordered else None,
         )

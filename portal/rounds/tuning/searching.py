@@ -60,7 +60,7 @@ def _pass(now: datetime) -> int:
     due = list(open_ones.select_related("attempt").order_by("due_at")[:AT_ONCE])
     if not due:
         return 0
-    begun, new = [each for each in due if each.marked_at is not None], [each for each in due if each.marked_at is None]
+    begun, new = [each for each in due if _is_noted(each)], [each for each in due if not _is_noted(each)]
     speeds = speeds_read(search.attempt_id for search in due)
     figures = _figures([search for search in begun if not _gathers(search)], speeds)
     over = _over(begun, figures, parameters=parameters, now=now)
@@ -117,7 +117,7 @@ def _again(searches: Collection[CoreSearch], *, now: datetime, pause_s: float = 
         return
     rows = CoreSearch.objects.filter(pk__in=among(search.pk for search in searches), done_at=None)
     rows.filter(marked_at__isnull=False, due_at__lte=now).update(
-        since=now, marked_at=None, due_at=now + timedelta(seconds=pause_s)
+        since=now, marked_at=None, marked_samples=None, due_at=now + timedelta(seconds=pause_s)
     )
 
 
@@ -157,20 +157,29 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
     return len(CoreSearch.objects.bulk_create(rows, ignore_conflicts=True))
 
 
+def _is_noted(search: CoreSearch) -> bool:
+    return search.marked_at is not None and search.marked_samples is not None
+
+
 def _settle_s(search: CoreSearch) -> float:
     return min(SETTLE_MOST_S, SETTLE_SHARE * search.step_s)
 
 
 def _mark(searches: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]], *, now: datetime) -> None:
-    """Begin to measure those whose cores have held for a moment; the others have theirs soon."""
+    """Begin to measure those whose cores have held for a moment; the others have theirs soon.
+
+    What a job has reported is noted `LAG_S` after the mark: before, it may be of other cores still.
+    """
     for search in searches:
-        settled_at = (search.since or now) + timedelta(seconds=_settle_s(search))
-        if settled_at > now and not _gathers(search):
+        gathers, settled_at = _gathers(search), (search.since or now) + timedelta(seconds=_settle_s(search))
+        if search.marked_at is None and settled_at > now and not gathers:
             search.due_at = settled_at
-            continue
-        search.marked_at = now
-        search.marked_samples, search.marked_seconds = speeds.get(search.attempt_id, (0.0, 0.0))
-        search.due_at = now if _gathers(search) else now + timedelta(seconds=search.step_s + LAG_S)
+        elif search.marked_at is None and not gathers:
+            search.marked_at, search.due_at = now, now + timedelta(seconds=LAG_S)
+        else:
+            search.marked_at = search.marked_at or now
+            search.marked_samples, search.marked_seconds = speeds.get(search.attempt_id, (0.0, 0.0))
+            search.due_at = now if gathers else search.marked_at + timedelta(seconds=search.step_s + LAG_S)
     CoreSearch.objects.bulk_update(searches, ["due_at", "marked_at", "marked_samples", "marked_seconds"])
 
 
@@ -186,7 +195,10 @@ def _figures(measured: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, f
         if search.marked_at is not None
     ]
     used = utilisations_read(windows)
-    return {search.pk: Figures(used.get(search.attempt_id), _rate(search, speeds)) for search in measured}
+    return {
+        search.pk: Figures(used.get(search.attempt_id), _rate(search, speeds), reports=search.attempt_id in speeds)
+        for search in measured
+    }
 
 
 def _rate(search: CoreSearch, speeds: Mapping[int, tuple[float, float]]) -> float | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from scheduler.model import node_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -103,3 +105,8 @@ class World:
     shared_storage: bool = (
         True  # every node reads every checkpoint; False: those of its `storage_domain`, as in service
     )
+
+    @property
+    def nodes_counted(self) -> int:
+        """The number of nodes; one with GPUs of several types counts once."""
+        return len({node_of(node.id) for node in self.nodes})

@@ -9,14 +9,16 @@ from drf_spectacular.generators import SchemaGenerator
 from portal.agents import serializers as shapes
 from workers.instrument.berth_instrument import PARTS, ROWS
 from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
-from workers.protocol import wire
+from workers.protocol import inventory, wire
 
 PAIRS = {
-    "Inventory": wire.Inventory,
-    "Isolation": wire.Isolation,
-    "Links": wire.Links,
+    "Inventory": inventory.Inventory,
+    "Isolation": inventory.Isolation,
+    "Links": inventory.Links,
+    "MemoryTraffic": inventory.MemoryTraffic,
+    "SoftwareOffer": inventory.SoftwareOffer,
     "Problem": wire.Problem,
-    "GpuInventory": wire.Gpu,
+    "GpuInventory": inventory.Gpu,
     "Registered": wire.Registered,
     "Welcome": wire.Hello,
     "Spec": wire.Spec,

@@ -288,7 +288,11 @@ def node_row(sample):
         "memory_total_gib": 512.0,
         "note": "1 idle GPU without cores" if sample["name"] == "a100-02" else None,
         "kept": [
-            {"url": "/jobs/1042/", "who": "#1042", "until": "until about 2026-11-21T12:50Z"},
+            {
+                "url": "/jobs/1042/",
+                "who": "#1042",
+                "until": "until it starts, probably from 2026-11-21T12:48Z to 2026-11-21T12:52Z",
+            },
             {
                 "url": None,
                 "who": "a job of another tenant",

@@ -174,6 +174,7 @@ def test_stop_leaves_nothing_of_a_job_that_ignores_it(portal, node):
     portal.stop(key, grace_s=0.5)
     ended = portal.wait_report(key, "ended")
     assert (ended["reason"], ended["signal"], ended["detail"]) == ("stopped", signal.SIGKILL, "cancel")
+    assert ended["overran"], "it outlived its grace"
     assert processes_of(node.part(key)) == []
     assert not [c for c in command_lines() if c.startswith(("sleep 311", "sleep 312"))]
 

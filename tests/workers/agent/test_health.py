@@ -6,14 +6,16 @@ import asyncio
 import os
 import stat
 import time
+from types import SimpleNamespace
 
 import httpx
+import psutil
 import pytest
 
 from portal.agents.fields import MEASURES
 from tests.native.nvml import built
 from workers.agent.checkscript import CheckScript
-from workers.agent.health import HOT_LOOKS, OUTSIDE_LOOKS, XID_KEPT_S, NodeHealth
+from workers.agent.health import DEAF_S, HOT_LOOKS, OUTSIDE_LOOKS, SHORT_S, XID_KEPT_S, NodeHealth
 from workers.protocol.client import _skew_s
 from workers.telemetry.beat import Beat, Taken
 from workers.telemetry.sampler import GpuLook, GpuTrouble
@@ -114,6 +116,49 @@ def test_a_stranger_is_told_when_it_stays_and_forgotten_when_it_is_gone(health):
     assert (health.current()["outside"], health.changes) == ([stranger], 1), "its memory alone is no news"
     look(health)
     assert health.current()["outside"] == []
+
+
+@pytest.fixture
+def machine():
+    """The health of a real machine, whose driver last answered just now."""
+    clock, beat = Clock(), Beat(SimulatedSampler([]))
+    made = NodeHealth(beat=beat, driver_trouble=None, is_virtual=False, now=clock)
+    made.clock, made.beat = clock, beat
+    return made
+
+
+def test_little_memory_counts_when_it_stays(machine, monkeypatch):
+    """No test can fill a machine's memory; what the kernel says of it is stood in for."""
+    total = 64 << 30
+    free = SimpleNamespace(total=total, available=total // 100)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    assert look(machine) == {}
+    machine.clock.now += SHORT_S - 1
+    assert look(machine) == {}
+    machine.clock.now += 1
+    assert look(machine) == {("node", "memory"): "drain"}
+    assert "1311 MiB" in machine.current()["findings"][0]["detail"]
+    free.available = total // 10
+    assert look(machine) == {}
+    free.available = total // 100
+    assert look(machine) == {}, "its time begins anew"
+
+
+def test_a_driver_that_falls_silent_drains_the_node_until_it_answers(machine):
+    assert look(machine) == {}
+    machine.beat.answered_at = time.monotonic() - DEAF_S - 1
+    assert look(machine) == {("node", "driver-hangs"): "drain"}
+    machine.beat.answered_at = time.monotonic()
+    assert look(machine) == {}
+
+
+def test_what_was_wrong_with_the_driver_at_the_start_drains_the_node():
+    made = NodeHealth(
+        beat=Beat(SimulatedSampler([])), driver_trouble="Driver/library version mismatch", is_virtual=False
+    )
+    (found,) = made.current()["findings"]
+    assert (found["subject"], found["check"], found["level"]) == ("node", "driver", "drain")
+    assert found["remedy"].startswith("Install the driver's matching version")
 
 
 def test_a_clock_that_differs_is_told_and_by_a_minute_drains(health):

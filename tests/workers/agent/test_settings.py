@@ -53,6 +53,8 @@ def test_a_wrong_setting_is_named(flags, said):
 def test_virtual_node_is_read_with_quotes():
     text = "gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288"
     assert virtual_parse(text) == VirtualNode(8, "A100 80 GB", 81920, 64, 524288)
+    several = virtual_parse("gpus=4+2,type='A 1'+T4,gpu-memory-mib=80+16,cores=4,memory-mib=100")
+    assert several.kinds == [(4, "A 1", 80), (2, "T4", 16)]
     assert virtual_parse("cores=4,memory-mib=100") == VirtualNode(0, None, 0, 4, 100)
     assert virtual_parse("cores=4,memory-mib=100,core-percent=4").core_percent == 4
 
@@ -69,6 +71,8 @@ def test_virtual_node_is_read_with_quotes():
         ("cores=1,memory-mib=1,core-percent=101", "core-percent must be at most 100"),
         ("cores=1,memory-mib=1,colour=red", "unknown 'colour'"),
         ("type='A", "--virtual: "),
+        ("gpus=1+2,type=A,gpu-memory-mib=1+1,cores=1,memory-mib=1", "as lists of equal length"),
+        ("gpus=1+0,type=A+B,gpu-memory-mib=1+1,cores=1,memory-mib=1", "as lists of equal length"),
     ],
 )
 def test_a_wrong_virtual_node_is_named(text, said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -235,3 +236,31 @@ def test_the_learning_rate_for_the_size_is_the_jobs_own_rules(monkeypatch):
     assert Recorder().learning_rate is None
     monkeypatch.setenv("BERTH_LEARNING_RATE", "0.0004")
     assert Recorder().learning_rate == 0.0004
+
+
+def test_other_cores_are_recorded_apart_and_each_second_again(clock, directory, tmp_path, monkeypatch):
+    """Core tuning compares numbers of cores, so no record may hold iterations of two of them for long."""
+    told = directory / "cores"
+    monkeypatch.setenv("BERTH_RECORDS_DIR", str(tmp_path / "records"))
+    monkeypatch.setenv("BERTH_CORES_FILE", str(told))
+    (tmp_path / "records").mkdir()
+    told.write_text("4\n")
+    recorder = Recorder(batch_per_gpu=1, gpus=1)
+
+    def run(seconds):
+        """The records of so long, an iteration each tenth of a second."""
+        before = len(lines(tmp_path / "records"))
+        for _ in range(round(10 * seconds)):
+            clock.now += 0.1
+            recorder.step()
+        return [each["iterations"] for each in lines(tmp_path / "records")[before:]]
+
+    run(700)
+    assert run(90) == [pytest.approx(300, abs=2)] * 3, "each half minute, after ten minutes"
+    run(10)
+    told.write_text("5\n")
+    os.utime(told, ns=(1, 1))
+    first, *others = run(8)
+    assert first < 290, "what was recorded of four cores is written at once"
+    assert len(others) >= 6
+    assert max(others) <= 11

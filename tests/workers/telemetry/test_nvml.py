@@ -16,7 +16,7 @@ from tests.workers.conftest import ROOT
 PROGRAM = """
 import dataclasses, json, sys
 from workers.system import log
-from workers.agent.inventory import inventory_real, types_left_out
+from workers.agent.inventory import inventory_real
 from workers.agent.settings import settings_from
 from workers.telemetry.nvml import NvmlSampler
 log.log_setup(node="n1")
@@ -28,7 +28,7 @@ last = dataclasses.asdict(looks[-1])
 fast = {k: dataclasses.asdict(v) for k, v in sampler.sample([]).items()}
 troubles = [dataclasses.asdict(each) for look in looks for each in look.troubles]
 print(json.dumps({"inventory": inventory, "sample": last["samples"], "fast": fast, "processes": last["processes"],
-                  "troubles": troubles, "trouble": sampler.trouble(), "left_out": types_left_out(inventory, sampler)}))
+                  "troubles": troubles, "trouble": sampler.trouble()}))
 """
 
 
@@ -144,8 +144,8 @@ from workers.system.filework import FileWork
 log.log_setup(node="n1")
 measuring.DRIVER_S = 0.2
 settings = settings_from(["--url", "http://127.0.0.1:1", "--dir", "unused", "--name", "n1"])
-sampler, host, inventory = asyncio.run(measuring.sampler_for(settings, FileWork()))
-print(json.dumps({"gpus": inventory["gpus"], "trouble": sampler.trouble(), "cores": inventory["cores"]}))
+sources, inventory = asyncio.run(measuring.sources_for(settings, FileWork()))
+print(json.dumps({"gpus": inventory["gpus"], "trouble": sources.sampler.trouble(), "cores": inventory["cores"]}))
 """
 
 
@@ -189,10 +189,9 @@ def test_no_library_means_a_node_without_gpus(tmp_path):
     assert "no GPUs" in done.stderr
 
 
-def test_of_mixed_types_the_most_frequent_is_the_node_s_and_the_others_are_told(library):
+def test_of_mixed_types_the_most_frequent_is_the_node_s_and_the_others_say_theirs(library):
     mixed = {"NVML_STUB_TYPES": "NVIDIA T4|NVIDIA A100", "NVML_STUB_COUNT": "3"}
     answer = json.loads(run(library, **mixed).stdout)
     assert answer["inventory"]["gpu_type"] == "NVIDIA A100"
-    assert [gpu["index"] for gpu in answer["inventory"]["gpus"]] == [1, 2]
-    assert answer["left_out"] == "A node has GPUs of one type, here NVIDIA A100: 1 of NVIDIA T4 get no jobs."
-    assert json.loads(run(library).stdout)["left_out"] is None
+    assert [gpu.get("gpu_type") for gpu in answer["inventory"]["gpus"]] == ["NVIDIA T4", None, None]
+    assert set(answer["sample"]) == {"0", "1", "2"}

@@ -12,6 +12,7 @@ from workers.telemetry.owners import OUTSIDE
 from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuSample, PartUse
 from workers.telemetry.sampling import STALE_S, Running, Sampling
 from workers.telemetry.simulated import SimulatedSampler, response_parse
+from workers.telemetry.traffic import SimulatedTraffic, traffic_parse
 from workers.telemetry.window import BATCH_MAX, Second, Window, telemetry_body
 
 GPUS = [GpuFound(i, f"VIRTUAL-{i}", "A100 80 GB", 1000) for i in range(3)]
@@ -231,3 +232,24 @@ def test_a_virtual_gpu_answers_to_the_cores_that_its_job_has():
             sampled = sampler.sample([PartUse((0, 1), wanted, 0.0, 10.0, cores=cores, response=response)])
         assert sampled[0].utilisation == pytest.approx(expected, abs=0.2)
     assert [response_parse(bad) for bad in ("", "x", "2", "-1", "nan", ",".join(["1"] * 65))] == [()] * 6
+
+
+def test_a_virtual_memory_is_drawn_from_by_what_computes_and_slows_the_jobs_on_gpus():
+    """By the cores that a job has now, and while it computes; no memory moves more than it can."""
+    traffic = SimulatedTraffic(gb_s=200, core_share=0.03)
+    hog = traffic_parse("180", cores=8)
+    trains = PartUse((0,), 0.03, 0.0, 1.0, cores=2, traffic=traffic_parse("10,0.8", cores=2))
+
+    def uses(cores, cpu):
+        return {"hog": PartUse((), cpu, 0.0, 1.0, cores=cores, traffic=hog), "training": trains}
+
+    for cores, cpu, share in ((8, 0.24, 90.0), (8, 0.12, 45.0), (4, 0.24, 45.0), (8, 0.0, 0.0)):
+        found = traffic.look(uses(cores, cpu))
+        assert (found.parts["hog"], found.share) == (pytest.approx(share), pytest.approx(share + 5))
+    greedy = {"a": PartUse((), 0.24, 0.0, 1.0, cores=8, traffic=traffic_parse("400", cores=8))}
+    assert traffic.look(greedy).share == pytest.approx(100)
+    sampler = SimulatedSampler(GPUS, core_share=0.03, traffic=traffic)
+    for _ in range(40):
+        beside = sampler.sample(list(uses(8, 0.24).values()))[0].utilisation
+    assert beside == pytest.approx(100 * (1 - 0.8 * (0.95 / 0.75 - 1)), abs=0.2)
+    assert [traffic_parse(bad, cores=1) for bad in ("", "x", "-1", "nan", "1,2", "1,1,1", "1,nan")] == [()] * 7

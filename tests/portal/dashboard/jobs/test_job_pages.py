@@ -191,6 +191,22 @@ def test_the_form_submits_what_rest_would(owner, world):
     assert job.payload.environment == {"A": "1", "B": "x=y"}
 
 
+def test_the_form_takes_a_grace_and_the_page_shows_it_and_that_it_was_overrun(owner, world):
+    owner.post(reverse("job-submit"), FORM | {"grace": "2 min", "gpus": ["1", "2"], "checkpointable": "on"})
+    job = Job.objects.get()
+
+    def page():
+        return owner.get(reverse("job-detail", args=[job.number])).content.decode()
+
+    assert job.grace_s == owner.get(f"/api/v1/jobs/{job.number}").json()["grace_s"] == 120
+    assert owner.get(reverse("job-submit") + f"?from={job.pk}").context["fields"]["grace"]["value"] == "120 s"
+    assert "120 s" in page()
+    Job.objects.update(overran_epoch=3)
+    assert "120 s, overrun by attempt 3; not resized again" in page()
+    answer = owner.post(reverse("job-submit"), FORM | {"grace": "700"})
+    assert "at most 600" in answer.content.decode()
+
+
 @pytest.mark.parametrize(
     ("rate", "stored"),
     [
@@ -354,6 +370,9 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     assert job["attempts"][0]["speed"]["samples_lost"] is None
     stopped = owner.get(f"/api/v1/jobs/{first.job_id}").json()["attempts"][0]["speed"]
     assert (stopped["samples_saved"], stopped["samples_lost"], stopped["lost_s"]) == (180.0, 320.0, 1.0)
+    assert "320</td></tr>" not in page(first), "it may still save"
+    world.end(first, exit_code=1)
+    assert "320</td></tr>" in page(first)
     recorded(world, first, saved=500.0, offset=9)
     assert "samples: all is saved" in page(first)
     assert owner.get(f"/api/v1/jobs/{silent.job_id}").json()["attempts"][0]["speed"] is None

@@ -108,7 +108,7 @@ def test_what_is_kept_for_whom_is_said_and_masked(client, crowd):
     planning.save()
     shown = page(client, crowd.owner)
     assert "Kept for jobs" in shown
-    assert re.search(r"#\d+</a> mine-0: n1, until about", shown)
+    assert re.search(r"#\d+</a> mine-0: n1, until it starts, when what runs there has ended: by about", shown)
     assert "a job of another tenant: n1" in shown
     assert "secret-name" not in shown
 

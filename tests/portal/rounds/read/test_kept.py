@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from portal.jobs.models import Job, Promise
-from portal.rounds.models import Planning
+from portal.rounds.models import Planning, StartForecast
 from portal.rounds.read.explained import explanation
 from portal.rounds.read.kept import kept_now
 from portal.rounds.read.outcomes import planning_outcomes, stop_sentence
@@ -71,7 +71,10 @@ def test_pages_and_rest_say_it_and_give_nothing_away(client, cluster, resized, o
             assert "another tenant" in text or sees, path
     client.force_login(cluster.owner)
     assert "nothing placed, 1 stopped" in client.get("/rounds/").content.decode()
-    assert "Kept for it: n1 until about <time datetime=" in client.get(f"/jobs/{waits.pk}/").content.decode()
+    assert (
+        "Kept for it: n1 until it starts, when what runs there has ended: by about <time datetime="
+        in client.get(f"/jobs/{waits.pk}/").content.decode()
+    )
     cluster.end(attempt, reason="stopped", exit_code=143)
     page = client.get(f"/jobs/{attempt.job_id}/").content.decode()
     assert "Stopped to go on with 4 GPUs in place of 1" in page
@@ -146,4 +149,25 @@ def test_a_name_that_looks_like_a_time_is_a_name(client, cluster):
     job = cluster.submit(gpus=4, name="2026-99-99T99:99Z")
     reserve(job, cluster.node)
     client.force_login(cluster.owner)
-    assert "2026-99-99T99:99Z: n1, until about <time" in client.get("/queue/").content.decode()
+    assert (
+        "2026-99-99T99:99Z: n1, until it starts, when what runs there has ended: by about <time"
+        in client.get("/queue/").content.decode()
+    )
+
+
+def test_a_job_has_one_estimate_of_its_start(client, cluster):
+    """A reservation counts with the ends that are expected of what runs there, a start range with how such ends came true."""
+    job = cluster.submit(gpus=4, name="large")
+    reserve(job, cluster.node, minutes=30)
+    now = timezone.now()
+    early, late = now + timedelta(minutes=20), now + timedelta(minutes=24)
+    moments = {"earliest_at": early, "median_at": early, "latest_at": late}
+    first = {f"first_{name}": at for name, at in moments.items()}
+    StartForecast.objects.create(job=job, epoch=0, first_at=now, at=now, **moments, **first)
+    (kept,) = kept_now(user=cluster.owner)
+    assert kept.until_words == f"until it starts, probably from {early:%Y-%m-%dT%H:%MZ} to {late:%Y-%m-%dT%H:%MZ}"
+    client.force_login(cluster.owner)
+    assert f"{kept.until:%H:%M}" not in client.get("/queue/").content.decode()
+    StartForecast.objects.update(latest_at=now - timedelta(minutes=1))
+    (kept,) = kept_now(user=cluster.owner)
+    assert kept.until_words.startswith("until it starts, when what runs there has ended: by about ")

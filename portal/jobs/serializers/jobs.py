@@ -9,7 +9,8 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.jobs.models import Attempt, CoreSearch, CoreStep, Job
+from portal.jobs.models import Attempt, Job
+from portal.jobs.serializers.cores import CoreSearchSerializer, SlowingSerializer
 from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -25,28 +26,38 @@ def waited_s(job: Job) -> float:
 class JobSerializer(serializers.ModelSerializer):
     """A job in a list. A figure that is not known is null."""
 
-    number = serializers.CharField(read_only=True, help_text="1044, or 1044_6 for task 6 of array 1044.")
+    number = serializers.CharField(
+        read_only=True, help_text="The job's number: 1044, or 1044_6 for task 6 of array 1044."
+    )
     url = serializers.SerializerMethodField()
     tenant = serializers.CharField(source="tenant.name", read_only=True)
     owner = serializers.CharField(source="owner.username", read_only=True)
     state = serializers.ChoiceField(choices=JobState.choices, read_only=True)
     labels = serializers.SerializerMethodField()
-    gpus = serializers.SerializerMethodField(help_text="The requirement set; [0] is a CPU job.")
+    gpus = serializers.SerializerMethodField(
+        help_text="The GPU counts that it accepts, for example [1, 2, 4]; [0] is a CPU job."
+    )
     gpu_types = serializers.SerializerMethodField()
     array_job = serializers.IntegerField(source="array_id", read_only=True, allow_null=True)
-    array_counts = serializers.SerializerMethodField(help_text="An array's tasks by state.")
-    waited_s = serializers.SerializerMethodField(help_text="Eligible waiting, over all attempts.")
-    latency_ratio = serializers.SerializerMethodField(help_text="Waiting over expected run time; null while unknown.")
-    nodes = serializers.SerializerMethodField(help_text="Where it runs now, by rank.")
+    array_counts = serializers.SerializerMethodField(
+        help_text="How many tasks of the array are in each state; empty for other jobs."
+    )
+    waited_s = serializers.SerializerMethodField(
+        help_text="Seconds that it waited and could have run, over all attempts."
+    )
+    latency_ratio = serializers.SerializerMethodField(
+        help_text="Its waiting time divided by its expected run time; null while that is not known."
+    )
+    nodes = serializers.SerializerMethodField(help_text="The names of the nodes where it runs now, by rank.")
     reason_figures = serializers.SerializerMethodField()
 
     class Meta:
         model = Job
         fields = """
             id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores_exactly cores
-            memory_mib disk_gib time_limit_s priority array_job array_index array_size array_concurrency
+            memory_mib disk_gib time_limit_s grace_s priority array_job array_index array_size array_concurrency
             array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
-            reason_figures reason_at epoch exit_code end_detail
+            reason_figures reason_at epoch overran_epoch exit_code end_detail
         """.split()
         read_only_fields = fields
 
@@ -115,18 +126,24 @@ class SpeedSerializer(serializers.Serializer):
 
     samples_per_s = serializers.FloatField(allow_null=True)
     last_samples_per_s = serializers.FloatField(allow_null=True)
-    predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
-    predicted_source = serializers.CharField(help_text="entity, type, theory, nodes or assumed; empty for a CPU job.")
+    predicted_samples_per_s = serializers.FloatField(
+        allow_null=True, help_text="What was predicted before its first record; null where the speed was only assumed."
+    )
+    predicted_source = serializers.CharField(
+        help_text="How it was predicted: entity, type, theory, nodes or assumed; empty for a CPU job."
+    )
     samples_saved = serializers.FloatField(
-        allow_null=True, help_text="Samples of the job in the attempt's newest checkpoint; null where it told of none."
+        allow_null=True,
+        help_text="How many samples of the job are in the attempt's newest checkpoint; null where the job told of no checkpoint.",
     )
     samples_lost = serializers.FloatField(
-        allow_null=True, help_text="Samples done after it: what the end of the attempt cost, or would cost now."
+        allow_null=True,
+        help_text="Samples done after that checkpoint: what the end of the attempt cost, or would cost now.",
     )
-    lost_s = serializers.FloatField(allow_null=True, help_text="The seconds that these took.")
+    lost_s = serializers.FloatField(allow_null=True, help_text="The seconds that the lost samples took.")
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
-    dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")
+    dropped = serializers.IntegerField(help_text="How many lines the job wrote that were no records.")
 
 
 class ProgressSerializer(serializers.Serializer):
@@ -134,44 +151,8 @@ class ProgressSerializer(serializers.Serializer):
 
     samples_done = serializers.FloatField()
     samples_total = serializers.FloatField(allow_null=True)
-    fraction = serializers.FloatField(help_text="0 while the total is not known.")
+    fraction = serializers.FloatField(help_text="How much of the job is done, 0 to 1; 0 while the total is not known.")
     at = serializers.DateTimeField()
-
-
-class CoreStepSerializer(serializers.ModelSerializer):
-    class Meta:
-        model = CoreStep
-        fields = ("number", "cores_per_gpu", "from_at", "to_at", "utilisation", "samples_per_s")
-        read_only_fields = fields
-        extra_kwargs = {
-            "number": {"help_text": "Which step of the search it is."},
-            "cores_per_gpu": {"help_text": "The cores for each GPU that were held meanwhile."},
-            "from_at": {"help_text": "When measuring began."},
-            "to_at": {"help_text": "When measuring ended."},
-        }
-
-
-class CoreSearchSerializer(serializers.ModelSerializer):
-    """How the cores of an attempt were tuned: each number a GPU that was tried, and the best so far."""
-
-    signal = serializers.ChoiceField(
-        choices=CoreSearch.Signal.choices,
-        allow_blank=True,
-        read_only=True,
-        help_text="What is compared; empty: nothing yet.",
-    )
-    outcome = serializers.ChoiceField(
-        choices=CoreSearch.Outcome.choices, allow_blank=True, read_only=True, help_text="Empty while it goes on."
-    )
-    best = serializers.IntegerField(
-        source="state.best", read_only=True, help_text="The best number of cores for each GPU so far."
-    )
-    steps = CoreStepSerializer(many=True, read_only=True)
-
-    class Meta:
-        model = CoreSearch
-        fields = ("signal", "outcome", "best", "steps", "begun_at", "done_at")
-        read_only_fields = fields
 
 
 class AttemptSerializer(serializers.ModelSerializer):
@@ -186,11 +167,12 @@ class AttemptSerializer(serializers.ModelSerializer):
     parts = serializers.SerializerMethodField()
     speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
     core_search = CoreSearchSerializer(read_only=True, allow_null=True, help_text="Null where cores were not tuned.")
+    slowings = SlowingSerializer(many=True, read_only=True, help_text="When it was slowed, the last first.")
 
     class Meta:
         model = Attempt
         fields = """
-            epoch state planning_number gpus cores parts speed core_search created_at started_at ended_at stop_reason
+            epoch state planning_number gpus cores parts speed core_search slowings created_at started_at ended_at stop_reason
             stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail
         """.split()
         read_only_fields = fields
@@ -208,7 +190,9 @@ class AttemptSerializer(serializers.ModelSerializer):
 class ProfileSerializer(serializers.ModelSerializer):
     """A measurement of the job's speed on one GPU while it waited; not one of its attempts."""
 
-    number = serializers.IntegerField(source="epoch", help_text="Counted apart from attempts.")
+    number = serializers.IntegerField(
+        source="epoch", help_text="The profile's number. Profiles are counted apart from attempts."
+    )
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     gpu_type = serializers.CharField(source="profile_type.name", default=None, allow_null=True)
     parts = serializers.SerializerMethodField()
@@ -243,6 +227,7 @@ class JobDetailSerializer(JobSerializer):
     command = serializers.SerializerMethodField()
     working_directory = serializers.SerializerMethodField()
     environment = serializers.SerializerMethodField()
+    software = serializers.SerializerMethodField(help_text="Beside its node's own; empty: none.")
     files = serializers.SerializerMethodField()
     depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
@@ -252,7 +237,7 @@ class JobDetailSerializer(JobSerializer):
 
     class Meta(JobSerializer.Meta):
         own_fields = """
-            command working_directory environment files depends_on pipelined parameters heavy_between_iterations
+            command working_directory environment software files depends_on pipelined parameters heavy_between_iterations
             instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
             retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
             progress attempts profiles
@@ -269,6 +254,10 @@ class JobDetailSerializer(JobSerializer):
     @extend_schema_field(_TEXT_MAP)
     def get_environment(self, job: Job) -> dict[str, str]:
         return payload_of(job).environment
+
+    @extend_schema_field(_TEXT_MAP)
+    def get_software(self, job: Job) -> dict[str, str]:
+        return payload_of(job).software
 
     @extend_schema_field(FileSerializer(many=True))
     def get_files(self, job: Job) -> list[dict[str, Any]]:

@@ -1,0 +1,87 @@
+"""All who ask to share and all shared GPUs of one planning, in columns: a row an asker, a column a GPU.
+
+Nothing here goes through askers times GPUs in Python: 1 000 jobs over 200 GPUs are a planning of less than a tenth of a
+second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.alike import Alike
+from scheduler.sharing.model import WHOLE
+from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.sharing.model import Asker, Resident, SharedGpu
+    from scheduler.sharing.series import Flags, Floats, Ints
+
+
+class Board:
+    """What the policies look at. `join` keeps it true while jobs are given places.
+
+    `left_mib`, `left_compute`: what no grant holds; `used_mib`: what is used now, with the grants of those who joined in this
+    planning; `ahead_mib`: what is forecast to be used at the horizon, NaN where nothing can be forecast; `people`: how many
+    are there; `joined`: their keys; `alike`: each asker beside those on each GPU.
+    """
+
+    def __init__(self, askers: Sequence[Asker], gpus: Sequence[SharedGpu], horizon_steps: int = 1) -> None:
+        self.askers, self.gpus = list(askers), list(gpus)
+        self.grants: Ints = np.array([asker.grant_mib for asker in askers], dtype=np.int64)
+        self.requests: Ints = np.array([asker.memory_mib for asker in askers], dtype=np.int64)
+        self.compute: Ints = np.array([asker.compute for asker in askers], dtype=np.int64)
+        self.total_mib: Ints = np.array([gpu.memory_mib for gpu in gpus], dtype=np.int64)
+        self.left_mib = self.total_mib - _sums(gpus, "grant")
+        self.left_compute: Ints = WHOLE - _sums(gpus, "compute")
+        self.people: Ints = np.array([len(gpu.residents) for gpu in gpus], dtype=np.int64)
+        self.used_mib: Floats = np.array([_used_now(gpu) for gpu in gpus], dtype=np.float64)
+        self.follows: Flags = np.array([_follows_its_past(gpu) for gpu in gpus], dtype=bool)
+        self.ahead_mib: Floats = np.array(
+            [
+                _ahead(gpu, horizon_steps) if follows else np.nan
+                for gpu, follows in zip(gpus, self.follows, strict=True)
+            ],
+            dtype=np.float64,
+        )
+        self.joined: list[list[int]] = [[each.asker.key for each in gpu.residents] for gpu in gpus]
+        self.alike = Alike(askers, gpus)
+
+    def join(self, row: int, column: int, grant_mib: int) -> None:
+        """Asker `row` is on GPU `column` from now on, with so much memory."""
+        asker = self.askers[row]
+        self.left_mib[column] -= grant_mib
+        self.left_compute[column] -= asker.compute
+        self.used_mib[column] += grant_mib
+        self.ahead_mib[column] += grant_mib
+        self.people[column] += 1
+        self.joined[column].append(asker.key)
+        self.alike.join(row, column)
+
+    def regrant(self, column: int, more_mib: int) -> None:
+        """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""
+        self.left_mib[column] -= more_mib
+
+
+def _sums(gpus: Sequence[SharedGpu], what: str) -> Ints:
+    def held(each: Resident) -> int:
+        return each.grant_mib if what == "grant" else each.asker.compute
+
+    return np.array([sum(held(each) for each in gpu.residents) for gpu in gpus], dtype=np.int64)
+
+
+def _used_now(gpu: SharedGpu) -> float:
+    return float(gpu.memory_used[-1]) if len(gpu.memory_used) else sum(each.used_mib for each in gpu.residents)
+
+
+def _follows_its_past(gpu: SharedGpu) -> bool:
+    """Say whether `r_1 > 0` (eq. 2): one or zero samples, or a constant, say nothing."""
+    return len(gpu.memory_used) >= LEAST_SAMPLES and autocorrelation(gpu.memory_used) > 0.0
+
+
+def _ahead(gpu: SharedGpu, steps: int) -> float:
+    """Return the memory (MiB) forecast to be used at the horizon: from 0 to all that there is."""
+    return float(np.clip(forecast(gpu.memory_used, steps), 0.0, gpu.memory_mib))

@@ -1,0 +1,43 @@
+"""CBP, correlation based provisioning (Kube-Knots IV-C; algorithms.md section 11).
+
+A batch job is provisioned with the 80th percentile of the memory that its signature's last run used. It may join those on a
+GPU with none of whom its memory, its use of the SMs or its PCIe traffic rises together: Spearman's correlation below 0.5.
+A job that was never seen to run, and one whose neighbour was not, is refused: with nobody there it may start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.model import Rule
+from scheduler.sharing.policy import LIMIT, NUMBERS, by_memory, room
+
+if TYPE_CHECKING:
+    from scheduler.sharing.board import Board
+    from scheduler.sharing.series import Floats, Ints
+
+
+class Cbp:
+    """GPUs in use first, of these those with most free memory; jobs by requested memory, largest first."""
+
+    name = "cbp"
+    harvests = True
+
+    def first(self, board: Board) -> list[int]:
+        return by_memory(board)
+
+    def keys(self, board: Board) -> Floats:
+        """Consolidation: a GPU with nobody stays in its lowest power state as long as another will do."""
+        free = (board.total_mib - board.used_mib) / board.total_mib.max(initial=1)
+        keys: Floats = np.where(board.people == 0, 2.0, 0.0) - free
+        return keys
+
+    def rules(self, board: Board, row: int) -> Ints:
+        found = room(board, row, int(board.grants[row]))
+        beside = found == NUMBERS[Rule.FITS]
+        apart = np.where(board.alike.correlated[row] < LIMIT, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
+        seen = np.where(board.alike.unknown[row], NUMBERS[Rule.UNKNOWN], apart)
+        answer: Ints = np.where(beside, seen, found)
+        return answer

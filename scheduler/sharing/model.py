@@ -1,0 +1,147 @@
+"""What a sharing policy is told, and what it answers (algorithms.md section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.series import LEAST_SAMPLES, resampled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.sharing.series import Floats
+
+WHOLE = 1000
+"""Thousandths of a GPU's compute."""
+POINTS = 64
+"""Series of signatures are compared at so many points."""
+MEASURES = ("memory_mib", "gpu", "pcie_mb_s")
+"""Of which the largest correlation counts: memory, SM utilisation (0 to 1), PCIe traffic of both directions."""
+HARVEST_PCT = 80.0
+"""A batch job is provisioned with this percentile of what its signature was seen to use (Kube-Knots IV-C)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a signature's last run used of one GPU: its `MEASURES` as equally spaced samples, all of one length.
+
+    Raises ValueError for series of different lengths, of too few samples, or that hold anything but finite numbers from 0 on.
+    """
+
+    series: Mapping[str, Floats]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.series[name]) for name in MEASURES}
+        if len(lengths) != 1 or min(lengths) < LEAST_SAMPLES:
+            raise ValueError(
+                f"a profile needs {LEAST_SAMPLES} samples or more of each measure, all alike; it has {lengths}"
+            )
+        for name in MEASURES:
+            if not (np.isfinite(self.series[name]).all() and (np.asarray(self.series[name]) >= 0).all()):
+                raise ValueError(f"{name} holds values that are not finite or below 0")
+
+    def at_points(self, name: str) -> Floats:
+        """Return one measure's series at `POINTS` points."""
+        return resampled(self.series[name], POINTS)
+
+    @property
+    def harvested_mib(self) -> int:
+        """The percentile of its memory that it is provisioned with."""
+        return int(np.ceil(np.percentile(self.series["memory_mib"], HARVEST_PCT)))
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A waiting job that opted in to share. `signature` names what it is comparable with; jobs of one use alike.
+
+    `whole_request`: it was ended for memory once, and gets all that it asks for from now on. `apart_from`: signatures
+    beside which that happened.
+    """
+
+    key: int
+    memory_mib: int
+    signature: str
+    compute: int = WHOLE
+    critical: bool = False
+    whole_request: bool = False
+    apart_from: frozenset[str] = frozenset()
+    profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_mib < 1 or not 0 <= self.compute <= WHOLE:
+            raise ValueError(f"job {self.key} asks for {self.memory_mib} MiB and {self.compute} thousandths of a GPU")
+
+    @property
+    def grant_mib(self) -> int:
+        """What a harvesting policy provisions: its request where nothing was seen, it is latency-critical, or it crashed."""
+        if self.profile is None or self.critical or self.whole_request:
+            return self.memory_mib
+        return max(1, min(self.memory_mib, self.profile.harvested_mib))
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A job on a shared GPU: what it holds of it now (`grant_mib`) and uses now (`used_mib`)."""
+
+    asker: Asker
+    grant_mib: int
+    used_mib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGpu:
+    """A GPU in mode `shared`. `memory_used`: the latest samples of its used memory (MiB), oldest first; as many as there are."""
+
+    key: int
+    memory_mib: int
+    residents: tuple[Resident, ...] = ()
+    memory_used: Floats = field(default_factory=lambda: np.empty(0))
+
+
+class Rule(StrEnum):
+    """By which rule a job joined a GPU, or which kept it from it."""
+
+    ALONE = "alone"  # nobody is there
+    FITS = "fits"  # its request fits, and the policy asks for nothing else
+    UNCORRELATED = "uncorrelated"  # it and those there do not rise together
+    FORECAST = "forecast"  # what is forecast to be used leaves room for its need
+    MEMORY = "memory"  # too little memory is left
+    COMPUTE = "compute"  # too little compute is left
+    APART = "apart"  # it was ended for memory beside one of those there
+    CORRELATED = "correlated"  # it and one of those there rise together
+    UNKNOWN = "unknown"  # it, or one of those there, was never seen to run
+    NO_TREND = "no trend"  # the GPU's memory does not follow its own past: nothing can be forecast
+    PEAK = "peak"  # what is forecast to be used leaves too little
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A job starts on a GPU with so much memory. `figure`: the correlation or the forecast (MiB) that the rule looked at."""
+
+    job: int
+    gpu: int
+    grant_mib: int
+    rule: Rule
+    figure: float | None
+    beside: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A job starts on no GPU. `rules`: how many GPUs were closed to it by each rule."""
+
+    job: int
+    rules: Mapping[Rule, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """A running batch job gets another grant of memory on its GPU."""
+
+    job: int
+    gpu: int
+    grant_mib: int

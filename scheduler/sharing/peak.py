@@ -1,0 +1,35 @@
+"""CBP+PP: where CBP refuses, the peak predictor looks ahead (Kube-Knots IV-D, algorithm 1, eq. 2 and 3).
+
+If a GPU's used memory follows its own past (first autocorrelation above 0), it is forecast by a line through each sample and the
+next, step by step to the horizon. The job joins if that leaves room for what it needs; else the next GPU is tried.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.cbp import Cbp
+from scheduler.sharing.model import Rule
+from scheduler.sharing.policy import NUMBERS
+
+if TYPE_CHECKING:
+    from scheduler.sharing.board import Board
+    from scheduler.sharing.series import Ints
+
+REFUSED = (NUMBERS[Rule.CORRELATED], NUMBERS[Rule.UNKNOWN])
+
+
+class CbpPeak(Cbp):
+    """As CBP, with a second look at those that it refuses for correlation or for want of a run."""
+
+    name = "cbp-pp"
+
+    def rules(self, board: Board, row: int) -> Ints:
+        found = super().rules(board, row)
+        fits = board.total_mib - np.nan_to_num(board.ahead_mib) >= board.grants[row]
+        ahead = np.where(fits, NUMBERS[Rule.FORECAST], NUMBERS[Rule.PEAK])
+        second = np.where(board.follows, ahead, NUMBERS[Rule.NO_TREND])
+        answer: Ints = np.where(np.isin(found, REFUSED), second, found)
+        return answer

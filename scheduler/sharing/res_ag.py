@@ -1,0 +1,29 @@
+"""Res-Ag: first fit decreasing by requested memory, blind to what is used (Kube-Knots IV-B); the papers' baseline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.policy import by_memory, room
+
+if TYPE_CHECKING:
+    from scheduler.sharing.board import Board
+    from scheduler.sharing.series import Floats, Ints
+
+
+class ResAg:
+    """GPUs in their own order, jobs by requested memory; whoever fits joins."""
+
+    name = "res-ag"
+    harvests = False
+
+    def first(self, board: Board) -> list[int]:
+        return by_memory(board)
+
+    def keys(self, board: Board) -> Floats:
+        return np.zeros(len(board.gpus))
+
+    def rules(self, board: Board, row: int) -> Ints:
+        return room(board, row, int(board.requests[row]))

@@ -1,0 +1,94 @@
+"""One planning's sharing step: waiting jobs that opted in get places on shared GPUs (algorithms.md section 11).
+
+The same code for the service and the simulator. Grants come to no more than a GPU has, in memory and in compute, by every
+policy; who is refused learns by which rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.board import Board
+from scheduler.sharing.cbp import Cbp
+from scheduler.sharing.model import Harvest, Joined, Refused, Rule
+from scheduler.sharing.peak import CbpPeak
+from scheduler.sharing.policy import BY_NUMBER, admitting
+from scheduler.sharing.res_ag import ResAg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from scheduler.sharing.model import Asker, Resident, SharedGpu
+    from scheduler.sharing.policy import Policy
+    from scheduler.sharing.series import Ints
+
+POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak)}
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the step decided. Harvests come first: the places count on them."""
+
+    harvests: tuple[Harvest, ...]
+    joined: tuple[Joined, ...]
+    refused: tuple[Refused, ...]
+
+
+def share(policy: Policy, askers: Sequence[Asker], gpus: Sequence[SharedGpu], *, horizon_steps: int = 1) -> Shared:
+    """Give waiting jobs places on shared GPUs; `horizon_steps` samples ahead is what a forecast looks at (one second).
+
+    Raises ValueError where a GPU's grants already come to more than it has.
+    """
+    board = Board(askers, gpus, horizon_steps)
+    if (board.left_mib < 0).any() or (board.left_compute < 0).any():
+        raise ValueError("a shared GPU's grants come to more than it has")
+    harvests = _harvests(board) if policy.harvests else []
+    joined, refused = [], []
+    for row in policy.first(board):
+        rules = policy.rules(board, row)
+        open_to = np.flatnonzero(admitting(rules))
+        if len(open_to) == 0:
+            refused.append(_refused(board.askers[row].key, rules))
+        else:
+            column = int(open_to[np.argmin(policy.keys(board)[open_to])])
+            joined.append(_join(policy, board, row, column, BY_NUMBER[rules[column]]))
+    return Shared(tuple(harvests), tuple(joined), tuple(refused))
+
+
+def _harvests(board: Board) -> list[Harvest]:
+    """Return what running batch jobs give back, and count it as left."""
+    found = []
+    for column, gpu in enumerate(board.gpus):
+        for each in gpu.residents:
+            grant = _kept(each)
+            if grant < each.grant_mib:
+                board.regrant(column, grant - each.grant_mib)
+                found.append(Harvest(each.asker.key, gpu.key, grant))
+    return found
+
+
+def _kept(each: Resident) -> int:
+    """Return what a resident is provisioned with from now on: never less than it uses, and less only for who may be harvested."""
+    return min(each.grant_mib, max(each.asker.grant_mib, int(np.ceil(each.used_mib))))
+
+
+def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Joined:
+    asker, gpu = board.askers[row], board.gpus[column]
+    grant = int(board.grants[row] if policy.harvests else board.requests[row])
+    figure = None
+    if rule is Rule.UNCORRELATED:
+        figure = float(board.alike.correlated[row, column])
+    elif rule is Rule.FORECAST:
+        figure = float(board.ahead_mib[column])
+    beside = tuple(board.joined[column])
+    board.join(row, column, grant)
+    return Joined(asker.key, gpu.key, grant, rule, figure, beside)
+
+
+def _refused(key: int, rules: Ints) -> Refused:
+    counts = np.bincount(rules, minlength=len(BY_NUMBER))
+    found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
+    return Refused(key, dict(sorted(found.items(), key=lambda item: (-item[1], item[0].value))))

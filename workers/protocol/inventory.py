@@ -1,0 +1,75 @@
+"""What a node says that it has: the body of register and of hello."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Gpu(TypedDict):
+    index: int
+    uuid: str
+    memory_mib: int
+    gpu_type: NotRequired[str]  # absent: the inventory's
+
+
+class Isolation(TypedDict):
+    """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
+
+    files: bool
+    signals: bool
+    landlock: int
+    why: str
+
+
+class Links(TypedDict):
+    """What a node knows of its links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
+
+    nvlink_gbps: float | None
+    pcie_generation: int | None
+    pcie_lanes: int | None
+    network_mbps: float | None
+
+
+class MemoryTraffic(TypedDict):
+    """How a node knows its memory's traffic, and how it can hold a CPU job back from it; empty: not at all.
+
+    `gb_s`: what its memory can do, 10^9 bytes a second; null: not known.
+    """
+
+    gb_s: float | None
+    meter: Literal["resctrl", "probe", "simulated", ""]
+    throttle: Literal["mba", "quota2", "quota1", "cores", ""]
+
+
+class SoftwareOffer(TypedDict):
+    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: engines.
+
+    `missing`: what it does not offer -> why, and the remedy.
+    """
+
+    python: str
+    installer: str | None
+    environments: list[str]
+    images: list[str]
+    missing: dict[str, str]
+
+
+class Inventory(TypedDict):
+    """Body of register and of hello."""
+
+    name: str
+    address: str
+    boot_id: str
+    agent_version: str
+    virtual: bool
+    single_account: bool
+    trusts_tenants: bool
+    isolation: NotRequired[Isolation]
+    links: NotRequired[Links]
+    memory_traffic: NotRequired[MemoryTraffic]
+    software: NotRequired[SoftwareOffer]
+    gpu_type: str | None
+    gpus: list[Gpu]
+    cores: int
+    memory_mib: int
+    storage_domain: str | None
