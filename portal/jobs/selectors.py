@@ -87,6 +87,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "grace_s": _grace_s(attempt),
         "lease_s": attempt.lease_s,
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
+        "share": part.share,
         "cores_sequence": part.cores_sequence,
     }
 
