@@ -45,14 +45,14 @@ async def _serve(settings: AgentSettings) -> None:
 async def _serve_alive(settings: AgentSettings) -> None:
     files = FileWork()
     sources, inventory = await sources_for(settings, files)
-    isolation, walls = isolation_find(settings)
-    inventory["isolation"] = isolation
+    isolation, means = isolation_find(settings)
+    inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
     if isolation["why"]:
-        log.warning("isolation of jobs", **isolation)
+        log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
     measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files)
-    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, walls=walls)
+    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, means=means)
     task = asyncio.current_task()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]

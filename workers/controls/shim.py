@@ -272,6 +272,11 @@ def _core_orders(launch: dict[str, Any], directory: Path, tree: Tree, group: Gro
     return orders
 
 
+def _taken_too_much(launch: dict[str, Any]) -> tuple[Path, ...]:
+    """Return what goes first where a job has filled the disk before that was seen; its checkpoints stay."""
+    return Path(launch["job_dir"]), Path(launch["tmp_dir"])
+
+
 def main(directory: Path) -> int:
     hide()
     if not hold_part(directory):
