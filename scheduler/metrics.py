@@ -168,7 +168,7 @@ def _humblest(jobs: Iterable[Job]) -> list[Job]:
     """
     least: dict[tuple[object, ...], Job] = {}
     for job in jobs:
-        kind = (job.requirement, job.gpu_types, job.least_cores, job.checkpoint_domain, job.tenant)
+        kind = (job.requirement, job.gpu_types, job.least_cores, job.bound, job.tenant)
         known = least.get(kind)
         if known is None or job.memory_mib < known.memory_mib:
             least[kind] = job

@@ -236,6 +236,9 @@ class Spec(PartKey):
     files = serializers.DictField(child=serializers.CharField())
     working_directory = serializers.CharField(allow_null=True)
     environment = serializers.DictField(child=serializers.CharField())
+    software = serializers.DictField(
+        child=serializers.CharField(), help_text="One of environment, path, requirements; empty: the node's own."
+    )
     gpus = serializers.ListField(child=serializers.IntegerField())
     gpu_uuids = serializers.ListField(child=serializers.CharField())
     gpu_type = serializers.CharField(allow_null=True)

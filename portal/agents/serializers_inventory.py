@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.agents.fields import MOST_GPUS, Number, inventory_check
+from portal.jobs.software import NAME_PATTERN
 
 
 class GpuInventory(serializers.Serializer):
@@ -55,6 +56,20 @@ class MemoryTraffic(serializers.Serializer):
     throttle = serializers.ChoiceField(choices=["mba", "quota2", "quota1", "cores"], allow_blank=True)
 
 
+class SoftwareOffer(serializers.Serializer):
+    """What software a node offers to jobs, beside its own."""
+
+    python = serializers.CharField(max_length=32, allow_blank=True, help_text="Of environments that it builds.")
+    installer = serializers.ChoiceField(choices=["uv", "pip"], allow_null=True, help_text="Null: it builds none.")
+    environments = serializers.ListField(
+        child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="Those that its operator registered."
+    )
+    images = serializers.ListField(child=serializers.ChoiceField(choices=["apptainer", "podman"]), max_length=2)
+    missing = serializers.DictField(
+        child=serializers.CharField(max_length=1000), help_text="What it does not offer, why, and the remedy."
+    )
+
+
 class Inventory(serializers.Serializer):
     name = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     address = serializers.CharField(max_length=255)
@@ -66,6 +81,7 @@ class Inventory(serializers.Serializer):
     isolation = Isolation(required=False)
     links = Links(required=False)
     memory_traffic = MemoryTraffic(required=False)
+    software = SoftwareOffer(required=False)
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)

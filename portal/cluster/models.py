@@ -94,6 +94,7 @@ class Node(models.Model):
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
     links = models.JSONField(default=dict, help_text="What it tells of the links of its GPUs and to other nodes.")
+    software = models.JSONField(default=dict, help_text="What software it offers to jobs, as its agent says.")
     memory_traffic = models.JSONField(
         default=dict,
         help_text="How it knows its memory's traffic, and how it holds a CPU job back: gb_s, meter, throttle.",

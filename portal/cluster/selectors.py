@@ -78,6 +78,11 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
         )
 
 
+def software_offered() -> list[dict[str, Any]]:
+    """Return what each living node tells of its software."""
+    return list(Node.objects.alive().values_list("software", flat=True))
+
+
 def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:
     alive = Gpu.objects.present().filter(node__dead_at=None).with_type().exclude(type_name=None).order_by()
     by_type = dict(alive.values_list("type_name").annotate(n=Count("pk")))

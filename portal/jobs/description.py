@@ -15,6 +15,7 @@ from portal import checks
 from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
 from portal.jobs.naming import name_of
+from portal.jobs.software import software_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,6 +63,7 @@ class JobDescription:
     files: Mapping[str, str] | None = None
     working_directory: str = ""
     environment: Mapping[str, str] | None = None
+    software: Mapping[str, str] | None = None
     labels: Mapping[str, str] | None = None
     category: str | None = None
     pipelined: bool | None = None
@@ -91,13 +93,13 @@ class JobDescription:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("files", "environment", "labels"):
+        for name in ("files", "environment", "software", "labels"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, {})
 
     def job_fields(self) -> dict[str, Any]:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
-        apart = {"tenant", "command", "files", "working_directory", "environment", "depends_on"}
+        apart = {"tenant", "command", "files", "working_directory", "environment", "software", "depends_on"}
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
         return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
 
@@ -152,7 +154,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "priority": priority_parse,
 }
 """A field's check; null means not given. The composed ones below need more than their own value."""
-COMPOSED = frozenset({"gpus", "learning_rate", "array", "epochs", "dataset_size"})
+COMPOSED = frozenset({"software", "gpus", "learning_rate", "array", "epochs", "dataset_size"})
 FIELDS = frozenset(SIMPLE) | COMPOSED
 
 
@@ -208,6 +210,8 @@ def _composed(
     r_num: int,
 ) -> None:
     """Check the fields that depend on other fields; `values` grows with each check that passes."""
+    if "software" in given:
+        check(lambda: {"software": software_check(given["software"], values.get("files") or {})})
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
         check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})

@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiExample
 from portal.api.schema import RawSchema
 from portal.jobs import description as d
 from portal.jobs import description_parts as parts
+from portal.jobs import software
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _RATE: dict[str, Any] = {
@@ -58,6 +59,19 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "additionalProperties": _TEXT,
         "maxProperties": parts.MAX_VARIABLES,
         "description": "Variables. BERTH_*, CUDA_VISIBLE_DEVICES, LD_PRELOAD and their like are refused.",
+    },
+    "software": {
+        "type": "object",
+        "properties": {
+            "environment": {**_TEXT, "pattern": software.NAME_PATTERN, "description": "Registered on nodes."},
+            "path": {**_TEXT, "maxLength": software.MAX_PATH_CHARS, "description": "Of one on the node."},
+            "requirements": {**_TEXT, "description": "As in requirements.txt: built on the node, once."},
+            "requirements_file": {**_TEXT, "description": "The same, from the job's `files`."},
+        },
+        "additionalProperties": False,
+        "nullable": True,
+        "maxProperties": 1,
+        "description": "Python packages beside the node's own. Missing: none.",
     },
     "labels": {
         "nullable": True,

@@ -133,6 +133,7 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "files": payload.files,
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
+        "software": payload.software,
     }
 
 

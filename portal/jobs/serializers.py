@@ -209,6 +209,7 @@ class JobDetailSerializer(JobSerializer):
     command = serializers.SerializerMethodField()
     working_directory = serializers.SerializerMethodField()
     environment = serializers.SerializerMethodField()
+    software = serializers.SerializerMethodField(help_text="Beside its node's own; empty: none.")
     files = serializers.SerializerMethodField()
     depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
@@ -218,7 +219,7 @@ class JobDetailSerializer(JobSerializer):
 
     class Meta(JobSerializer.Meta):
         own_fields = """
-            command working_directory environment files depends_on pipelined parameters heavy_between_iterations
+            command working_directory environment software files depends_on pipelined parameters heavy_between_iterations
             instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
             retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
             progress attempts profiles
@@ -235,6 +236,10 @@ class JobDetailSerializer(JobSerializer):
     @extend_schema_field(_TEXT_MAP)
     def get_environment(self, job: Job) -> dict[str, str]:
         return payload_of(job).environment
+
+    @extend_schema_field(_TEXT_MAP)
+    def get_software(self, job: Job) -> dict[str, str]:
+        return payload_of(job).software
 
     @extend_schema_field(FileSerializer(many=True))
     def get_files(self, job: Job) -> list[dict[str, Any]]:

@@ -55,5 +55,6 @@ CONDITIONS: Mapping[str, Callable[[Remedy], str]] = {
     "gpu-type": lambda remedy: f"With GPUs of type {' or '.join(remedy.value)} allowed too",
     "memory": lambda remedy: f"With {remedy.value} MiB of memory",
     "checkpoint": lambda _: "Without its checkpoint, so from the beginning,",
+    "software": lambda _: "With the software of the node itself",
     "wait": lambda remedy: f"In about {_minutes(remedy.value)}, when running jobs are expected to end,",
 }

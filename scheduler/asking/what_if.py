@@ -51,6 +51,7 @@ class Change(StrEnum):
     GPU_TYPE = "gpu-type"
     MEMORY = "memory"
     CHECKPOINT = "checkpoint"
+    SOFTWARE = "software"
     WAIT = "wait"
 
 
@@ -215,10 +216,17 @@ def _tries(state: ClusterState, job: Job, now_s: float) -> Iterator[_Try]:
         yield changed(Change.GPU_TYPE, others, replace(job, gpu_types=frozenset()))
     for size in _sizes(job, offers):
         yield changed(Change.SIZE, size, replace(job, requirement=(size, *job.requirement)))
-    if job.checkpoint_domain is not None:
-        yield changed(Change.CHECKPOINT, None, replace(job, checkpoint_domain=None))
+    yield from (changed(change, None, other) for change, other in _unbound(job))
     if (then_s := _fits_at(state, job, ledger, now_s)) is not None:
         yield _Try(Change.WAIT, then_s - now_s, ahead.at(state, now_s, then_s), then_s)
+
+
+def _unbound(job: Job) -> Iterator[tuple[Change, Job]]:
+    """The job without each thing that binds it to some of the nodes."""
+    if job.checkpoint_domain is not None:
+        yield Change.CHECKPOINT, replace(job, checkpoint_domain=None)
+    if job.software:
+        yield Change.SOFTWARE, replace(job, software="")
 
 
 def _sizes(job: Job, offers: list[Offer]) -> list[int]:

@@ -15,6 +15,7 @@ from scheduler.placement.feasibility import (
     aggregated_gpus,
     distributed_gpus,
     domain_allowed,
+    software_allowed,
     type_allowed,
     usable,
 )
@@ -39,6 +40,7 @@ class Why:
 
 LEVEL_REASONS = {
     Level.GPUS: Reason.NOT_ENOUGH_IDLE_GPUS,
+    Level.SOFTWARE: Reason.SOFTWARE_MISSING,
     Level.CHECKPOINT: Reason.CHECKPOINT_ELSEWHERE,
     Level.TRUST: Reason.TENANT_NOT_TRUSTED,
     Level.MEMORY: Reason.NOT_ENOUGH_MEMORY,
@@ -86,6 +88,9 @@ def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> 
         enough = figures["offered"]["most_of_a_type"] >= job.min_gpus
         reason = Reason.GPUS_SCATTERED if enough else reason
         figures["total_gpus"] = total
+    elif level is Level.SOFTWARE:
+        names = [offer.node.name for offer in offers if software_allowed(job, offer.node)]
+        figures |= {"software": job.software, "nodes": names[:NODES_SHOWN]}
     elif level is Level.CHECKPOINT:
         names = [offer.node.name for offer in offers if domain_allowed(job, offer.node)]
         figures |= {"domain": job.checkpoint_domain, "nodes": names[:NODES_SHOWN]}

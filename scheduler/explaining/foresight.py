@@ -63,7 +63,7 @@ class Foresight:
 
     def why_never(self, job: Job) -> Why | None:
         """Why even empty nodes would not hold the job; None = they would."""
-        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain)
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.bound)
         if shape not in self._never:
             self._never[shape] = self._why_never(job)
         return self._never[shape]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.placement.feasibility import domain_allowed, software_allowed
 from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
@@ -73,9 +74,11 @@ class Kind:
         return self._open_to(job), idle - np.array([[gpus], [cores], [job.memory_mib]])
 
     def _readable(self, job: Job) -> np.ndarray:
-        if job.checkpoint_domain is None:
+        if job.checkpoint_domain is None and not job.software:
             return np.ones(len(self.rooms), dtype=bool)
-        return np.array([room.node.domain == job.checkpoint_domain for room in self.rooms], dtype=bool)
+        return np.array(
+            [domain_allowed(job, room.node) and software_allowed(job, room.node) for room in self.rooms], dtype=bool
+        )
 
     def _open_to(self, job: Job) -> np.ndarray:
         readable = self._readable(job)

@@ -39,7 +39,7 @@ class Takers:
 
     def rivals_of(self, job: Job) -> Rivals:
         """Who was placed on nodes that the job could have used."""
-        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant)
+        kind = (job.is_cpu, job.gpu_types, job.bound, job.tenant)
         if kind not in self._rivals:
             takers = self._on_open_nodes(job)
             own = [taker.job.id for taker in takers if taker.job.tenant == job.tenant]
@@ -48,7 +48,7 @@ class Takers:
 
     def _on_open_nodes(self, job: Job) -> list[Ranked]:
         """Who was placed on nodes that are open to such a job."""
-        kind = (job.is_cpu, job.gpu_types, job.checkpoint_domain, job.tenant if self.exclusive else None)
+        kind = (job.is_cpu, job.gpu_types, job.bound, job.tenant if self.exclusive else None)
         if kind not in self._open:
             nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}
             self._open[kind] = [taker for taker, where in self._takers if not where.isdisjoint(nodes)]

@@ -189,6 +189,21 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
     return f"{domain}: {listed(figures['nodes'])}. There is no room for it there now."
 
 
+def _software_missing(figures: Figures) -> str:
+    kind, _, name = figures["software"].partition(":")
+    what, remedy = {
+        "environment": (f"a node with the environment {name}", "register it there (the agent's --environments)"),
+        "build": ("a node that builds environments", "install uv or pip on one and start its agent again"),
+        "image": ("a node that runs images", "install Apptainer or Podman on one and start its agent again"),
+    }[kind]
+    if figures["nodes"]:
+        return f"It needs {what}. These have no room for it now: {listed(figures['nodes'])}."
+    up = " that takes jobs now" if figures.get("ever", True) else ""
+    return (
+        f"It needs {what}, and no node for it{up} is one. Ask the operator to {remedy}, or change the job's software."
+    )
+
+
 def _restored(figures: Figures) -> str:
     nodes, more = figures["nodes"], figures.get("more", 0)
     names = listed([*nodes, f"{more} more"]) if more else listed(nodes)
@@ -274,4 +289,5 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.TENANT_NOT_TRUSTED: _tenant_not_trusted,
     Reason.CHECKPOINT_ELSEWHERE: _checkpoint_elsewhere,
     Reason.RESTORED: _restored,
+    Reason.SOFTWARE_MISSING: _software_missing,
 }

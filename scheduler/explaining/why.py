@@ -154,7 +154,7 @@ class Hindsight:
         """For whom the promised resources are kept that the job would fit; None if it does not wait because of that."""
         if not self._keepers:
             return None
-        shape = (*_shape(job), job.checkpoint_domain, job.tenant)
+        shape = (*_shape(job), job.bound, job.tenant)
         if shape not in self._known.ends:
             self._known.ends[shape] = self._kept_figures(job)
         return self._known.ends[shape]
@@ -175,13 +175,13 @@ class Hindsight:
     def _failing(self, job: Job) -> Level | None:
         """The need that failed before the plan took anything; looked up once for each shape, because queues are long."""
         tenant = job.tenant if self._takers.exclusive else None
-        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, tenant)
+        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.bound, tenant)
         if shape not in self._known.levels:
             self._known.levels[shape] = first_failing(job, self._idle, self._start.largest)
         return self._known.levels[shape]
 
     def _short_of(self, job: Job, level: Level) -> Why:
-        shape = (*_shape(job), job.checkpoint_domain, job.tenant, level)
+        shape = (*_shape(job), job.bound, job.tenant, level)
         if shape not in self._known.short:
             self._known.short[shape] = short_of(job, level, self._idle, ever=True)
         return Why(self._known.short[shape].reason, dict(self._known.short[shape].figures))

@@ -60,7 +60,7 @@ class HomeArrays:
         # On one node all that matters is whether the memory is enough; a spread job needs it in parts.
         alone = job.requirement[0] <= self._smallest
         memory = bisect_left(self._memory_mib, job.memory_mib) if alone else -job.memory_mib
-        shape = (job.requirement[0], job.gpu_types, memory, job.checkpoint_domain, job.least_cores)
+        shape = (job.requirement[0], job.gpu_types, memory, job.bound, job.least_cores)
         home = self._known.get(shape)
         if home is None:
             home = self._known[shape] = self._find(job)

@@ -35,7 +35,7 @@ def kept_from(
         if work.remaining_s <= 0:
             break
         access = access_rules.access(ranked)
-        shape = (job.requirement, job.gpu_types, job.memory_mib, job.checkpoint_domain, job.tenant, job.least_cores)
+        shape = (job.requirement, job.gpu_types, job.memory_mib, job.bound, job.tenant, job.least_cores)
         if (*shape, access) not in known:
             fits = first_failing(job, left, work.ledger.largest) is None
             known[*shape, access] = kept_by(ranked, access, left, work, access_rules) if fits else None

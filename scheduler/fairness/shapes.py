@@ -55,7 +55,7 @@ def _alike(queue: Sequence[Ranked], most: Mapping[str, int], promised: Collectio
         if fits is None:
             fits = held[kind] = any(size <= gpus and (not types or name in types) for name, gpus in most.items())
         if fits and job.id not in promised:
-            key = (kind, job.tenant, job.cores, job.movable, job.model_label, job.checkpoint_domain, job.least_cores)
+            key = (kind, job.tenant, job.cores, job.movable, job.model_label, job.bound, job.least_cores)
             own = alike.get(key)
             if own is None:
                 alike[key] = [ranked]

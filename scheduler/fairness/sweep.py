@@ -151,7 +151,7 @@ class Sweep:
             job.requirement[0],
             job.gpu_types,
             job.least_cores,
-            job.checkpoint_domain,
+            job.bound,
             shape.access,
             spreads,
             job.tenant if nodes.tells_tenants_apart else 0,

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 
 class Alike:
-    """A kind: `needs` are requirement, GPU types, cores, least cores, memory, checkpoint domain and tenant.
+    """A kind: `needs` are requirement, GPU types, cores, least cores, memory, what binds it to nodes, and tenant.
 
     Use it as a key and by `is`. Never iterate over a set of kinds: its order is another one in each process.
     """

@@ -36,6 +36,7 @@ class Node:
     single_account: bool = False  # every job there runs as one account
     trusts_tenants: bool = True  # the operator declared that tenants may share that account
     tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
+    offers: frozenset[str] = frozenset()  # software that jobs may need; the same words as `Job.software`
     speed: float = 1.0  # entity factor: median over jobs of its throughput over its type's; used in 5 % steps
     whole_cores: int | None = None
     whole_memory_mib: int | None = None

@@ -38,7 +38,8 @@ class Reason(StrEnum):
     RESERVED = "reserved"
     TENANT_NOT_TRUSTED = "tenant-not-trusted"
     CHECKPOINT_ELSEWHERE = "checkpoint-elsewhere"
-    RESTORED = "restored"  # the last: records keep reasons by their place here
+    RESTORED = "restored"
+    SOFTWARE_MISSING = "software-missing"  # the last: records keep reasons by their place here
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class Job:
     ineligible_reason: Reason | None = None  # `held`, `dependency` or `restored` when not eligible
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
+    software: str = ""  # what its nodes must offer (`Node.offers`); "" = nothing
     movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
     promise: Promise | None = None  # what a planning kept for it, as stored with the job until it starts or it lapses
     gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
@@ -126,12 +128,17 @@ class Job:
                 self.cores,
                 self.least_cores,
                 self.memory_mib,
-                self.checkpoint_domain,
+                self.bound,
                 self.tenant,
             )
         )
         object.__setattr__(self, "_alike", found)
         return found
+
+    @property
+    def bound(self) -> tuple[str | None, str]:
+        """What binds it to some of the nodes: the domain of its checkpoint, and the software that it needs."""
+        return self.checkpoint_domain, self.software
 
     @property
     def is_cpu(self) -> bool:

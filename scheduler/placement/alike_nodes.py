@@ -1,4 +1,4 @@
-"""Groups of alike nodes: the same type, speed class, idle GPUs, cores and memory.
+"""Groups of alike nodes: the same type, speed class, software, idle GPUs, cores and memory.
 
 If a job takes one node, and its speed is known by GPU type alone, it has the same configurations on all nodes of a group. Ties go
 to the lowest id, so it is enough to offer it the first node of each group. There are few groups, however many nodes there are. A
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from scheduler.placement.rooms import Room
 
-    Key = tuple[str | None, int, int, int, int, frozenset[int] | None]
+    Key = tuple[str | None, int, int, int, int, frozenset[int] | None, frozenset[str]]
 
 
 class AlikeNodes:
@@ -54,7 +54,8 @@ class AlikeNodes:
         room = self._rooms[number]
         node = room.node
         exclusive = room.tenants if node.exclusive_tenant else None
-        key = (node.gpu_type, speed_class(node), len(room.gpus), len(room.cores), room.memory_mib, exclusive)
+        idle = (len(room.gpus), len(room.cores), room.memory_mib)
+        key = (node.gpu_type, speed_class(node), *idle, exclusive, node.offers)
         before = self._key.get(number)
         if before == key:
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.estimator.cores import DEFAULT_CORES
 from scheduler.model import Configuration, Share
-from scheduler.placement.feasibility import domain_allowed, idle_offers
+from scheduler.placement.feasibility import domain_allowed, idle_offers, software_allowed
 
 LIMIT_SHARE = 0.03
 """The part of a planning's time limit that is the CPU jobs' own, however long the solver took: to place them is fast."""
@@ -40,7 +40,7 @@ def on(job: Job, offer: Offer) -> Configuration:
 
 def shape(job: Job) -> tuple[object, ...]:
     """What decides whether a CPU job fits. Within a planning room only shrinks, so once a shape does not fit, it never does."""
-    return (job.tenant, job.cores, job.memory_mib, job.checkpoint_domain)
+    return (job.tenant, job.cores, job.memory_mib, job.bound)
 
 
 def fits(job: Job, offer: Offer) -> bool:
@@ -49,6 +49,7 @@ def fits(job: Job, offer: Offer) -> bool:
         job.cores <= offer.cores
         and job.memory_mib <= offer.memory_mib
         and domain_allowed(job, offer.node)
+        and software_allowed(job, offer.node)
         and offer.admits(job.tenant)
     )
 

@@ -1,8 +1,8 @@
 """Could a job's smallest size be placed on what is offered, and if not, which need fails first? (sections 5 and 7)
 
-Needs are added one after another: GPUs, the checkpoint's storage domain, trust between tenants, memory, cores. The first level at
-which nothing is left is the reason. The same question is asked of what is idle, of whole nodes that are up ("would it ever
-start?") and of all nodes ("would it start if every node were back?").
+Needs are added one after another: GPUs, software, the checkpoint's storage domain, trust between tenants, memory, cores. The
+first level at which nothing is left is the reason. The same question is asked of what is idle, of whole nodes that are up
+("would it ever start?") and of all nodes ("would it start if every node were back?").
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ class Level(IntEnum):
     """A need; each level includes those before it."""
 
     GPUS = 0
-    CHECKPOINT = 1
-    TRUST = 2
-    MEMORY = 3
-    CORES = 4
+    SOFTWARE = 1
+    CHECKPOINT = 2
+    TRUST = 3
+    MEMORY = 4
+    CORES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,10 @@ def type_allowed(job: Job, node: Node) -> bool:
     return job.is_cpu or (node.gpus_total > 0 and (not job.gpu_types or node.gpu_type in job.gpu_types))
 
 
+def software_allowed(job: Job, node: Node) -> bool:
+    return not job.software or job.software in node.offers
+
+
 def domain_allowed(job: Job, node: Node) -> bool:
     return job.checkpoint_domain is None or node.domain == job.checkpoint_domain
 
@@ -76,6 +81,7 @@ def usable(job: Job, offer: Offer, level: Level) -> bool:
     """Whether the job may go to this node at all, by the needs up to `level` that concern the node as a whole."""
     return (
         type_allowed(job, offer.node)
+        and (level < Level.SOFTWARE or software_allowed(job, offer.node))
         and (level < Level.CHECKPOINT or domain_allowed(job, offer.node))
         and (level < Level.TRUST or offer.admits(job.tenant))
     )
@@ -114,7 +120,7 @@ def any_fits(jobs: Iterable[Job], ledger: Ledger) -> bool:
     offers = [offer for offer in idle_offers(ledger) if offer.gpus or offer.cores]
     asked: set[tuple[object, ...]] = set()
     for job in jobs:
-        kind = (job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib, job.checkpoint_domain, job.tenant)
+        kind = (job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib, job.bound, job.tenant)
         if kind not in asked and possible(job, offers, Level.CORES, ledger.largest):
             return True
         asked.add(kind)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.core_choices import speed_class
-from scheduler.placement.feasibility import Offer
+from scheduler.placement.feasibility import Offer, domain_allowed, software_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,15 +113,16 @@ class IdleNodes:
         ]
 
     def _usable(self, job: Job, access: Access) -> np.ndarray:
-        """Which nodes are open to the job, by type, zone, storage domain and trust. A job may close a node to other tenants."""
-        key = (access, job.gpu_types, job.checkpoint_domain)
+        """Which nodes are open to the job, by type, zone, domain, software and trust. A job may close a node to other tenants."""
+        key = (access, job.gpu_types, job.bound)
         known = self._open.get(key)
         if known is None:
             known = self._open[key] = np.array(
                 [
                     access.admits(zone)
                     and (not job.gpu_types or room.node.gpu_type in job.gpu_types)
-                    and job.checkpoint_domain in {None, room.node.domain}
+                    and domain_allowed(job, room.node)
+                    and software_allowed(job, room.node)
                     for room, zone in zip(self._rooms, self._zones, strict=True)
                 ],
                 dtype=bool,

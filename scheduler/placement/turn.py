@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scheduler.errors import InvalidJob
 from scheduler.placement import configurations, cpu
 from scheduler.placement.core_choices import speed_class
+from scheduler.placement.feasibility import software_allowed
 from scheduler.placement.greedy import best_fit
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Turns(NamedTuple):
 def shape(job: Job) -> tuple[object, ...]:
     """What decides where a job fits: jobs of one shape fit the same places."""
     size = (job.requirement, job.cores, job.least_cores, job.memory_mib)
-    return (*size, job.gpu_types, job.checkpoint_domain, job.tenant, job.model_label)
+    return (*size, job.gpu_types, job.bound, job.tenant, job.model_label)
 
 
 def take_turn(ranked: Ranked, work: Work, answers: Answers, worth: Worth, trail: Trail) -> bool:
@@ -91,7 +92,7 @@ def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
     offers = [
         offer
         for offer in ledger.alike_nodes.offers()
-        if offer.gpus >= job.min_gpus and _may_use(job, offer.node.gpu_type)
+        if offer.gpus >= job.min_gpus and _may_use(job, offer.node.gpu_type) and software_allowed(job, offer.node)
     ]
     if len(job.requirement) == 1:
         offers = _tightest(job, offers)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Reason, Result
+from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,7 +54,7 @@ class _Nodes:
 
     def open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
         tenant = job.tenant if self._exclusive else None
-        kind = (job.gpu_types, job.checkpoint_domain, tenant, frozenset(barred))
+        kind = (job.gpu_types, job.bound, tenant, frozenset(barred))
         if kind not in self._open:
             self._open[kind] = self._open_to(job, barred)
         return self._open[kind]
@@ -63,7 +64,8 @@ class _Nodes:
             [
                 (not job.gpu_types or name in job.gpu_types)
                 and room.node.id not in barred
-                and (job.checkpoint_domain is None or room.node.domain == job.checkpoint_domain)
+                and domain_allowed(job, room.node)
+                and software_allowed(job, room.node)
                 and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
                 for room, name in zip(self.rooms, self.types, strict=True)
             ],
@@ -131,7 +133,7 @@ def _humblest(
     for job, decision in waiting:
         bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
         own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
-        asked = (job.requirement[0], job.gpu_types, job.checkpoint_domain, job.least_cores, job.tenant)
+        asked = (job.requirement[0], job.gpu_types, job.bound, job.least_cores, job.tenant)
         kind = (bars, *asked, job.model_label, job.id if own else 0)
         known = least.get(kind)
         if (

@@ -110,6 +110,7 @@ def check_feasible(made: Plan, state: ClusterState) -> None:
             assert host.schedulable
             assert not asked.gpu_types or asked.is_cpu or host.gpu_type in asked.gpu_types
             assert asked.checkpoint_domain in {None, host.domain}
+            assert not asked.software or asked.software in host.offers
             _count(piece, host, gpus, cores, memory)
     assert all(times == 1 for times in (gpus | cores).values())
     assert all(used <= nodes[number].idle_memory_mib for number, used in memory.items())

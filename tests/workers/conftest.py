@@ -22,14 +22,15 @@ VIRTUAL = "gpus=2,type='Test GPU',gpu-memory-mib=1024,cores=8,memory-mib=4096"
 class AgentRunner:
     """Starts, kills and ends agents of one directory."""
 
-    def __init__(self, directory: Path, url: str) -> None:
-        self.directory, self.url = directory, url
+    def __init__(self, directory: Path, url: str, *, prefix: tuple[str, ...] = ()) -> None:
+        self.directory, self.url, self.prefix = directory, url, prefix
         self.process: subprocess.Popen | None = None
         self.log = directory / "agent.log"
 
     def start(self, *flags: str, python: str = sys.executable, **environment: str) -> AgentRunner:
         self.directory.mkdir(exist_ok=True)
         command = [
+            *self.prefix,
             python,
             "-m",
             "workers.agent",

@@ -15,6 +15,7 @@ from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
+from workers.environments.tidying import Tidying
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
 from workers.parts.problems import Problems
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from workers.agent.isolation import Means
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
+    from workers.environments.offer import Offer
     from workers.protocol.client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Hello
@@ -53,11 +55,12 @@ class Agent:
         measuring: Measuring,
         files: FileWork,
         means: Means,
+        software: Offer,
     ) -> None:
         self._settings = settings
         self._portal = portal
         self._inventory = inventory
-        self._means = means
+        self._means, self._software = means, software
         self._measuring = measuring
         self._problems, self._files = Problems(), files
         self._journal = Journal(settings.dir)
@@ -73,6 +76,7 @@ class Agent:
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
+        self._environments = Tidying(software.root, software.limits, files=files, in_use=self._journal.environments)
         self._contact = self._contact_make()
 
     def _hear_of_trouble(self) -> None:
@@ -174,6 +178,7 @@ class Agent:
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
             lease_grace_s=hello["lease_grace_s"],
+            software=self._software,
         )
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 
@@ -247,4 +252,5 @@ class Agent:
 
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
+        await self._environments.tidy(room=not self._disk.low)
         await asyncio.sleep(_TIDY_S)

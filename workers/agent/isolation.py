@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers import instrument
+from workers import environments, instrument
 from workers.agent.trying import Trial, limits_tried, try_apart, try_walls
 from workers.system.devices import devices_find
 from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
@@ -17,12 +17,14 @@ from workers.system.view import View
 
 if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
+    from workers.environments.offer import Offer
     from workers.protocol.inventory import Isolation, Wall
     from workers.system.devices import Devices
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))
 """Directories that only root may change. Against a job that runs as root nothing helps."""
+_BUILD = Path(environments.__file__).resolve().parent
 _INSTRUMENT = Path(instrument.__file__).resolve().parent
 
 
@@ -34,6 +36,19 @@ class Means:
     accounts: bool = False
     view: View | None = None
     devices: Devices | None = None
+
+    def with_software(self, software: Offer) -> Means:
+        """Return the same, with the operator's environments and the installer where every job can use them."""
+        if self.view is None:
+            return self
+        wheels = [Path(word) for word in software.index if word.startswith("/")]
+        named = [path.resolve() for path in software.named.values()]
+        programs = [
+            Path(word).resolve().parent for word in (software.python, *software.program[:1]) if word.startswith("/")
+        ]
+        libraries = [path.parent / "lib" for path in programs if path.name == "bin"]
+        shown = _not_the_systems({*self.view.program, *named, *wheels, *programs, *libraries})
+        return replace(self, view=replace(self.view, program=shown))
 
 
 def walls_of(settings: AgentSettings) -> Walls:
@@ -47,7 +62,7 @@ def walls_of(settings: AgentSettings) -> Walls:
 
 def program_of() -> tuple[Path, ...]:
     """Return what a job needs of Berth: the interpreter with its packages, and the instrument."""
-    return _not_the_systems({Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), _INSTRUMENT})
+    return _not_the_systems({Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), _INSTRUMENT, _BUILD})
 
 
 def _not_the_systems(used: set[Path]) -> tuple[Path, ...]:

@@ -18,6 +18,7 @@ from workers.agent.isolation import isolation_find
 from workers.agent.measuring import Measuring, sources_for
 from workers.agent.offline import keep_jobs, stop_all
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
+from workers.agent.software import software_find
 from workers.agent.trust import TrustError
 from workers.protocol.client import Portal
 from workers.system import log
@@ -49,10 +50,20 @@ async def _serve_alive(settings: AgentSettings) -> None:
     inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
     if isolation["why"]:
         log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
+    software = software_find(settings)
+    inventory["software"] = software.to_wire()
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
     measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files)
-    agent = Agent(settings=settings, portal=portal, inventory=inventory, measuring=measuring, files=files, means=means)
+    agent = Agent(
+        settings=settings,
+        portal=portal,
+        inventory=inventory,
+        measuring=measuring,
+        files=files,
+        means=means.with_software(software),
+        software=software,
+    )
     task = asyncio.current_task()
     for sig in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]

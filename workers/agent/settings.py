@@ -144,6 +144,38 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("health_check_period_s", float, 300.0, "s", "The pause between two runs of --health-check.", 1, 86400),
     Setting("health_check_limit_s", float, 30.0, "s", "The longest that --health-check may take.", 0.1, 3600),
     Setting(
+        "environments",
+        str,
+        "",
+        "",
+        "Environments of this machine that jobs may name, virtual or conda ones: `torch=/opt/torch,jax=/opt/jax`.",
+    ),
+    Setting(
+        "environments_python",
+        Path,
+        None,
+        "",
+        "The Python of the environments that jobs have built from requirements. Default: the agent's.",
+    ),
+    Setting(
+        "environments_index", str, None, "", "The package index for these, `https://...`. Default: the installer's."
+    ),
+    Setting(
+        "environments_wheels",
+        Path,
+        None,
+        "",
+        "A directory of wheels for these. Without --environments-index nothing is fetched from a network.",
+    ),
+    Setting(
+        "environments_build_s", float, 600.0, "s", "The longest that building one may take: its job waits.", 1, 86400
+    ),
+    Setting("environments_one_gib", float, 20.0, "GiB", "The most that one may take of the disk.", 0.01, 10**6),
+    Setting("environments_all_gib", float, 50.0, "GiB", "Above this, those longest unused are removed.", 0.01, 10**6),
+    Setting(
+        "environments_keep_days", float, 14.0, "days", "One that no job has used for so long is removed.", 0.01, 3650
+    ),
+    Setting(
         "telemetry_backlog_s",
         int,
         600,
@@ -185,6 +217,14 @@ class AgentSettings:
     health_check: Path | None
     health_check_period_s: float
     health_check_limit_s: float
+    environments: str
+    environments_python: Path | None
+    environments_index: str | None
+    environments_wheels: Path | None
+    environments_build_s: float
+    environments_one_gib: float
+    environments_all_gib: float
+    environments_keep_days: float
     telemetry_backlog_s: int
 
 

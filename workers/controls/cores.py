@@ -13,14 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workers.controls.cpuset import cpuset_of
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
 from workers.system.procs import Tree, boottime
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from workers.controls.cgroups import Group
     from workers.controls.cpuset import Cpuset
 
 ORDER, HELD = "cores.json", "cores-held.json"
@@ -141,3 +142,14 @@ def _bind(thread: int, mask: Cores, before: set[Cores]) -> bool:
         return frozenset(os.sched_getaffinity(thread)) != has
     except OSError:  # it has ended, or belongs to another account (a set-uid program), or the cores are offline
         return False
+
+
+def core_orders(launch: dict[str, Any], directory: Path, tree: Tree, group: Group) -> CoreOrders:
+    """Return what follows orders about a launch's cores."""
+    orders = CoreOrders(directory, tree, launch["cores"])
+    if launch.get("cores_file"):
+        orders.told = Path(launch["cores_file"])
+    if not launch["virtual"]:
+        real = sorted(os.sched_getaffinity(0))
+        orders.cpuset = cpuset_of(group, cores_map(launch["cores"], real))
+    return orders

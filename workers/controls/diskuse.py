@@ -39,6 +39,7 @@ class DiskMeter:
     pids: Iterable[int] = ()
     used_bytes: int = 0
     too_deep: bool = False
+    stopped: bool = False  # set by the shim: the thread ends soon
     _sum: int = 0
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
@@ -46,9 +47,10 @@ class DiskMeter:
         threading.Thread(target=self._run, name="disk", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
+        while not self.stopped:
             for _ in self.walk(pause_s=PAUSE_S):
-                pass
+                if self.stopped:
+                    return
             time.sleep(PAUSE_S)
 
     def over(self) -> str | None:
@@ -183,3 +185,8 @@ def disk_meter(launch: dict[str, Any], directory: Path) -> DiskMeter | None:
         if not any(path.is_relative_to(root) for root in roots):
             roots.append(path)
     return DiskMeter(roots, int(launch["disk_mib"]))
+
+
+def taken_too_much(launch: dict[str, Any]) -> tuple[Path, ...]:
+    """Return what goes first where a job has filled the disk before that was seen; its checkpoints stay."""
+    return Path(launch["job_dir"]), Path(launch["tmp_dir"])

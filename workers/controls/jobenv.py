@@ -9,6 +9,7 @@ from typing import Any
 
 from workers import instrument
 from workers.controls.leftovers import MARKER
+from workers.system.interfaces import interface_of
 
 # The shim sets these. A tenant's variable of the same name has no effect.
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")
@@ -84,12 +85,31 @@ def _rendezvous(launch: dict[str, Any]) -> dict[str, str]:
     return plain | {f"PET_{name}": value for name, value in plain.items() if name != "WORLD_SIZE"}
 
 
+def _gloo(launch: dict[str, Any]) -> dict[str, str]:
+    """Return by which interface PyTorch's gloo is to reach the other nodes: that of the address by which they know this one.
+
+    Left alone, gloo takes the address that the machine's name has here, which often is one of the loopback (127.0.1.1).
+    """
+    nodes, rank = launch["world"]["nodes"], launch["rank"]
+    interface = interface_of(nodes[rank]["address"]) if len(nodes) > 1 and rank < len(nodes) else None
+    return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
+
+
 def job_environment(launch: dict[str, Any]) -> dict[str, str]:
     """Return the whole environment. The tenant's variables replace the base's; Berth's replace the tenant's."""
+    given = {**_base(launch), **_gloo(launch), **launch["environment"]}
     return {
-        **_base(launch),
-        **launch["environment"],
+        **given,
+        **_prefix(launch.get("prefix"), given["PATH"]),
         **_berth(launch),
         **_rendezvous(launch),
         "CUDA_VISIBLE_DEVICES": _visible_devices(launch),
     }
+
+
+def _prefix(prefix: str | None, path: str) -> dict[str, str]:
+    """Return what activating a virtual or conda environment sets: its programs come first."""
+    if prefix is None:
+        return {}
+    kind = "CONDA_PREFIX" if (Path(prefix) / "conda-meta").is_dir() else "VIRTUAL_ENV"
+    return {"PATH": f"{prefix}/bin:{path}", kind: prefix}

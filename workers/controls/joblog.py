@@ -39,9 +39,13 @@ class LogPipe:
     _write_at: float = 0.0
 
     def open(self) -> int:
-        """Make the pipe and the file; return the job's end of the pipe. Raises OSError, also when the file exists already."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(self.path, flags, 0o600)
+        """Make the pipe, and the file at the first time; return the job's end of the pipe.
+
+        Raises OSError, also when the file exists already.
+        """
+        if self._file < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(self.path, flags, 0o600)
         self.reader, writer = os.pipe()
         os.set_blocking(self.reader, False)
         return writer

@@ -12,13 +12,12 @@ import select
 import signal
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from workers.controls.cgroups import CONTROLLERS, Group, group_make
-from workers.controls.cores import CoreOrders, cores_map
-from workers.controls.cpuset import cpuset_of
-from workers.controls.diskuse import disk_meter
+from workers.controls.building import build_disk, build_failure, build_launch
+from workers.controls.cgroups import CONTROLLERS, group_make
+from workers.controls.cores import core_orders
+from workers.controls.diskuse import disk_meter, taken_too_much
 from workers.controls.joblog import JobLog
 from workers.controls.lease import lease_ended
 from workers.controls.limits import limits_set, memory_over, peak_mib
@@ -30,6 +29,9 @@ from workers.system.files import BrokenFileError, read_record, write_json
 from workers.system.modes import put_right
 from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # How often the shim reads its files (stop, lease) and measures the job. A signal makes it look at once.
 TICK_S = 1.0
@@ -74,7 +76,7 @@ class Shim:
         # A virtual node's cores are only declared, so no kernel wall is built for them.
         self.group = group_make(directory.name, [c for c in CONTROLLERS if c != "cpuset" or not launch["virtual"]])
         limits_set(self.group, launch)
-        self.cores = _core_orders(launch, directory, self.meter.tree, self.group)
+        self.cores = core_orders(launch, directory, self.meter.tree, self.group)
         self.job_record: dict[str, Any] | None = None
         self.blind_since: float | None = None
         self.next_tick = self.begun + 0.2  # the first measurement comes early, so that a page shows figures soon
@@ -84,18 +86,34 @@ class Shim:
         if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
+        self.cores.begin()
         try:
-            self.pid = command_spawn(self.launch, self.log, self.group)
+            failed = self._build() if self.launch.get("build") else None
+            reason, detail = failed or self._stage()
         except StartFailedError as failure:
-            self.group.remove()
-            self._write_result("start_failed", str(failure))
-            return
+            reason, detail = "start_failed", str(failure)
+        self.group.remove()
+        self._write_result(reason, detail)
+
+    def _build(self) -> tuple[str, str] | None:
+        """Make the job's software ready, before the job counts as running. None: it is; else how the job ends."""
+        whole, own_disk = self.launch, self.disk
+        self.launch, self.disk = build_launch(whole), build_disk(whole)
+        reason, detail = self._stage(building=True)
+        self.disk.stopped = True
+        ready = reason == "exit" and self.status == 0
+        self.launch, self.disk, self.ending, self.status, self.pid = whole, own_disk, None, None, 0
+        self.begun, self.begun_unix = boottime(), time.time()
+        return None if ready else build_failure(whole, reason, detail)
+
+    def _stage(self, *, building: bool = False) -> tuple[str, str]:
+        """Start the launch's command and watch it until nothing of it lives; return how it ended. Raises StartFailedError."""
+        self.pid = command_spawn(self.launch, self.log, self.group)
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
-        # The agent reports the job as running when this file exists. Limits and lease are watched in any case.
-        self.job_record = {**identity, "started_at": self.begun_unix, **self._log_facts()}
+        # The agent reports the job as running when this file says so. Limits and lease are watched in any case.
+        self.job_record = {**identity, "started_at": self.begun_unix, "building": building, **self._log_facts()}
         self._note_job()
-        self.cores.begin()
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
@@ -105,9 +123,7 @@ class Shim:
         last = self.meter.measure()
         if self.status and self.ending is None:  # a job that ended well in spite of it ended well
             self._look_at_memory(last.memory_mib)
-        self.group.remove()
-        reason, detail = ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
-        self._write_result(reason, detail)
+        return ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
 
     def _note_job(self) -> None:
         """Write `job.json`. When that fails, because the disk is full, a later call tries again."""
@@ -258,23 +274,8 @@ class Shim:
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
                 "overran": self.ending is not None and self.ending.overran,
             },
+            spare=taken_too_much(self.launch) if reason == "disk_limit" else (),
         )
-
-
-def _core_orders(launch: dict[str, Any], directory: Path, tree: Tree, group: Group) -> CoreOrders:
-    """Return what follows orders about cores."""
-    orders = CoreOrders(directory, tree, launch["cores"])
-    if launch.get("cores_file"):
-        orders.told = Path(launch["cores_file"])
-    if not launch["virtual"]:
-        real = sorted(os.sched_getaffinity(0))
-        orders.cpuset = cpuset_of(group, cores_map(launch["cores"], real))
-    return orders
-
-
-def _taken_too_much(launch: dict[str, Any]) -> tuple[Path, ...]:
-    """Return what goes first where a job has filled the disk before that was seen; its checkpoints stay."""
-    return Path(launch["job_dir"]), Path(launch["tmp_dir"])
 
 
 def main(directory: Path) -> int:

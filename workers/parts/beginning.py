@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from workers.parts.part import Part
-from workers.parts.workspace import SpecError, Workplace, part_prepare
+from workers.parts.workspace import SpecError, Workplace, part_environment, part_prepare
 from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
@@ -78,6 +78,7 @@ class Beginning:
             await self._ending.end_unstarted(part, reason="tenant_not_trusted", detail=refusal)
             return False
         try:
+            part.environment = part_environment(spec, place)
             rooms = self._tools.journal.rooms(part)
             await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
         except (SpecError, OSError) as error:

@@ -136,7 +136,7 @@ class Ending:
     async def report_running(self, part: Part) -> None:
         """Report once that the command runs, or that it ran when it has already ended."""
         job = await self._tools.on_files(part, self._tools.engine.job, self._tools.journal.directory(part))
-        if part.phase not in {"prepared", "starting"} or job is None:
+        if part.phase not in {"prepared", "starting"} or job is None or job.get("building"):
             return
         report = {"state": "running", "pid": job["pid"], "at": job["started_at"]}
         self._tools.journal.report(part, report, phase="running")

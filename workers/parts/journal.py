@@ -63,6 +63,10 @@ class Journal:
     def rooms(self, part: Part) -> Rooms:
         return Rooms(self.directory(part), self.job_directory(part), part.mark)
 
+    def environments(self) -> set[str]:
+        """Return the environments that live parts use."""
+        return {part.environment for part in self.parts.values() if part.live and part.environment}
+
     def set_aside(self, name: str) -> Path:
         """Move the control directory of a part with a broken record to `aside`; return its new path."""
         self._aside.mkdir(mode=0o700, exist_ok=True)

@@ -52,6 +52,8 @@ class Part:
     # A secret word in the environment of all its processes. Empty for parts of version 0.1; the directories of such a
     # part's job lie in the control directory.
     mark: str = ""
+    # The environment that was built for it, `tenant-7/HASH`: kept while the part lives. Empty: none.
+    environment: str = ""
 
     def __post_init__(self) -> None:
         self.attempt = str(self.attempt)  # a number in records from before keys

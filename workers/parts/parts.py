@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SHIM_UP_S = 15.0
 VOID_PAUSE_S = 1.0
 _LOOK_S = 0.01
+_BUILDING_LOOK_S = 0.25
 
 
 class Parts:
@@ -192,7 +193,10 @@ class Parts:
                 await self._ending.end_started(part)
             elif life == "void":
                 await self._ending.end_unstarted(part, reason="stopped", detail="it never started")
-            elif life == "alive" and await self._tools.on_files(part, engine.job, directory) is not None:
+            elif life == "alive" and (job := await self._tools.on_files(part, engine.job, directory)) is not None:
+                if job.get("building"):
+                    await asyncio.sleep(_BUILDING_LOOK_S)
+                    continue
                 await self._ending.report_running(part)
                 await self._watch(part)
                 return

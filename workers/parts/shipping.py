@@ -48,7 +48,7 @@ class Shipper:
         """Send one chunk of each stream; True when there may be more. Raises PortalAwayError."""
         more = False
         for part in list(self._journal.parts.values()):
-            if part.phase in {"running", "ended"} and not part.logs_done:
+            if part.phase in {"starting", "running", "ended"} and not part.logs_done:
                 more |= await self.ship(part)
         return more
 
@@ -113,5 +113,7 @@ class Shipper:
         known = self._known.get(part.key)
         if known is None:
             job = self._engine.job(directory)
-            known = self._known[part.key] = (job or {}).get("logs") or {}
+            known = (job or {}).get("logs") or {}
+            if job is not None:
+                self._known[part.key] = known
         return log_read(directory / stream, offset, known.get(stream))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from workers.environments.plan import PlanError, build_command, plan_write, software_plan
+from workers.environments.tidying import used_mark
 from workers.parts.accounts import Account, AccountError, account_of, give
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
@@ -16,6 +18,8 @@ from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
 
 if TYPE_CHECKING:
+    from workers.environments.offer import Offer
+    from workers.environments.plan import Plan
     from workers.protocol.wire import Spec, Wanted
     from workers.system.devices import Devices
     from workers.system.landlock import Walls
@@ -57,6 +61,7 @@ class Workplace:
     view: View | None = None  # of the machine's files, but for what is a part's own; None: they see them all
     pids_limit: int | None = None
     devices: Devices | None = None
+    software: Offer | None = None
 
 
 def inside(root: Path, relative: str, *, what: str) -> Path:
@@ -102,20 +107,72 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
             raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
 
 
-def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> dict[str, list[str]] | None:
+def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> Walls | None:
     """Return what the kernel closes to the job. With a view of its own (`seen`) what is closed is not there, and /tmp its own."""
     if place.walls is None:
         return None
     own = [rooms.job.resolve(), checkpoint_dir.resolve()]
-    return place.walls.behind_view(*own).to_json() if seen else place.walls.with_own(*own).to_json()
+    return place.walls.behind_view(*own) if seen else place.walls.with_own(*own)
 
 
-def _view(place: Workplace, rooms: Rooms, checkpoint_dir: Path, hidden: list[str]) -> dict[str, Any] | None:
-    """Return what the job sees of the machine's files; None where it sees them all."""
+def _view(
+    place: Workplace, rooms: Rooms, checkpoint_dir: Path, hidden: list[str], plan: Plan | None
+) -> dict[str, Any] | None:
+    """Return what the job sees of the machine's files; None where it sees them all. A path that a tenant names is never shown."""
     if place.view is None:
         return None
-    own = tuple(path.resolve() for path in (rooms.job, checkpoint_dir))
+    own = tuple(path.resolve() for path in (rooms.job, checkpoint_dir, *([plan.entry] if plan and plan.entry else [])))
     return replace(place.view, own=own, tmp=own[0] / "tmp", hidden=tuple(map(Path, hidden))).to_json()
+
+
+def part_plan(spec: Spec, place: Workplace) -> Plan | None:
+    """Return how the part's software is made ready; None: it uses the node's. Raises SpecError."""
+    if not (software := spec.get("software")):
+        return None
+    if place.software is None:
+        raise SpecError("this node offers no software environments")
+    try:
+        return software_plan(software, place.software, spec["tenant_id"])
+    except PlanError as error:
+        raise SpecError(f"its software environment: {error}") from error
+
+
+def part_environment(spec: Spec, place: Workplace) -> str:
+    """Name the environment that the part has built, `tenant-7/HASH`; "" for none. Raises SpecError."""
+    plan = part_plan(spec, place)
+    return "" if plan is None or plan.entry is None else f"{plan.entry.parent.name}/{plan.entry.name}"
+
+
+def _software(
+    plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | None, account: Account | None
+) -> dict[str, Any]:
+    """Return what `launch.json` says of software and walls. What is built is the build's to write, and the job's to read."""
+    if plan is None or place.software is None:
+        return {"walls": walls and walls.to_json()}
+    building = walls
+    if plan.entry is not None:
+        plan.entry.mkdir(parents=True, exist_ok=True, mode=0o700)
+        used_mark(place.software.root, f"{plan.entry.parent.name}/{plan.entry.name}")
+        entry = plan.entry.resolve()
+        if walls is not None:
+            building = walls.with_own(*walls.own, entry)
+            walls = walls.with_readable(entry)
+    room, limits = rooms.job / "software", place.software.limits
+    tree_remove(room)
+    plan_file = plan_write(plan, room)
+    if account is not None:  # who is built for builds it
+        give(room, account)
+        if plan.entry is not None:
+            give(plan.entry, account)
+    build = {
+        "argv": build_command(sys.executable, plan_file),
+        "limit_s": limits.build_s,
+        "disk_mib": limits.one_gib * 1024,
+        "entry": plan.entry and str(plan.entry),
+        "why": str(room / "why"),
+        "walls": building and building.to_json(),
+    }
+    return {"walls": walls and walls.to_json(), "build": build, "prefix": plan.prefix and str(plan.prefix)}
 
 
 def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
@@ -123,7 +180,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
 
     A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
     """
-    scratch = spec["profile"]
+    scratch, plan = spec["profile"], part_plan(spec, place)
     account = _account(spec) if place.accounts else None
     checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
     folders = _folders_make(rooms, checkpoint_dir, scratch=scratch)
@@ -135,15 +192,16 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
     if account is not None:
         _give_all(rooms, (*folders.values(), checkpoint_dir, rooms.job / "copy"), account)
     hidden = place.devices.hidden_from(spec) if place.devices else []
-    view = _view(place, rooms, checkpoint_dir, hidden) if account else None
+    view = _view(place, rooms, checkpoint_dir, hidden, plan) if account else None
+    walls = _walls(place, rooms, checkpoint_dir, seen=view is not None)
     launch: dict[str, Any] = {
-        **{key: value for key, value in spec.items() if key != "files"},
+        **{key: value for key, value in spec.items() if key not in {"files", "software"}},
         **part_name(spec),
         "mark": rooms.mark,
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "copied_from": str(copied_from) if copied_from else None,
         "cores_file": str(rooms.job / "cores"),
-        "walls": _walls(place, rooms, checkpoint_dir, seen=view is not None),
+        **_software(plan, place, rooms, walls, account),
         "account": account.to_json() if account else None,
         "view": view,
         "hidden_devices": hidden,

@@ -50,6 +50,19 @@ class MemoryTraffic(TypedDict):
     throttle: Literal["mba", "quota2", "quota1", "cores", ""]
 
 
+class SoftwareOffer(TypedDict):
+    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: engines.
+
+    `missing`: what it does not offer -> why, and the remedy.
+    """
+
+    python: str
+    installer: str | None
+    environments: list[str]
+    images: list[str]
+    missing: dict[str, str]
+
+
 class Inventory(TypedDict):
     """Body of register and of hello."""
 
@@ -63,6 +76,7 @@ class Inventory(TypedDict):
     isolation: NotRequired[Isolation]
     links: NotRequired[Links]
     memory_traffic: NotRequired[MemoryTraffic]
+    software: NotRequired[SoftwareOffer]
     gpu_type: str | None
     gpus: list[Gpu]
     cores: int

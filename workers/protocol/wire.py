@@ -92,6 +92,7 @@ class Spec(PartName):
     files: dict[str, str]
     working_directory: str | None
     environment: dict[str, str]
+    software: NotRequired[dict[str, str]]  # environment, path, requirements or image; absent or empty: the node's own
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None

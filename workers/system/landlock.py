@@ -95,6 +95,9 @@ class Walls:
         """Return the walls of a job with a view of its own (`workers.system.view`): closed things are not there."""
         return Walls(closed=(), readable=self.readable, own=(*own, *TEMPORARY))
 
+    def with_readable(self, *more: Path) -> Walls:
+        return replace(self, readable=(*self.readable, *more))
+
     @classmethod
     def from_json(cls, value: dict[str, list[str]]) -> Walls:
         return cls(**{name: tuple(map(Path, value[name])) for name in ("closed", "readable", "own")})

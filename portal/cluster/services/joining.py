@@ -147,6 +147,7 @@ def _inventory_values(inventory: Mapping[str, Any], known: Node | None) -> dict[
         "trusts_tenants": inventory["trusts_tenants"],
         "isolation": inventory.get("isolation") or {},
         "links": dict(inventory.get("links") or {}),
+        "software": inventory.get("software") or {},
         "memory_traffic": dict(inventory.get("memory_traffic") or {}),
         "gpu_type": _own_type(inventory, types, known),
         "cores": inventory["cores"],

@@ -40,6 +40,7 @@ NOBODY = "nobody waits for a turn"
 ARRAYS = ("gpu-large", "gpu-small", "cpu")
 NOWHERE = {
     "nodes-unavailable": ("needs nodes that take no jobs now", "need nodes that take no jobs now"),
+    "software-missing": ("needs nodes with its software", "need nodes with their software"),
     "checkpoint-elsewhere": ("needs nodes that read its checkpoint", "need nodes that read their checkpoints"),
 }
 TOO_MUCH = ("needs more than the cluster has", "need more than the cluster has")

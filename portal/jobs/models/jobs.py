@@ -50,6 +50,7 @@ class Job(models.Model):
     cores_exactly = models.BooleanField(default=False, help_text="These cores a GPU, never fewer, and never tuned.")
     cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
     memory_mib = models.PositiveBigIntegerField(null=True)
+    software_need = models.CharField(max_length=80, blank=True, help_text="What its node must offer; empty: nothing.")
     disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)
     batch_per_gpu = models.PositiveIntegerField(null=True)
@@ -173,6 +174,7 @@ class JobPayload(models.Model):
     files = models.JSONField(default=dict, help_text="Relative name -> base64")
     working_directory = models.CharField(max_length=1024, blank=True)
     environment = models.JSONField(default=dict)
+    software = models.JSONField(default=dict, help_text="One of environment, path, requirements; {}: the node's own.")
     description = models.JSONField(help_text="As it was submitted, for relaunching.")
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from portal.cluster.selectors import capacity_check
+from portal.cluster.selectors import capacity_check, software_offered
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
@@ -24,6 +24,7 @@ from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.sizes import grace_most_s
+from portal.jobs.software import need_check, software_need
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
 from portal.tenants.models import Tenant, User
@@ -148,6 +149,7 @@ def _grace_check(parsed: JobDescription) -> None:
 
 def _capacity_check(parsed: JobDescription) -> None:
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    need_check(software_need(parsed.software or {}), software_offered)
 
 
 def _known(*, user: User, key: str, digest: str) -> Job | None:
@@ -197,6 +199,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         owner=user,
         gpus=list(parsed.gpus),
         gpu_types=list(parsed.gpu_types),
+        software_need=software_need(parsed.software or {}),
         submitted_at=now,
         waiting_since=None if dependencies or parsed.array_size else now,
         reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
@@ -222,6 +225,7 @@ def _payload_create(job: Job, parsed: JobDescription, description: Mapping[str, 
         files=dict(parsed.files or {}),
         working_directory=parsed.working_directory or "",
         environment=dict(parsed.environment or {}),
+        software=dict(parsed.software or {}),
         description=dict(description),
     )
 

@@ -119,6 +119,7 @@ def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) 
         ineligible_reason=aside.reason,
         ineligible_figures=aside.figures,
         checkpoint_domain=job.checkpoint_domain or None,
+        software=job.software_need,
         movable=job.is_requeueable,
         promise=known.promises.get(job.pk),
         gave_back=job.gave_back,

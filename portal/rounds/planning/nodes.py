@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType, Node
+from portal.jobs.software import node_offers
 from scheduler import model
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
@@ -92,6 +93,7 @@ def _node(node: Any, present: Sequence[int], held: Held) -> model.Node:
         single_account=node.single_account,
         trusts_tenants=node.trusts_tenants or settings.DEMO,
         tenants=frozenset(held.tenants),
+        offers=node_offers(node.software),
         speed=node.speed_factor or 1.0,
     )
 

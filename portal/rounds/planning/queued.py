@@ -57,6 +57,7 @@ class QueuedJob(NamedTuple):
     checkpointable: bool
     restartable: bool
     checkpoint_domain: str
+    software_need: str
     epoch: int
     called_back_epoch: int | None
     attained_gpu_s: float

@@ -1,12 +1,12 @@
 """Node classes and pools (algorithms.md section 6): which nodes are interchangeable, and who may use what they offer.
 
 A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it
-further, where they matter: a storage domain that a resumed job of this planning must stay in, a node that takes one
-tenant at a time, the zone (array and reservations) and what is left of the cores reserved for its array. Cores beyond
-what the jobs could ask for do not matter. A *pool* is what a job may draw on: a type, a speed class and, for those, the
-tenant, the domain and the zone, and whether cores come from the reserved ones alone. A class offers pieces to one or
-more pools; each job draws on one or more. In a re-plan a node on which running jobs may keep what they hold is a
-class of its own; what they hold is idle like the rest, and a *pin* offers it to its job alone.
+further, where they matter: a storage domain that a resumed job of this planning must stay in, software that some job
+needs, a node that takes one tenant at a time, the zone (array and reservations) and what is left of the cores reserved
+for its array. Cores beyond what the jobs could ask for do not matter. A *pool* is what a job may draw on: a type, a
+speed class and, for those, the tenant, the domain and the zone, and whether cores come from the reserved ones alone. A
+class offers pieces to one or more pools; each job draws on one or more. In a re-plan a node on which running jobs may
+keep what they hold is a class of its own; what they hold is idle like the rest, and a *pin* offers it to its job alone.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Pool(NamedTuple):
     domain: str | None
     zone: Zone
     limited: bool
+    offers: tuple[str, ...] = ()  # of the software that these jobs need
     pin: int | None = None  # a running job: what it holds now, on its own node, for itself alone
 
 
@@ -69,6 +70,7 @@ class ClassKey(NamedTuple):
     owner: tuple[int, ...] | None
     domain: str | None
     zone: Zone
+    software: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
 
     def cores_for(self, pool: Pool) -> int:
@@ -112,6 +114,7 @@ class Classes:
         jobs = [ranked.job for ranked in asked]
         self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
         self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
+        self._software = {job.software for job in jobs if job.software}
         self.tenants = sorted({job.tenant for job in jobs})
         self.most_cores = max((job.cores for job in jobs), default=1)
         self._kinds = set(self.access.values())
@@ -148,7 +151,7 @@ class Classes:
     def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
         (share,) = running.present.shares
         node, job, limited = ledger.rooms[share.node].node, running.job, running.job.id in ledger.limited
-        pool = Pool(node.gpu_type or "", speed_class(node), None, None, rules.zone(node.id), limited, job.id)
+        pool = Pool(node.gpu_type or "", speed_class(node), None, None, rules.zone(node.id), limited, pin=job.id)
         self.pins[job.id] = pin = Pin(pool, job.tenant, share.gpus, share.cores, limited)
         self._pinned.setdefault(share.node, []).append(pin)
 
@@ -165,7 +168,8 @@ class Classes:
         cores = len(room.cores) if pins else min(len(room.cores), gpus * self.most_cores)
         limited = any(access.limited for access in self._kinds)
         limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
-        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, pins)
+        offers = tuple(sorted(node.offers & self._software))
+        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, offers, pins)
 
     def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
         owners = [None] if key.owner is None else (list(key.owner) or self.tenants)
@@ -173,7 +177,7 @@ class Classes:
         limits = sorted({access.limited for access in self._kinds if access.admits(key.zone)})
         for owner in owners:
             yield tuple(
-                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited)
+                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited, key.software)
                 for domain in domains
                 for limited in limits
             )
@@ -198,6 +202,7 @@ class Classes:
             pool
             for pool in self.by_type.get(gpu_type, ())
             if pool.domain == job.checkpoint_domain
+            and (not job.software or job.software in pool.offers)
             and pool.tenant in {None, job.tenant}
             and pool.limited is access.limited
             and access.admits(pool.zone)

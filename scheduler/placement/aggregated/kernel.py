@@ -29,6 +29,9 @@ KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
 ALWAYS_PER_GROUP = 4
 """Of each group its nearest options are in every kernel: weights differ so much that one slack does not suit all."""
 REPAIRS = 12
+OF_GAP_WHOLE, OF_GAP_PART = 0.98, 0.25
+"""Of the allowed gap, where a program may end: over all columns its bound is the proof, so nearly at the gap itself; over a part
+its plan is what counts, and one that ended at half of the gap was often a hair short of enough."""
 FEW_NODES = 24
 """Types are freed until they have so many nodes; twice as many in the second round of types, and so on."""
 SURE_COLUMNS, OVERRUN_S = 300, 0.5
@@ -206,9 +209,10 @@ class _Search:
     def _solve(self, kernel: Kernel, top: Dive, slack: float, limit_s: float) -> None:
         """Search this kernel, and note what that brings: a better plan, a better bound."""
         problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
+        share = OF_GAP_PART if fixed.options.any() else OF_GAP_WHOLE
         values, bound = solve_matrix(
             kernel.matrix,
-            gap=self.gap / 2 * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
+            gap=share * self.gap * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
             time_limit_s=limit_s,
             seed=self.seed,
             start=kernel.values_of(found.plan.minus(fixed)),

@@ -99,7 +99,7 @@ class Skeletons:
         allowance = self.ledger.allowances.get(job.tenant)
         quota = (None, None) if allowance is None else (allowance.gpus, allowance.cores)
         memory = bisect_left(self._memory_mib, job.memory_mib)
-        needs = (job.requirement, job.cores, job.least_cores, memory, job.checkpoint_domain)
+        needs = (job.requirement, job.cores, job.least_cores, memory, job.bound)
         shape = (needs, job.tenant if self._by_tenant else None, access, quota)
         found = []
         for gpu_type in self._types_for(job):

@@ -17,6 +17,7 @@ PAIRS = {
     "Wall": inventory.Wall,
     "Links": inventory.Links,
     "MemoryTraffic": inventory.MemoryTraffic,
+    "SoftwareOffer": inventory.SoftwareOffer,
     "Problem": wire.Problem,
     "GpuInventory": inventory.Gpu,
     "Registered": wire.Registered,

@@ -71,6 +71,13 @@ def test_less_memory_fewer_cores_and_no_checkpoint():
     assert starting(asked(nodes, [job(1, 1, checkpoint_domain="nfs")]))["checkpoint", None].nodes == {"n2": 1}
 
 
+def test_the_nodes_own_software():
+    nodes = [node(1, 4, idle=0, offers=frozenset({"environment:torch"})), node(2, 4)]
+    remedy = starting(asked(nodes, [job(1, 1, software="environment:torch")]))["software", None]
+    assert remedy.nodes == {"n2": 1}
+    assert remedy.sentence.startswith("With the software of the node itself it would start now on n2.")
+
+
 def test_fewer_cores_a_gpu_are_tried_under_a_quota_of_cores():
     tenants = [Tenant(1, core_quota=6)]
     (found,) = [

@@ -249,6 +249,26 @@ def checkpoint_elsewhere():
     )
 
 
+def software_on_a_full_node():
+    nodes = [node(1, 4, idle=0, offers=frozenset({"environment:torch"})), node(2, 4)]
+    made = make_plan(nodes, [job(1, 1, software="environment:torch")])
+    return made, 1, "It needs a node with the environment torch. These have no room for it now: n1."
+
+
+def software_nowhere():
+    said = (
+        "It needs a node that builds environments, and no node for it is one. "
+        "Ask the operator to install uv or pip on one and start its agent again, or change the job's software."
+    )
+    return make_plan([node(1), node(2)], [job(1, cores=1, software="build")]), 1, said
+
+
+def software_on_a_node_that_is_away():
+    nodes = [node(1, schedulable=False, offers=frozenset({"build"})), node(2)]
+    said = "It needs 1 GPU. The nodes that could hold it take no jobs now: n1."
+    return make_plan(nodes, [job(1, 1, software="build")]), 1, said
+
+
 def checkpoint_on_a_node_that_is_away():
     made = make_plan([node(1, schedulable=False), node(2)], [job(1, 1, checkpoint_domain="node:1")])
     return (
@@ -546,6 +566,9 @@ CASES = {
     no_nodes_at_all: Reason.NODES_UNAVAILABLE,
     tenant_not_trusted: Reason.TENANT_NOT_TRUSTED,
     checkpoint_elsewhere: Reason.CHECKPOINT_ELSEWHERE,
+    software_on_a_full_node: Reason.SOFTWARE_MISSING,
+    software_nowhere: Reason.SOFTWARE_MISSING,
+    software_on_a_node_that_is_away: Reason.NODES_UNAVAILABLE,
     checkpoint_on_a_node_that_is_away: Reason.CHECKPOINT_ELSEWHERE,
 }
 

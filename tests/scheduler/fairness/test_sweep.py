@@ -35,6 +35,7 @@ def clusters(draw):
             idle_cores=cores - busy,
             memory_mib=draw(st.sampled_from([8_000, 64_000])),
             storage_domain=draw(st.sampled_from(["", "shared"])),
+            offers=frozenset(draw(st.sampled_from([(), ("build",)]))),
             tenants=frozenset({9} if busy else ()),
             single_account=draw(st.booleans()),
             trusts_tenants=draw(st.booleans()),
@@ -56,6 +57,7 @@ def clusters(draw):
             movable=draw(st.booleans()),
             gpu_types=frozenset(draw(st.sampled_from([(), (), ("rtx",), ("a100",)]))),
             checkpoint_domain=draw(st.sampled_from([None, None, None, "shared"])),
+            software=draw(st.sampled_from(["", "", "", "build"])),
         )
         for number in range(1, draw(st.integers(1, 16)) + 1)
     ]

@@ -111,7 +111,17 @@ VALUES = (
     frozenset({"x9"}),
     Promise((Share(1, -1, 0, 0),), 0.0, "move"),
 )
-PERSONAL = {"id", "tenant", "owner", "category", "model_label", "checkpoint_domain", "eligible", "ineligible_reason"}
+PERSONAL = {
+    "id",
+    "tenant",
+    "owner",
+    "category",
+    "model_label",
+    "checkpoint_domain",
+    "software",
+    "eligible",
+    "ineligible_reason",
+}
 
 
 @pytest.mark.parametrize("name", sorted({each.name for each in fields(job(1)) if each.init} - PERSONAL))

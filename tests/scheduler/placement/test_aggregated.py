@@ -69,6 +69,7 @@ def clusters(draw, *, memory=False, spread=False, quotas=True, exclusive=True):
                 idle_cores=draw(st.sampled_from((3, 6, 12))),
                 memory_mib=draw(st.sampled_from((60, 100))) if memory else 10**6,
                 storage_domain=draw(st.sampled_from(("", "nfs"))),
+                offers=frozenset(draw(st.sets(st.sampled_from(("build", "environment:a")), max_size=2))),
                 speed=draw(st.sampled_from((1.0, 1.0, 0.8))),
                 single_account=alone,
                 trusts_tenants=not alone,
@@ -87,6 +88,7 @@ def clusters(draw, *, memory=False, spread=False, quotas=True, exclusive=True):
                 memory_mib=draw(st.sampled_from((10, 40, 60))) if memory else 1,
                 gpu_types=frozenset(draw(st.sets(st.sampled_from("ab"), max_size=1))),
                 checkpoint_domain=draw(st.sampled_from((None, None, None, "nfs"))),
+                software=draw(st.sampled_from(("", "", "", "build", "environment:a"))),
                 wait_s=float(draw(st.integers(1, 5)) * 60),
             )
         )
@@ -135,6 +137,7 @@ def with_running(draw, **more):
             and memory >= each.memory_mib
             and (not each.gpu_types or host.gpu_type in each.gpu_types)
             and each.checkpoint_domain in {None, host.domain}
+            and (not each.software or each.software in host.offers)
         ]
         if not ways or not draw(st.booleans()):
             continue
@@ -186,6 +189,7 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
             host = left.rooms[share.node].node
             assert not asked.gpu_types or host.gpu_type in asked.gpu_types
             assert asked.checkpoint_domain in {None, host.domain}
+            assert not asked.software or asked.software in host.offers
             stays = asked.id in running and running[asked.id].keeps(made)
             assert stays or rules.access(placed.ranked).admits(rules.zone(share.node))
         left.take(made, asked.tenant)

@@ -259,6 +259,7 @@ def clusters(draw):
             idle_cores=draw(st.integers(0, cores)),
             idle_memory_mib=draw(st.integers(0, 4000)),
             storage_domain=draw(st.sampled_from(["", "nfs"])),
+            offers=frozenset(draw(st.sets(st.sampled_from(["build", "environment:a"])))),
             schedulable=draw(st.sampled_from([True, True, True, False])),
             single_account=(single := draw(st.booleans())),
             trusts_tenants=not single or draw(st.booleans()),
@@ -282,6 +283,7 @@ def queues(draw):
             priority=draw(st.integers(-2, 2)),
             gpu_types=draw(st.sampled_from([frozenset(), frozenset({"a"})])),
             checkpoint_domain=draw(st.sampled_from([None, None, None, "nfs", "node:1"])),
+            software=draw(st.sampled_from(["", "", "", "build", "environment:a"])),
         )
         for number in range(1, draw(st.integers(0, 14)) + 1)
     ]

@@ -1,0 +1,143 @@
+"""The software that a job wants beside its node's own: its check, what a node must offer for it, and its words.
+
+Normal form: {} or one of {"environment": name}, {"path": directory}, {"requirements": text}.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING, Any
+
+from portal import checks
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+KINDS = ("environment", "path", "requirements", "requirements_file")
+MAX_REQUIREMENTS_BYTES = 64 * 1024
+MAX_REQUIREMENTS = 1000
+MAX_PATH_CHARS = 1024
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+BUILD = "build"
+_NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+_ELSEWHERE = re.compile(
+    r"(-r|-c|-e)|(--requirement|--constraint|--editable)\b|[^\s@;:]*/|\.+(\Z|\[)|file:|.*@\s*file:", re.IGNORECASE
+)
+"""Lines of requirements that read another file or directory: by an option, a path or an address."""
+
+
+def software_check(value: object, files: Mapping[str, str]) -> dict[str, str]:
+    """Return the normal form. `files`: the job's, base64, in which `requirements_file` is looked up. Raises BerthError."""
+    found = {name: each for name, each in checks.mapping(value, "software", max_items=8).items() if each is not None}
+    checks.known_keys(found, "software", required=set(), optional=set(KINDS))
+    if not found:
+        return {}
+    if len(found) > 1:
+        detail = f"`software` names {' and '.join(sorted(found))}; give one of {', '.join(KINDS)}."
+        raise BerthError("conflict", detail, field="software")
+    ((kind, given),) = found.items()
+    field = f"software.{kind}"
+    if kind == "environment":
+        return {kind: _name(given, field)}
+    if kind == "path":
+        return {kind: _path(given, field)}
+    text = given if kind == "requirements" else _from_files(given, files, field)
+    return {"requirements": _requirements(text, field)}
+
+
+def _name(given: object, field: str) -> str:
+    name = checks.text(given, field, max_chars=63)
+    if not _NAME.match(name):
+        detail = f"{checks.quoted(name)} is no name of an environment: 1 to 63 letters, digits and `._-`."
+        raise BerthError("bad_name", detail, field=field)
+    return name
+
+
+def _path(given: object, field: str) -> str:
+    path = checks.text(given, field, max_chars=MAX_PATH_CHARS)
+    if not path.startswith("/") or ".." in path.split("/") or ":" in path:
+        detail = "Give the absolute directory of a virtual or conda environment on the nodes, without `..` and `:`."
+        raise BerthError("path_escape", detail, field=field)
+    return path.rstrip("/") or "/"
+
+
+def _from_files(given: object, files: Mapping[str, str], field: str) -> str:
+    name = checks.text(given, field, max_chars=MAX_PATH_CHARS)
+    if name not in files:
+        detail = (
+            f"There is no file {checks.quoted(name)} among the job's `files`; add it, or give `requirements` as text."
+        )
+        raise BerthError("unknown_file", detail, field=field)
+    try:
+        return base64.b64decode(files[name]).decode()
+    except UnicodeDecodeError:
+        raise BerthError("not_text", f"The file {checks.quoted(name)} is no UTF-8 text.", field=field) from None
+
+
+def _requirements(given: object, field: str) -> str:
+    """Return the text. What lies in other files is refused: it would not be part of the hash that names the environment."""
+    if not isinstance(given, str):
+        raise checks.wrong_type(given, field, "text, a line for each package")
+    text = checks.text_safe(given, field).replace("\r\n", "\n")
+    lines = [line for each in text.split("\n") if (line := re.sub(r"(^|\s)#.*$", "", each).strip())]
+    if not lines:
+        raise BerthError(
+            "blank", "The requirements name no package; leave `software` out for the node's own.", field=field
+        )
+    if len(text.encode()) > MAX_REQUIREMENTS_BYTES or len(lines) > MAX_REQUIREMENTS * 8:
+        raise BerthError("too_long", "Requirements are at most 64 KiB of text.", field=field)
+    packages = sum(not line.startswith("-") for line in lines)
+    if packages > MAX_REQUIREMENTS:
+        detail = f"These are {packages} requirements; at most {MAX_REQUIREMENTS} are installed for a job."
+        raise BerthError("too_long", detail, field=field)
+    for line in lines:
+        if _ELSEWHERE.match(line):
+            detail = (
+                f"{checks.quoted(line)} names another file or directory, which the node does not have while it builds; "
+                "write the packages themselves."
+            )
+            raise BerthError("not_self_contained", detail, field=field)
+    return text
+
+
+def software_need(software: Mapping[str, str]) -> str:
+    """Return what a node must offer, as `node_offers` says it; "" = nothing that it tells of."""
+    if "requirements" in software:
+        return BUILD
+    return f"environment:{software['environment']}" if "environment" in software else ""
+
+
+def node_offers(told: Mapping[str, Any]) -> frozenset[str]:
+    """Return what a node offers, from what its agent told of its software."""
+    named = {f"environment:{name}" for name in told.get("environments") or ()}
+    return frozenset({BUILD} | named if told.get("installer") else named)
+
+
+def need_check(need: str, told: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+    """Refuse a need that no node offers, by what each `told` of its software; without nodes refuse nothing. Raises BerthError."""
+    nodes = told() if need else []
+    offered = frozenset[str]().union(*map(node_offers, nodes))
+    if not nodes or need in offered:
+        return
+    if need == BUILD:
+        detail = "No node builds environments: neither uv nor pip was found on any. Ask an operator to install one."
+    else:
+        name = need.partition(":")[2]
+        known = ", ".join(sorted(each.partition(":")[2] for each in offered if each.startswith("environment:")))
+        detail = (
+            f"No node has an environment named {name}. {f'There are: {known}.' if known else 'None is registered.'}"
+        )
+    raise BerthError("unknown_software", detail, field="software")
+
+
+def software_words(software: Mapping[str, str]) -> str:
+    """Return it in a few words, for pages and tables."""
+    if "requirements" in software:
+        lines = [line for each in software["requirements"].split("\n") if (line := each.partition("#")[0].strip())]
+        packages = sum(not line.startswith("-") for line in lines)
+        return f"{packages} requirement{'' if packages == 1 else 's'}, built on the node"
+    if "environment" in software:
+        return f"environment {software['environment']}"
+    return f"environment at {software['path']}" if "path" in software else "the node's own"

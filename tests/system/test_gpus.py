@@ -1,0 +1,127 @@
+"""GPUs from NVIDIA's library to the page: a stub of libnvidia-ml under the real pynvml, an agent, the wire, the portal, a reader.
+
+One machine has GPUs of two types, the other an old driver that lacks most functions.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from portal.agents.fields import MEASURES
+from portal.layout import SOURCE
+from tests.native.nvml import built
+from tests.system.helpers.client import Tenant
+
+pytestmark = pytest.mark.system
+
+FAST, SMALL = "NVIDIA H100 80GB HBM3", "NVIDIA T4"
+TWO_TYPES = {"NVML_STUB_COUNT": "3", "NVML_STUB_TYPES": f"{SMALL}|{FAST}", "NVML_STUB_PCIE": "64"}
+
+
+@contextlib.contextmanager
+def machine(berth, name, **environment):
+    """A node by its real agent, as the line of `./berth join-token` starts it; its jobs end with the Berth."""
+    directory = berth.data / "nodes" / name
+    token = re.search(r"berthjoin_\S+", berth.command("manage", "join_token").stdout)[0]
+    argv = [sys.executable, "-m", "workers.agent", "--url", berth.url, "--dir", str(directory), "--name", name]
+    own = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "BERTH_AGENT_TOKEN": token}
+    argv += ["--trust-tenants"]
+    with (berth.layout.logs / f"{name}.log").open("w") as log:
+        agent = subprocess.Popen(argv, cwd=SOURCE, env=own | environment, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            agent.kill()
+            agent.wait()
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up):
+    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+
+
+@pytest.fixture(scope="module")
+def stub(berth, tmp_path_factory):
+    """The directory in which tests tell the stub of node `two` what happens to its GPUs."""
+    directory = tmp_path_factory.mktemp("stub")
+    new, old = built(tmp_path_factory), built(tmp_path_factory, "-DOLD_DRIVER")
+    told = {"LD_LIBRARY_PATH": str(new), "NVML_STUB_DIR": str(directory)}
+    with (
+        machine(berth, "two", **TWO_TYPES, **told),
+        machine(berth, "old", LD_LIBRARY_PATH=str(old), NVML_STUB_COUNT="1", NVML_STUB_TYPES="Tesla K80"),
+    ):
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def tenant(berth):
+    return Tenant(berth)
+
+
+def node(tenant, name="two"):
+    status, found = tenant.berth.request(f"/api/v1/nodes/{name}", token=tenant.token)
+    assert status == 200, found
+    return found
+
+
+def gpu(tenant, index, name="two"):
+    return next(each for each in node(tenant, name)["gpu_list"] if each["index"] == index)
+
+
+def page(berth, name="two"):
+    """The node's page as an operator reads it, without tags."""
+    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+        form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)[1]
+        assert browser.post("/login", data={"csrfmiddlewaretoken": form, **berth.operator}).status_code == 200
+        text = browser.get(f"/cluster/{name}/").text
+    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+
+
+def test_from_the_driver_to_the_page(berth, stub, tenant):
+    """Every measure, two types on one node, a function that is missing, an Xid under a job, a GPU that is lost."""
+    measures = {name for name in MEASURES["gpus"] if "." not in name}
+    berth.wait(lambda: set(gpu(tenant, 2)["sample"]) == measures, limit_s=120.0, what="all measures")
+    found = node(tenant)
+    assert (found["gpu_type"], found["gpus_by_type"]) == (FAST, {FAST: 2, SMALL: 1})
+    assert [each["gpu_type"] for each in found["gpu_list"]] == [SMALL, FAST, FAST]
+
+    fast = tenant.submit("echo $BERTH_GPU_TYPE; sleep 600", gpus=1, gpu_types=[FAST], restartable=True)
+    small = tenant.submit("echo $BERTH_GPU_TYPE; sleep 600", gpus=1, gpu_types=[SMALL], restartable=True)
+    tenant.wait_state(fast, "RUNNING", limit_s=60.0)
+    tenant.wait_state(small, "RUNNING", limit_s=60.0)
+    assert tenant.wait_log(fast, "\n") == f"{FAST}\n"
+    assert tenant.wait_log(small, "\n") == f"{SMALL}\n"
+    held = {part["job"]: part["gpus"] for part in node(tenant)["running"]}
+    assert held[int(small)] == [0]
+    (at,) = held[int(fast)]
+
+    shown = page(berth)
+    assert f"2 × {FAST}, 1 × {SMALL}" in shown
+    for figure in ("61 °C", "350 W", "41 %", "1 980 / 2 619", "0.0 kWh", "power limit", "3 / 0"):
+        assert figure in shown, f"{figure}: {shown}"
+
+    berth.wait(lambda: "utilisation" in gpu(tenant, 0, "old")["sample"], what="the old driver's use")
+    missing = measures - set(gpu(tenant, 0, "old")["sample"])
+    assert {"energy_j", "pcie_tx_mb_s", "ecc_corrected"} <= missing
+    assert node(tenant, "old")["findings"] == [], "what a driver cannot tell is no fault"
+    assert "– / –" in page(berth, "old")
+
+    (stub / "xid").write_text(f"{at} 48")
+    berth.wait(lambda: gpu(tenant, at)["cordon_check"] == "xid 48", what="the Xid's cordon")
+    berth.wait(lambda: tenant.job(fast)["attempts"][0]["epoch"] > 1, limit_s=120.0, what="it runs again")
+    tenant.wait_state(fast, "RUNNING", limit_s=60.0)
+    assert next(part["gpus"] for part in node(tenant)["running"] if part["job"] == int(fast)) == [3 - at]
+    assert tenant.state(small) == "RUNNING", "the other type's GPU is well"
+    (stub / "lost").write_text("0")
+    berth.wait(lambda: gpu(tenant, 0)["cordon_check"] == "nvml", what="the lost GPU's cordon")
+    berth.wait(lambda: not gpu(tenant, 0)["sample"], what="no figure of a lost GPU")
+    shown = page(berth)
+    assert "Xid 48" in shown
+    assert "GPU 0: It does not answer" in shown
+    status, metrics = berth.request("/metrics/gpus")
+    assert (status, f'DCGM_FI_DEV_XID_ERRORS{{gpu="{at}"' in metrics) == (200, True), metrics

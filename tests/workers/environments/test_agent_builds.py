@@ -1,0 +1,36 @@
+"""Requirements from a spec to a job's own Python, through a real agent, shim, pip and job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workers.environments.wheels import wheel_write
+
+pytestmark = pytest.mark.system  # an agent, pip and jobs as processes of their own
+
+COMMAND = "python -c 'import tinypack, sys; print(tinypack.VERSION, sys.prefix)'"
+
+
+@pytest.fixture
+def wheels(tmp_path):
+    wheel_write(tmp_path / "wheels")
+    return tmp_path / "wheels"
+
+
+def test_a_job_sees_what_it_required_and_the_next_one_uses_the_same(portal, node, wheels):
+    wanted = {"command": COMMAND, "software": {"requirements": "tinypack==1.0  # ours\n"}}
+    first = portal.want(**wanted)
+    node.start("--environments-wheels", str(wheels), "--nice", "0")
+    assert portal.wait_report(first, "ended", within_s=400)["exit_code"] == 0
+    said = portal.logs[*first, "stdout"].decode()
+    assert "[environment] Building the environment" in said
+    version, prefix = said.splitlines()[-1].split()
+    assert version == "1.0"
+    assert prefix.startswith(str(node.directory / "environments/tenant-7/"))
+    second = portal.want(attempt=2, job=2, **(wanted | {"software": {"requirements": "tinypack==1.0"}}))
+    assert portal.wait_report(second, "ended", within_s=200)["exit_code"] == 0
+    again = portal.logs[*second, "stdout"].decode()
+    assert "built before" in again
+    assert "Building" not in again
+    assert again.splitlines()[-1] == f"1.0 {prefix}"
+    assert portal.inventories[-1]["software"]["installer"] in {"pip", "uv"}

@@ -1,0 +1,156 @@
+"""What software this node offers to jobs: found once at the agent's start, and told to the portal with the inventory."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from workers.protocol.inventory import SoftwareOffer
+
+ENGINES = ("apptainer", "podman")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_ASK_S = 30.0
+_ASK = """
+import importlib.util as u, json, platform, sys, sysconfig
+print(json.dumps({"version": platform.python_version(), "implementation": sys.implementation.cache_tag,
+ "platform": sysconfig.get_platform() + "-" + "-".join(platform.libc_ver()), "venv": u.find_spec("venv") is not None,
+ "pip": u.find_spec("pip") is not None}))
+"""
+
+
+class OfferError(Exception):
+    """A setting about environments is wrong; the text names it and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What environments may take: seconds and GiB to build one, GiB of all, days unused; seconds until another try."""
+
+    build_s: float = 600.0
+    one_gib: float = 20.0
+    all_gib: float = 50.0
+    keep_days: float = 14.0
+    again_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none."""
+
+    root: Path
+    python: str = sys.executable
+    about: Mapping[str, Any] = field(default_factory=dict)
+    installer: str | None = None
+    program: tuple[str, ...] = ()
+    named: Mapping[str, Path] = field(default_factory=dict)
+    index: tuple[str, ...] = ()
+    images: Mapping[str, str] = field(default_factory=dict)  # engine -> program
+    missing: Mapping[str, str] = field(default_factory=dict)  # what is not offered -> why, and the remedy
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+    def to_wire(self) -> SoftwareOffer:
+        return {
+            "python": str(self.about.get("version", "")),
+            "installer": self.installer,
+            "environments": sorted(self.named),
+            "images": sorted(self.images),
+            "missing": dict(self.missing),
+        }
+
+
+def named_parse(text: str) -> dict[str, Path]:
+    """Read `torch=/opt/torch,jax=/opt/jax`. Raises OfferError."""
+    found: dict[str, Path] = {}
+    for item in filter(None, (each.strip() for each in text.split(","))):
+        name, _, path = item.partition("=")
+        if not NAME.match(name):
+            raise OfferError(f"--environments: {name!r} is no name; use letters, digits and ._-, at most 63")
+        if not path.startswith("/"):
+            raise OfferError(f"--environments: {name} needs an absolute directory, as in {name}=/opt/{name}")
+        if name in found:
+            raise OfferError(f"--environments: {name} is there twice")
+        found[name] = Path(path)
+    return found
+
+
+def index_options(index: str | None, wheels: Path | None) -> tuple[str, ...]:
+    """Return the options that pip and uv both know. With wheels and no index nothing else is asked."""
+    options = ["--find-links", str(wheels)] if wheels else []
+    if index:
+        return ("--index-url", index, *options)
+    return ("--no-index", *options) if wheels else ()
+
+
+def offer_find(
+    root: Path,
+    *,
+    named: str = "",
+    python: Path | None = None,
+    index: str | None = None,
+    wheels: Path | None = None,
+    limits: Limits | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Offer:
+    """Look what this machine has. Raises OfferError for a wrong setting; what is only absent stands in `missing`."""
+    chosen = str(python or getattr(sys, "_base_executable", None) or sys.executable)
+    about = _about(chosen)
+    missing: dict[str, str] = {}
+    installer, program = _installer(chosen, about, environ)
+    if not about:
+        missing["build"] = f"{chosen} does not run; name a Python with the agent's --environments-python"
+    elif installer is None:
+        missing["build"] = "neither uv nor pip was found; install one (`pip install uv`) and start the agent again"
+    found, environments = {}, named_parse(named)
+    for name, path in environments.items():
+        if (path / "bin" / "python").exists():
+            found[name] = path
+        else:
+            missing[f"environment:{name}"] = f"{path} has no bin/python; mend it and start the agent again"
+    return Offer(
+        root=root,
+        python=chosen,
+        about=about,
+        installer=installer if about else None,
+        program=program,
+        named=found,
+        index=index_options(index, wheels),
+        missing=missing,
+        proxies={name: environ[name] for name in PROXIES if name in environ},
+        limits=limits or Limits(),
+    )
+
+
+def _about(python: str) -> dict[str, Any]:
+    """Ask a Python for its version, platform and modules; {} when it does not answer."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the operator's own Python
+            [python, "-I", "-c", _ASK], capture_output=True, check=True, timeout=_ASK_S
+        )
+        return dict(json.loads(done.stdout))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+
+
+def _installer(python: str, about: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
+    """Return uv if there is one; else the pip of that Python, or the agent's own."""
+    if uv := shutil.which("uv", path=environ.get("PATH")):
+        return "uv", (uv,)
+    if not about.get("venv"):
+        return None, ()
+    if about.get("pip"):
+        return "pip", (python, "-I", "-m", "pip")
+    if _about(sys.executable).get("pip"):
+        return "pip", (sys.executable, "-I", "-m", "pip")
+    return None, ()

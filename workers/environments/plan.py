@@ -1,0 +1,114 @@
+"""What a part gets for its software: the plan that its build follows, and what changes in its launch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workers.environments import build
+from workers.system.files import write_atomic, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from workers.environments.offer import Offer
+
+FORMAT = 1
+"""Part of each hash: raised when environments are built in another way."""
+
+
+class PlanError(Exception):
+    """The node cannot give the part its software. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`entry`: where it is built, below the offer's root; None: nothing is. `prefix`: whose `bin` leads the job's PATH."""
+
+    kind: str
+    entry: Path | None
+    prefix: Path | None
+    content: Mapping[str, Any]
+
+
+def environment_hash(text: str, offer: Offer) -> str:
+    """Name an environment by all that decides what is in it: requirements, interpreter, platform, installer, index."""
+    about = {name: offer.about.get(name) for name in ("version", "implementation", "platform")}
+    decided = [FORMAT, _meant(text), about, offer.python, offer.installer, offer.index]
+    return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _meant(text: str) -> list[str]:
+    """Return the lines without comments and blanks around them: these do not change what is installed."""
+    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def software_plan(software: Mapping[str, str], offer: Offer, tenant: int | str) -> Plan:
+    """Return the plan for what a job wants, one of `environment`, `path`, `requirements`. Raises PlanError."""
+    if (name := software.get("environment")) is not None:
+        if name not in offer.named:
+            raise PlanError(f"this node has no environment named {name}; its agent's --environments registers them")
+        return _of_prefix(offer.named[name], f"The environment {name}")
+    if (path := software.get("path")) is not None:
+        if not path.startswith("/") or ".." in path.split("/"):
+            raise PlanError(f"{path!r} is no absolute path without `..`")
+        return _of_prefix(Path(path), f"The environment at {path}")
+    if (text := software.get("requirements")) is not None:
+        return _of_requirements(text, offer, tenant)
+    raise PlanError("its software is of a kind that this node's agent does not know; upgrade the agent")
+
+
+def _of_prefix(prefix: Path, name: str) -> Plan:
+    return Plan("prefix", None, prefix, {"prefix": str(prefix), "name": name})
+
+
+def _of_requirements(text: str, offer: Offer, tenant: int | str) -> Plan:
+    if offer.installer is None:
+        raise PlanError(offer.missing.get("build", "this node builds no environments"))
+    entry = offer.root / f"tenant-{tenant}" / environment_hash(text, offer)
+    venv = entry / "venv"
+    content = {
+        "entry": str(entry),
+        "installer": offer.installer,
+        "version": offer.about["version"],
+        "again_s": offer.limits.again_s,
+        "environment": dict(offer.proxies),
+        "steps": _steps(offer, venv),
+        "text": text,
+    }
+    return Plan("requirements", entry, venv, content)
+
+
+def _steps(offer: Offer, venv: Path) -> list[list[str]]:
+    """Return the commands; REQUIREMENTS stands for the file, which each part has for itself."""
+    program, python = list(offer.program), str(venv / "bin" / "python")
+    if offer.installer == "uv":
+        made = [*program, "venv", "--no-config", "--quiet", "--python", offer.python, str(venv)]
+        fill = [*program, "pip", "install", "--no-config", "--no-cache", "--python", python]
+    else:
+        made = [offer.python, "-I", "-m", "venv", "--without-pip", str(venv)]
+        quiet = ["--isolated", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--retries", "2"]
+        fill = [*program, "--python", python, *quiet, "install", "--progress-bar", "off"]
+    return [made, [*fill, *offer.index, "-r", "REQUIREMENTS"]]
+
+
+def plan_write(plan: Plan, room: Path) -> Path:
+    """Write the plan and what it needs into the part's directory `room`; return the plan's file. Raises OSError."""
+    room.mkdir(parents=True, exist_ok=True, mode=0o700)
+    content = {**plan.content, "kind": plan.kind, "why": str(room / "why")}
+    if "text" in content:
+        requirements = room / "requirements.txt"
+        write_atomic(requirements, str(content.pop("text")).encode(), durable=False)
+        steps = content["steps"]
+        content["steps"] = [[str(requirements) if word == "REQUIREMENTS" else word for word in step] for step in steps]
+    write_json(room / "plan.json", content, durable=False)
+    return room / "plan.json"
+
+
+def build_command(python: str, plan_file: Path) -> list[str]:
+    return [python, "-I", "-S", str(Path(build.__file__).resolve()), str(plan_file)]

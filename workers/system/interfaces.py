@@ -1,0 +1,43 @@
+"""Which network interface of this machine has an address."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from pathlib import Path
+
+_SIOCGIFADDR = 0x8915  # linux/sockios.h: the IPv4 address of an interface
+_NAME_BYTES, _ADDRESS_AT = 16, slice(20, 24)
+_INET6 = Path("/proc/net/if_inet6")
+
+
+def interface_of(host: str) -> str | None:
+    """Return the interface that has an address of `host` (a name or an address); None when there is none here."""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return None
+    return next((name for name, address in _addresses() if address in found), None)
+
+
+def _addresses() -> list[tuple[str, str]]:
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            asked = struct.pack("256s", name.encode()[: _NAME_BYTES - 1])
+            try:
+                answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, asked)
+            except OSError:  # it has no IPv4 address
+                continue
+            found.append((name, socket.inet_ntoa(answer[_ADDRESS_AT])))
+    return found + _addresses_6()
+
+
+def _addresses_6() -> list[tuple[str, str]]:
+    """From lines `address index prefix scope flags name`, the address in hexadecimal digits."""
+    try:
+        rows = [line.split() for line in _INET6.read_text().splitlines()]
+    except OSError:  # a kernel without IPv6
+        return []
+    return [(row[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0]))) for row in rows]
