@@ -62,6 +62,16 @@ SETTINGS: tuple[Setting, ...] = (
         "virtual GPU takes 4 % of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE. With `memory-gb-s=200` "
         "its memory can move so much, and jobs that say so draw from it (VIRTUAL_TRAFFIC).",
     ),
+    Setting(
+        "memory_bandwidth",
+        float,
+        None,
+        "GB/s",
+        "What this machine's memory can move (reads and writes together), where its processor counts traffic (resctrl). Default: "
+        "measured for a third of a second on all cores, at a start without jobs, and kept in DIR.",
+        0.1,
+        100_000,
+    ),
     Setting("storage_domain", str, None, "", "A name. Nodes with the same name share one storage directory."),
     Setting("storage_dir", Path, None, "", "Where checkpoints are kept. Default: DIR/storage."),
     Setting("trust_tenants", bool, False, "", "Run the jobs of several tenants under this one account."),
@@ -198,6 +208,7 @@ class AgentSettings:
     name: str
     address: str | None
     virtual: str | None
+    memory_bandwidth: float | None
     storage_domain: str | None
     storage_dir: Path
     trust_tenants: bool

@@ -98,6 +98,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         value, note = isolation_words(node.isolation)
         facts.append({"label": "Isolation of jobs", "value": value, "note": note})
         facts += _wall_facts(node.isolation)
+    facts += software_facts(node.software)
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -178,6 +179,21 @@ def _wall_facts(isolation: dict[str, Any]) -> list[Fact]:
         for name, (label, good) in WALLS.items()
         if name in told
     ]
+
+
+def software_facts(told: dict[str, Any]) -> list[Fact]:
+    """Return what software the node offers to jobs, and what not with the remedy; nothing from an agent that tells none."""
+    if not told:
+        return []
+    builder = f"{told['installer']}, for Python {told['python']}" if told["installer"] else "none"
+    facts: list[Fact] = [{"label": "Builds environments", "value": builder}]
+    if why := told["missing"].get("build"):
+        facts[0]["note"] = why
+    if told["environments"]:
+        facts.append({"label": "Environments", "value": ", ".join(told["environments"])})
+    broken = [(what.partition(":")[2], why) for what, why in told["missing"].items() if what.startswith("environment:")]
+    facts += [{"label": f"Environment {name}", "value": "not offered", "note": why} for name, why in broken]
+    return facts
 
 
 def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
