@@ -124,6 +124,11 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
     }
 
 
+def software_of(job: Job) -> dict[str, str]:
+    """Return the software that a job asks for, {} for the node's own; reads nothing else of its payload."""
+    return JobPayload.objects.values_list("software", flat=True).get(pk=job.array_id or job.pk)
+
+
 def _spec_command(attempt: Attempt) -> dict[str, Any]:
     """Return what is to run; the tasks of an array share their parent's payload."""
     job = attempt.job

@@ -97,6 +97,7 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if node.isolation:
         value, note = isolation_words(node.isolation)
         facts.append({"label": "Isolation of jobs", "value": value, "note": note})
+    facts += software_facts(node.software)
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -153,6 +154,21 @@ def _memory_facts(node: Node) -> list[Fact]:
 
 def _rate(gbps: float) -> str:
     return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
+
+
+def software_facts(told: dict[str, Any]) -> list[Fact]:
+    """Return what software the node offers to jobs, and what not with the remedy; nothing from an agent that tells none."""
+    if not told:
+        return []
+    builder = f"{told['installer']}, for Python {told['python']}" if told["installer"] else "none"
+    facts: list[Fact] = [{"label": "Builds environments", "value": builder}]
+    if why := told["missing"].get("build"):
+        facts[0]["note"] = why
+    if told["environments"]:
+        facts.append({"label": "Environments", "value": ", ".join(told["environments"])})
+    broken = [(what.partition(":")[2], why) for what, why in told["missing"].items() if what.startswith("environment:")]
+    facts += [{"label": f"Environment {name}", "value": "not offered", "note": why} for name, why in broken]
+    return facts
 
 
 def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
