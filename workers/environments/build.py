@@ -148,9 +148,14 @@ def _run(step: list[str], plan: dict[str, Any]) -> None:
     kept: deque[str] = deque(maxlen=KEPT_LINES)
     environment = {**os.environ, **plan["environment"]}
     with subprocess.Popen(  # noqa: S603 - the plan is the agent's
-        step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        step,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
         env=environment,
-    ) as child:  # fmt: skip
+    ) as child:
         assert child.stdout is not None
         for line in child.stdout:
             kept.append(line.rstrip())
