@@ -12,6 +12,14 @@ class Gpu(TypedDict):
     gpu_type: NotRequired[str]  # absent: the inventory's
 
 
+class Wall(TypedDict):
+    """What keeps jobs apart, one kind of it: `by` what means, "" where it does not stand; then `why`."""
+
+    name: str
+    by: str
+    why: str
+
+
 class Isolation(TypedDict):
     """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
 
@@ -19,6 +27,7 @@ class Isolation(TypedDict):
     signals: bool
     landlock: int
     why: str
+    walls: NotRequired[list[Wall]]  # what keeps its jobs apart, each as it was tried at the agent's start
 
 
 class Links(TypedDict):
