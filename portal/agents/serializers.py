@@ -239,6 +239,7 @@ class Spec(PartKey):
     name = serializers.CharField()
     tenant = serializers.CharField()
     tenant_id = serializers.IntegerField()
+    unix_account = serializers.CharField(allow_null=True, help_text="The tenant's account, where a node has it.")
     user = serializers.CharField()
     command = serializers.CharField()
     files = serializers.DictField(child=serializers.CharField())

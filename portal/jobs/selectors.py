@@ -111,6 +111,7 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "name": job.name,
         "tenant": job.tenant.name,
         "tenant_id": job.tenant_id,
+        "unix_account": job.tenant.unix_account,
         "user": job.owner.username,
         **_spec_command(attempt),
         **_spec_resources(part, node),

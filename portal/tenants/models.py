@@ -13,6 +13,12 @@ NAME_RULE = RegexValidator(
 )
 
 
+ACCOUNT_RULE = RegexValidator(
+    r"^(?!root$)[a-z_][a-z0-9_-]{0,31}$",
+    "Give the name of an account as the nodes know it; root is never a tenant's.",
+)
+
+
 class User(AbstractUser):
     """A person or a script's account. `is_staff` marks an operator: the admin console and every tenant's jobs."""
 
@@ -40,6 +46,14 @@ class Tenant(models.Model):
         null=True,
         blank=True,
         help_text="The most jobs that may wait at one time; a further one is refused. Empty: no limit.",
+    )
+    unix_account = models.CharField(
+        max_length=32,
+        null=True,
+        blank=True,
+        unique=True,
+        validators=[ACCOUNT_RULE],
+        help_text="Its jobs' account on nodes that have it; elsewhere, or empty: a number of its own.",
     )
     is_active = models.BooleanField(default=True, help_text="An inactive tenant submits nothing new.")
     created_at = models.DateTimeField(auto_now_add=True)
