@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
+from workers.agent.memory import memory_find
 from workers.protocol.client import PortalRefusedError
 from workers.system import log
 from workers.system.filework import SlowFilesError
@@ -60,7 +61,8 @@ async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources
             log.error("gpus cannot be used", reason=f"their driver has not answered for {DRIVER_S:g} s")
             sampler = NoGpus(f"The GPUs' driver has not answered for {DRIVER_S:g} s.")
             inventory = inventory_real(settings, sampler)
-        return Sources(sampler, HostSampler()), inventory
+        meter, inventory["memory_traffic"] = memory_find(settings, has_gpus=bool(inventory["gpus"]))
+        return Sources(sampler, HostSampler(), meter), inventory
     node = virtual_parse(settings.virtual)
     inventory = inventory_virtual(settings, node)
     found = [

@@ -62,6 +62,16 @@ SETTINGS: tuple[Setting, ...] = (
         "virtual GPU takes 4 % of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE. With `memory-gb-s=200` "
         "its memory can move so much, and jobs that say so draw from it (VIRTUAL_TRAFFIC).",
     ),
+    Setting(
+        "memory_bandwidth",
+        float,
+        None,
+        "GB/s",
+        "What this machine's memory can move (reads and writes together), where its processor counts traffic (resctrl). Default: "
+        "measured for a third of a second on all cores, at a start without jobs, and kept in DIR.",
+        0.1,
+        100_000,
+    ),
     Setting("storage_domain", str, None, "", "A name. Nodes with the same name share one storage directory."),
     Setting("storage_dir", Path, None, "", "Where checkpoints are kept. Default: DIR/storage."),
     Setting("trust_tenants", bool, False, "", "Run the jobs of several tenants under this one account."),
@@ -73,6 +83,24 @@ SETTINGS: tuple[Setting, ...] = (
         "`auto`: the kernel keeps jobs out of the files and processes of the agent and of other jobs, if it can "
         "(Landlock). `off`: it does not. Jobs that mount file systems or use set-user-id programs need `off`.",
         choices=("auto", "off"),
+    ),
+    Setting(
+        "accounts",
+        str,
+        "auto",
+        "",
+        "`auto`: an agent that runs as root gives each tenant's jobs an account of their own: the tenant's, or number "
+        "200000 and the tenant's. `off`: all jobs run as root.",
+        choices=("auto", "off"),
+    ),
+    Setting(
+        "pids_limit",
+        int,
+        8192,
+        "",
+        "The most processes and threads of one job here. Kept by a control group, else by the account's limit.",
+        64,
+        4194304,
     ),
     Setting(
         "closed",
@@ -180,10 +208,13 @@ class AgentSettings:
     name: str
     address: str | None
     virtual: str | None
+    memory_bandwidth: float | None
     storage_domain: str | None
     storage_dir: Path
     trust_tenants: bool
     isolation: str
+    accounts: str
+    pids_limit: int
     closed: Path | None
     ca_sha256: str | None
     insecure: bool

@@ -61,6 +61,8 @@ class Group:
     """One part's group. `homes`: by controller; "" is version 2's directory where it has none of them."""
 
     homes: dict[str, Home]
+    tasks: Path | None = None
+    """A file of resctrl that a process enters, too."""
 
     @property
     def paths(self) -> list[Path]:
@@ -73,6 +75,9 @@ class Group:
         """Move the calling process in; what it forks is born there. Raises OSError."""
         for path in self.paths:
             (path / "cgroup.procs").write_text("0")
+        if self.tasks is not None:
+            with contextlib.suppress(OSError):  # its traffic is not told
+                self.tasks.write_text("0")
 
     def add(self, pid: int) -> None:
         """Move a process in. Raises OSError."""

@@ -1,11 +1,11 @@
 """The cores of a running part: the shim follows the agent's order for its whole tree, and writes down what holds.
 
-`cores.json` is the order, `{"sequence", "cores"}` in declared cores; `cores-held.json` says which order holds. Every thread
-of every process of the job is set, again and again until a whole look changes nothing; what is forked inherits. A thread
-that the job itself had bound to fewer of the cores that it may use stays bound. The work is done in slices, so that neither
-10 000 threads nor a job that forks or moves itself back without end keeps the shim from its lease; such a job is followed
-for `GIVE_UP_S`, and then the order counts as held all the same: without a cpuset the kernel lets it use any core anyway,
-whatever it was given. Standard library only.
+`cores.json` is the order, `{"sequence", "cores", "share"}`: declared cores, and the share of what it takes now that it keeps;
+`cores-held.json` says which order holds. Every thread of every process of the job is set, again and again until a whole look
+changes nothing; what is forked inherits. A thread that the job itself had bound to fewer of the cores that it may use stays
+bound. The work is done in slices, so that neither 10 000 threads nor a job that forks or moves itself back without end keeps
+the shim from its lease; such a job is followed for `GIVE_UP_S`, and then the order counts as held all the same: without a
+cpuset the kernel lets it use any core anyway, whatever it was given. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.cpuset import cpuset_of
+from workers.controls.throttles import Throttle
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
 from workers.system.procs import Tree, boottime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.controls.cgroups import Group
     from workers.controls.cpuset import Cpuset
+    from workers.controls.usage import UsageMeter
 
 ORDER, HELD = "cores.json", "cores-held.json"
 SLICE_S, REST = 0.1, 4.0
@@ -46,6 +50,9 @@ class CoreOrders:
     tree: Tree
     cores: list[int]
     cpuset: Cpuset | None = None
+    throttle: Throttle | None = None
+    used: Callable[[], float] = lambda: 1.0
+    share: float = 1.0
     told: Path | None = None
     sequence: int = 0
     next_at: float = 0.0
@@ -53,6 +60,7 @@ class CoreOrders:
     _wanted: list[int] | None = None
     _before: set[Cores] = field(default_factory=set)
     _since: float = 0.0
+    _most: int = 2**16
 
     @property
     def is_busy(self) -> bool:
@@ -62,9 +70,14 @@ class CoreOrders:
         """Tell the job its first number of cores."""
         self._tell()
 
+    def end(self) -> None:
+        """Take away what held it back: the job is over."""
+        if self.throttle is not None:
+            self.throttle.end()
+
     def look(self, now: float) -> None:
         """Follow the newest order, one slice of work at most. Raises BrokenFileError or OSError of the order's file."""
-        order = read_record(self.directory / ORDER, sequence=int, cores=list)
+        order = read_record(self.directory / ORDER, sequence=int, cores=list)  # `share`: absent from an older agent
         if order is not None and (order["sequence"], order["cores"]) != (self.sequence, self._wanted or self.cores):
             self._take(order, now)
         if self._wanted is not None and now >= self.next_at:
@@ -75,14 +88,20 @@ class CoreOrders:
         cores = order["cores"]
         if not cores or not all(type(core) is int and 0 <= core < 2**16 for core in cores):
             raise BrokenFileError(self.directory / ORDER, "names no proper cores")
-        self._before.add(self._mask(self._wanted or self.cores))
+        share = order.get("share", 1.0)
+        if type(share) not in (int, float) or not 0 < share <= 1:
+            raise BrokenFileError(self.directory / ORDER, "names no proper share")
+        self._before.add(self._mask((self._wanted or self.cores)[: self._most]))
         self.sequence, self._wanted, self._since, self.next_at = order["sequence"], cores, now, now
+        self.share = float(share)
+        able = self.throttle is not None and self.throttle.hold(self.share, used=self.used())
+        self._most = len(cores) if able else max(1, int(self.share * len(cores)))
 
     def _mask(self, cores: list[int]) -> Cores:
         return frozenset(cores_map(cores, self._real))
 
     def _work(self, wanted: list[int], now: float) -> None:
-        begun, mask = boottime(), self._mask(wanted)
+        begun, mask = boottime(), self._mask(wanted[: self._most])
         if self.cpuset is not None:
             with contextlib.suppress(OSError):  # offline cores: the affinity below is refused, too
                 self.cpuset.hold(mask)
@@ -101,6 +120,7 @@ class CoreOrders:
             for process in self.tree.scan(full=True):
                 for count, thread in enumerate(_threads(process.pid)):
                     changed |= _bind(thread, mask, self._before)
+                    changed |= self.throttle is not None and self.throttle.take(thread)
                     if count % THREADS_A_LOOK_AT_THE_CLOCK == 0 and boottime() > until:
                         return False
             if not changed:
@@ -108,6 +128,7 @@ class CoreOrders:
 
     def _write(self, now: float, *, settled: bool) -> None:
         held = {"sequence": self.sequence, "cores": self.cores, "settled": settled, "by": self._by}
+        held |= {"share": self.share, "throttle": self.throttle.by if self.throttle is not None else ""}
         try:
             write_json(self.directory / HELD, held, durable=False)
         except OSError:  # a full disk: the order is followed anew until it can be written down
@@ -144,12 +165,14 @@ def _bind(thread: int, mask: Cores, before: set[Cores]) -> bool:
         return False
 
 
-def core_orders(launch: dict[str, Any], directory: Path, tree: Tree, group: Group) -> CoreOrders:
+def core_orders(launch: dict[str, Any], directory: Path, meter: UsageMeter, group: Group) -> CoreOrders:
     """Return what follows orders about a launch's cores."""
-    orders = CoreOrders(directory, tree, launch["cores"])
+    throttle = Throttle(directory.name, group)
+    orders = CoreOrders(directory, meter.tree, launch["cores"], throttle=throttle, used=meter.cores_lately)
     if launch.get("cores_file"):
         orders.told = Path(launch["cores_file"])
     if not launch["virtual"]:
         real = sorted(os.sched_getaffinity(0))
         orders.cpuset = cpuset_of(group, cores_map(launch["cores"], real))
+        throttle.watch()
     return orders

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import resource
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ _MOST_BYTES = 2**64
 _UNKNOWN = b"-"
 # Reading PSS walks the page tables. It may take at most this share of a core, so a huge job is measured less often.
 _PSS_SHARE = 0.02
+LATELY = 10
+"""Readings, one a second, that say what a part uses lately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class UsageMeter:
     _pss_mib: float = 0.0
     _pss_again_at: float = 0.0
     _moved: tuple[float, float] = (0.0, 0.0)
+    _lately: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATELY))
     _number: int = 0
     _file: int | None = None
 
@@ -89,8 +93,16 @@ class UsageMeter:
         moved = self._disk(processes)
         usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes), *moved)
         self.peak_mib = max(self.peak_mib, usage.memory_mib)
+        self._lately.append((usage.at, usage.cpu_s))
         self._write(usage)
         return usage
+
+    def cores_lately(self) -> float:
+        """Return the mean cores in use over the last readings; 1 before there are two."""
+        if len(self._lately) < 2:
+            return 1.0
+        (first, before), (last, after) = self._lately[0], self._lately[-1]
+        return max(0.0, after - before) / max(1e-3, last - first)
 
     def _waited(self, processes: list[Stat]) -> float:
         if self.count_wait:

@@ -44,8 +44,11 @@ class Engine(Protocol):
     def lease(self, directory: Path, *, until: float) -> None:
         """Let the part run until `until` (seconds since boot)."""
 
-    def cores(self, directory: Path, cores: list[int], *, sequence: int) -> None:
-        """Order that the part runs on these declared cores from now on. Calling it again does no harm. Raises OSError."""
+    def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
+        """Order that the part runs on these declared cores from now on, held back to a share of what it takes now; 1: not.
+
+        Calling it again does no harm. Raises OSError.
+        """
 
     def cores_held(self, directory: Path) -> dict[str, Any] | None:
         """Return the last order that holds, `sequence, cores, settled, by`; None before the first.

@@ -14,6 +14,7 @@ from workers.controls.cgroups import group_find
 from workers.controls.cores import HELD, ORDER
 from workers.controls.leftovers import Traces, leftovers_kill
 from workers.controls.parthold import void_part
+from workers.controls.throttles import resctrl_remove
 from workers.controls.usage import Usage, usage_read
 from workers.protocol.wire import Reason
 from workers.system import log
@@ -108,9 +109,9 @@ class ProcessEngine:
         # Its length and layout never change, so that on a full disk it can be written over.
         write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
-    def cores(self, directory: Path, cores: list[int], *, sequence: int) -> None:
+    def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
         # Not durable: the journal has the order, and after a power cut nothing runs that it could be for.
-        write_json(directory / ORDER, {"sequence": sequence, "cores": cores}, durable=False)
+        write_json(directory / ORDER, {"sequence": sequence, "cores": cores, "share": share}, durable=False)
         shim = self.shim(directory)
         if shim is not None and shim.pid:
             shim.signal(signal.SIGUSR1)
@@ -133,6 +134,7 @@ class ProcessEngine:
         group = group_find(directory.name)
         killed = leftovers_kill(self._traces(directory, mark), group)
         group.remove()
+        resctrl_remove(directory.name)
         return killed
 
     def abandon(self, directory: Path) -> int:

@@ -63,10 +63,8 @@ class Adjusting:
 
     async def _order(self, part: Part, order: dict[str, Any]) -> None:
         directory = self._tools.journal.directory(part)
-        await self._tools.on_files(
-            part, lambda: self._tools.engine.cores(directory, order["cores"], sequence=order["sequence"])
-        )
-        log.info("cores ordered", **part.name, cores=len(order["cores"]), sequence=order["sequence"])
+        await self._tools.on_files(part, lambda: self._tools.engine.cores(directory, **order))
+        log.info("cores ordered", **part.name, **{**order, "cores": len(order["cores"])})
 
     async def _take(self, part: Part, order: dict[str, Any]) -> None:
         """Acknowledge the order if the shim says that it holds."""
@@ -76,6 +74,11 @@ class Adjusting:
         part.cores, part.cores_sequence = order["cores"], order["sequence"]
         self._tools.journal.save(part)
         self._tools.reporter.wake()
+        if order.get("share", 1.0) < 1 and "share" not in held:
+            self._tools.problems.note(
+                f"cores {part.key}",
+                f"Job {part.job} began under an older agent, and cannot be held back before it ends.",
+            )
         if not held["settled"]:
             said = f"Job {part.job} keeps binding itself to cores that it was not given; this node cannot keep it from that."
             self._tools.problems.note(f"cores {part.key}", said)
@@ -88,4 +91,7 @@ def _order(wanted: Wanted) -> dict[str, Any] | None:
         return None
     if not all(type(core) is int and 0 <= core < MOST_CORES for core in cores):
         return None
-    return {"sequence": sequence, "cores": cores}
+    share = wanted.get("share", 1.0)
+    if type(share) not in (int, float) or not 0 < share <= 1:
+        return None
+    return {"sequence": sequence, "cores": cores, "share": share}

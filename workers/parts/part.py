@@ -31,8 +31,8 @@ class Part:
     phase: Phase = "claimed"
     lease_s: float | None = None
     gpus: list[int] = field(default_factory=list)
-    # Declared cores that it has. What was ordered last is `cores_order`, `{"sequence", "cores"}`, and `cores_sequence` the
-    # order that holds; they differ until the shim has followed.
+    # Declared cores that it has. What was ordered last is `cores_order`, `{"sequence", "cores", "share"}`, and
+    # `cores_sequence` the order that holds; they differ until the shim has followed.
     cores: list[int] = field(default_factory=list)
     cores_order: dict[str, Any] | None = None
     cores_sequence: int = 0

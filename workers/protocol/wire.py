@@ -54,6 +54,7 @@ class Wanted(PartName):
     grace_s: float
     lease_s: float | None
     cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
+    share: NotRequired[float]  # that it keeps of the memory bandwidth, or CPU time, that it takes; absent: all
     cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared
 
 
@@ -86,6 +87,7 @@ class Spec(PartName):
     name: str
     tenant: str
     tenant_id: int | str
+    unix_account: NotRequired[str | None]  # the tenant's account where a node has it
     user: str
     command: str
     files: dict[str, str]

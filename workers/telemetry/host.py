@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from workers.telemetry.counters import Rates
+from workers.telemetry.resctrl import machine_bytes
 
 RESCTRL = Path("/sys/fs/resctrl")
 _VIRTUAL_LINKS = ("lo", "veth", "docker", "br-", "virbr", "tun", "tap", "bond", "team")
@@ -106,11 +107,4 @@ class HostSampler:
 
     def _memory_bytes(self) -> float | None:
         """Return the bytes that all cores moved to and from memory, None without a mounted resctrl that counts it."""
-        total, found = 0, False
-        for path in self._resctrl.glob("mon_data/mon_L3_*/mbm_total_bytes"):
-            with contextlib.suppress(OSError, ValueError):  # "Unavailable": the kernel could not read it this time
-                total += int(path.read_text())
-                found = True
-                continue
-            return None
-        return total if found else None
+        return machine_bytes(self._resctrl)

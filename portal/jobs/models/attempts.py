@@ -112,6 +112,9 @@ class Allocation(models.Model):
     rank = models.PositiveSmallIntegerField()
     core_ids = models.JSONField(help_text="Held: while an order to give some back is open, those too.")
     core_ids_ordered = models.JSONField(null=True, help_text="What it is to have by the last order; null: core_ids.")
+    share = models.FloatField(
+        default=1.0, help_text="Of the memory bandwidth, or CPU time, that it takes, by the last order."
+    )
     cores_sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last order about its cores; 0: none.")
     cores_acknowledged = models.PositiveBigIntegerField(
         null=True, help_text="Of the order that holds on its node; null: its agent never said, and is given none."

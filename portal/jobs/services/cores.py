@@ -69,8 +69,10 @@ def _idle(node: Node, tenant: Tenant) -> tuple[int, ...]:
     return tuple(idle[: max(0, most)])
 
 
-def cores_order(*, place: CorePlace, cores: int) -> bool:
+def cores_order(*, place: CorePlace, cores: int, share: float = 1.0) -> bool:
     """Order that the attempt has so many cores, as `core_place` found it; False when it has them already.
+
+    `share`: that it keeps of the memory bandwidth, or CPU time, that it takes; its node must be able to hold it to that.
 
     Raises ValueError for fewer than one, or more than there are.
     """
@@ -78,13 +80,13 @@ def cores_order(*, place: CorePlace, cores: int) -> bool:
     wanted = held[:cores] + place.idle[: max(0, cores - len(held))]
     if cores < 1 or len(wanted) != cores:
         raise ValueError(f"{cores} cores: the attempt has {len(held)} and may take {len(place.idle)}")
-    if wanted == held:
+    if wanted == held and share == place.part.share:
         return False
     kept = wanted if cores > len(held) else held
     # A number that never comes again, also not in a database restored from a backup: a node acknowledges it by that.
     sequence = max(place.part.cores_sequence + 1, int(timezone.now().timestamp() * 1000))
     Allocation.objects.filter(pk=place.part.pk).update(
-        core_ids=list(kept), core_ids_ordered=list(wanted), cores_sequence=sequence
+        core_ids=list(kept), core_ids_ordered=list(wanted), cores_sequence=sequence, share=share
     )
     Attempt.objects.filter(pk=place.attempt.pk).update(cores=len(kept))
     node_touch(node_id=place.node.pk)

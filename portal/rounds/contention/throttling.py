@@ -30,7 +30,7 @@ def order_apply(order: Order, *, node: Node, lost: float | None, drew: float, no
     slowing = Slowing.objects.filter(attempt_id=order.job, to_at=None).first()
     if order.share >= 1:
         if slowing is not None:
-            _cores_give(place, slowing.cores_before)
+            _give(place, slowing, 1.0)
             _close(slowing, Slowing.Outcome(order.cause), now=now)
         return True
     if slowing is None:
@@ -38,7 +38,7 @@ def order_apply(order: Order, *, node: Node, lost: float | None, drew: float, no
         words.slowed_tell(slowing)
     slowing.share, slowing.changed_at = order.share, now
     slowing.save(update_fields=["share", "changed_at"])
-    _cores_give(place, max(1, int(slowing.cores_before * order.share)))
+    _give(place, slowing, order.share)
     _told(slowing)
     return True
 
@@ -51,7 +51,7 @@ def _open(order: Order, place: CorePlace, *, lost: float | None, drew: float, no
         attempt=place.attempt,
         node=place.node,
         helped=Attempt.objects.filter(pk=order.training).first(),
-        means=CORES,
+        means=place.node.memory_traffic.get("throttle") or CORES,
         cause=order.cause,
         share=order.share,
         drew=drew,
@@ -62,13 +62,19 @@ def _open(order: Order, place: CorePlace, *, lost: float | None, drew: float, no
     )
 
 
-def _cores_give(place: CorePlace, cores: int) -> None:
-    cores_order(place=place, cores=min(cores, len(place.part.core_ids) + len(place.idle)))
+def _give(place: CorePlace, slowing: Slowing, share: float) -> None:
+    """Order a share of what it had: of its cores, or of what it takes with the same cores, where its node can hold it so."""
+    if slowing.means == CORES:
+        cores = max(1, int(slowing.cores_before * share))
+        cores_order(place=place, cores=min(cores, len(place.part.core_ids) + len(place.idle)))
+    else:
+        cores_order(place=place, cores=len(place.part.core_ids), share=share)
 
 
 def _close(slowing: Slowing, outcome: Slowing.Outcome, *, now: datetime) -> None:
     slowing.to_at, slowing.changed_at, slowing.outcome = now, now, outcome
-    slowing.cores_owed = slowing.cores_before if outcome != Slowing.Outcome.ENDED else None
+    owes = slowing.means == CORES and outcome != Slowing.Outcome.ENDED
+    slowing.cores_owed = slowing.cores_before if owes else None
     slowing.save(update_fields=["to_at", "changed_at", "outcome", "cores_owed"])
     words.let_go_tell(slowing)
     _told(slowing)
@@ -98,7 +104,7 @@ def let_go(slowing: Slowing, *, now: datetime) -> bool:
     place = core_place(attempt_id=slowing.attempt_id)
     if place is None:
         return False
-    _cores_give(place, slowing.cores_before)
+    _give(place, slowing, 1.0)
     _close(slowing, Slowing.Outcome.OFF, now=now)
     return True
 

@@ -177,7 +177,7 @@ class _Period:
         span = Span(batches, since.timestamp(), since.timestamp() + period_s)
         watch = watch_load(self.row.state)
         known = {*watch.before, *(each.helped for each in watch.throttles.values())} & self.here.trainings.keys()
-        by_cores = self.row.node.memory_traffic.get("throttle") == "cores"
+        by_cores = self.row.node.memory_traffic.get("throttle") in {"cores", "", None}
         reading = reading_make(span, self.here, by_cores=by_cores, known=known)
         if reading is None:  # too little was measured: nothing is done, and nobody let go
             self._go_on(watch, since=self.now)

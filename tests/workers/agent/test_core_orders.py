@@ -69,3 +69,30 @@ def test_a_restored_portal_with_a_lower_number_is_followed_and_bad_orders_are_no
     portal.change(key, cores=[0], cores_sequence=2)
     portal.wait_for(lambda: acknowledged(portal) == 2)
     assert os.sched_getaffinity(pid) == {real[0]}
+
+
+def test_a_share_outlives_the_agent_and_goes_when_the_portal_names_it_no_more(portal, node):
+    key = portal.want(command="while :; do :; done", cores=[0])
+    node.start()
+    portal.wait_report(key, "running")
+    portal.wait_for(lambda: acknowledged(portal) == 0)
+
+    def held():
+        return json.loads((node.part(key) / "cores-held.json").read_text())
+
+    for bad in (0, 2, "half"):
+        portal.change(key, cores=[0], cores_sequence=3, share=bad)
+    portal.change(key, cores=[0], cores_sequence=4, share=0.5)
+    portal.wait_for(lambda: acknowledged(portal) == 4)
+    assert held()["share"] == 0.5
+    node.kill()
+    node.start()
+    portal.wait_for(lambda: acknowledged(portal) == 4)
+    assert held()["share"] == 0.5
+    node.kill()
+    portal.change(key, cores=[0], cores_sequence=0, share=1.0)  # restored from before the order
+    node.start()
+    portal.wait_for(lambda: acknowledged(portal) == 0)
+    assert (held()["share"], held()["throttle"]) == (1.0, "")
+    portal.stop(key)
+    portal.wait_report(key, "ended")

@@ -130,6 +130,8 @@ def test_a_job_that_fights_is_followed_for_a_while_and_then_named(tmp_path, monk
         "cores": [0],
         "settled": False,
         "by": "affinity",
+        "share": 1.0,
+        "throttle": "",
     }
 
 

@@ -3,15 +3,20 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
-from portal.jobs.models import Allocation, Attempt, JobEvent, MemoryWatch, Slowing
+from portal.jobs.listing import attempts_of
+from portal.jobs.models import Allocation, Attempt, Job, JobEvent, MemoryWatch, Slowing
 from portal.jobs.selectors import parts_wanted
+from portal.jobs.serializers import AttemptSerializer
 from portal.jobs.services import report_apply
 from portal.rounds.contention.watching import relief_pass
 from portal.rounds.services import settings_update
+from portal.tenants.models import Tenant
 from tests.portal import given
 
 PERIOD_S, STEP_S = 10, 8
@@ -21,10 +26,10 @@ PERIOD_S, STEP_S = 10, 8
 class Pressed:
     """A node with a training job and a CPU job on a clock of its own: it measures by a law, and follows orders."""
 
-    def __init__(self, cluster, *, draws=0.85, trains=0.05, sensitive=0.8, cores=8, quiet_s=20):
+    def __init__(self, cluster, *, draws=0.85, trains=0.05, sensitive=0.8, cores=8, quiet_s=20, throttle="cores"):
         settings_update(actor=None, relieve_period_s=PERIOD_S)
         self.node = given.node_make(
-            "wide", gpus=4, cores=24, memory_traffic={"gb_s": 200, "meter": "simulated", "throttle": "cores"}
+            "wide", gpus=4, cores=24, memory_traffic={"gb_s": 200, "meter": "simulated", "throttle": throttle}
         )
         self.now = timezone.now()
         self.hog = cluster.running(self.node, gpus=0, cores=cores)
@@ -54,7 +59,7 @@ class Pressed:
 
     def measure(self, seconds, *, draws=None):
         """So much time passes; traffic and utilisation follow the cores that are held."""
-        share = self.held / self.cores
+        share = self.held / self.cores * self.part(self.hog).share
         drawn = min(1.0, (self.draws if draws is None else draws) * share)
         total = min(1.0, drawn + self.trains)
         used = 0.9 * (1 - self.sensitive * min(1.0, max(0.0, total / 0.75 - 1)))
@@ -81,6 +86,9 @@ class Pressed:
             if self.answers:
                 self.answer()
         return given_
+
+    def wanted(self, attempt):
+        return next(w for w in parts_wanted(node_id=self.node.pk)["attempts"] if w["attempt"] == attempt.key)
 
     @property
     def slowing(self):
@@ -136,3 +144,84 @@ def test_cores_that_another_took_meanwhile_come_back_when_they_are_idle(pressed)
     pressed.cluster.end(other)
     pressed.go(1)
     assert (pressed.held, pressed.slowing.cores_owed) == (8, None)
+
+
+def test_a_node_that_can_hold_a_job_to_a_share_leaves_it_its_cores(cluster):
+    pressed = Pressed(cluster, throttle="quota1")
+    pressed.go(2)
+    assert (pressed.slowing.means, pressed.held, pressed.wanted(pressed.hog)["share"]) == ("quota1", 8, 0.5)
+    assert pressed.wanted(pressed.training)["share"] == 1
+    pressed.cluster.end(pressed.training)
+    pressed.answer()
+    pressed.go(2)
+    assert (pressed.slowing.outcome, pressed.wanted(pressed.hog)["share"], pressed.slowing.cores_owed) == (
+        "gone",
+        1,
+        None,
+    )
+
+
+def test_a_training_that_began_beside_the_traffic_is_tried_once_and_the_harmless_job_let_go(cluster):
+    pressed = Pressed(cluster, quiet_s=0, sensitive=0.0)
+    orders = pressed.go(7)
+    assert (orders, pressed.slowing.cause, pressed.slowing.outcome, pressed.held) == (2, "trial", "harmless", 8)
+    assert "to see whether" in JobEvent.objects.get(kind="slowed").text
+
+
+def test_what_is_not_measured_slows_nobody_and_lets_nobody_go(pressed):
+    pressed.go(2)
+    for _ in range(12):  # the agent is away
+        pressed.now += timedelta(seconds=STEP_S)
+        assert relief_pass(now=pressed.now) == 0
+    assert (pressed.slowing.to_at, pressed.held) == (None, 4)
+    assert pressed.go(5, draws=0.2) == 1
+    assert pressed.slowing.outcome == "calm"
+
+
+def test_an_order_that_is_not_acknowledged_is_told_of_and_given_once(pressed):
+    pressed.answers = False
+    assert pressed.go(12) == 1
+    assert NodeEvent.objects.filter(kind="no answer").count() == 1
+    assert (pressed.held, len(pressed.part(pressed.hog).core_ids_ordered)) == (8, 4)  # what leaves is held until then
+    pressed.answer()
+    assert pressed.held == 4
+
+
+def test_switched_off_lets_everybody_go(pressed):
+    pressed.go(2)
+    settings_update(actor=None, relieve_memory="off")
+    assert relief_pass(now=pressed.now) == 1
+    pressed.answer()
+    assert (pressed.slowing.outcome, pressed.held, MemoryWatch.objects.exists()) == ("off", 8, False)
+    assert pressed.go(3) == 0
+
+
+def test_a_job_that_ends_while_it_is_slowed_leaves_nothing_open(pressed):
+    pressed.go(2)
+    pressed.cluster.end(pressed.hog)
+    relief_pass(now=pressed.now)
+    assert (pressed.slowing.outcome, pressed.slowing.cores_owed) == ("ended", None)
+
+
+def test_calm_nodes_cost_the_pass_the_same_however_many_there_are(cluster):
+    settings_update(actor=None, relieve_period_s=PERIOD_S)
+    relief_pass()
+    with CaptureQueriesContext(connection) as one:
+        relief_pass()
+    for number in range(20):
+        given.node_make(f"calm-{number}", memory_share=0.3)
+    with given.statements(len(one)):
+        relief_pass()
+
+
+def test_another_tenants_job_is_named_to_nobody(cluster):
+    pressed = Pressed(cluster)
+    other = Tenant.objects.create(name="secret-lab")
+    Job.objects.filter(pk=pressed.training.job_id).update(tenant=other)
+    pressed.go(2)
+    texts = [*JobEvent.objects.filter(kind="slowed").values_list("text", flat=True)]
+    assert "a job of another tenant lost 16 %" in texts[0]
+    assert f"#{pressed.training.job.number}" not in texts[0]
+    assert f"#{pressed.hog.job.number}" not in JobEvent.objects.get(kind="relieved").text
+    body = AttemptSerializer(attempts_of(pressed.hog.job).get()).data
+    assert (body["slowings"][0]["helped"], body["slowings"][0]["share"]) == (None, 0.5)

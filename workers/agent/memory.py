@@ -1,0 +1,53 @@
+"""What a real node has to know its memory's traffic, and to hold CPU jobs back from it: found at the agent's start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workers.controls.cgroups import PREFIX
+from workers.controls.throttles import RESCTRL, means_find
+from workers.system.files import BrokenFileError, read_record, write_json
+from workers.telemetry.probe import ProbeMeter
+from workers.telemetry.resctrl import ResctrlMeter, capacity_measure, machine_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workers.agent.settings import AgentSettings
+    from workers.protocol.inventory import MemoryTraffic
+    from workers.telemetry.traffic import TrafficMeter
+
+KEPT = "memory.json"
+
+
+def memory_find(
+    settings: AgentSettings, *, has_gpus: bool, root: Path = RESCTRL
+) -> tuple[TrafficMeter | None, MemoryTraffic]:
+    """Return what measures the traffic, and what the node tells of it.
+
+    Without GPUs there is nobody to protect: then nothing is measured, and no thread copies anything.
+    """
+    throttle = means_find(resctrl=root)
+    if not has_gpus:
+        return None, {"gb_s": settings.memory_bandwidth, "meter": "", "throttle": throttle}
+    if machine_bytes(root) is not None:
+        gb_s = settings.memory_bandwidth or _kept(settings.dir / KEPT, root)
+        if gb_s is not None:
+            return ResctrlMeter(gb_s=gb_s, root=root), {"gb_s": gb_s, "meter": "resctrl", "throttle": throttle}
+    return ProbeMeter(), {"gb_s": settings.memory_bandwidth, "meter": "probe", "throttle": throttle}
+
+
+def _kept(path: Path, root: Path) -> float | None:
+    """Return what the memory can do, as it was measured once; measure it now where no job runs here."""
+    try:
+        known = read_record(path, gb_s=(int, float))
+    except BrokenFileError:
+        known = None
+    if known is not None and known["gb_s"] > 0:
+        return float(known["gb_s"])
+    if any(root.glob(f"mon_groups/{PREFIX}*")):
+        return None
+    gb_s = capacity_measure(root=root)
+    if gb_s is not None:
+        write_json(path, {"gb_s": round(gb_s, 1)})
+    return gb_s
