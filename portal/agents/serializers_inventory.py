@@ -64,7 +64,6 @@ class SoftwareOffer(serializers.Serializer):
     environments = serializers.ListField(
         child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="Those that its operator registered."
     )
-    images = serializers.ListField(child=serializers.ChoiceField(choices=["apptainer", "podman"]), max_length=2)
     missing = serializers.DictField(
         child=serializers.CharField(max_length=1000), help_text="What it does not offer, why, and the remedy."
     )

@@ -51,7 +51,7 @@ class MemoryTraffic(TypedDict):
 
 
 class SoftwareOffer(TypedDict):
-    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: engines.
+    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null.
 
     `missing`: what it does not offer -> why, and the remedy.
     """
@@ -59,7 +59,6 @@ class SoftwareOffer(TypedDict):
     python: str
     installer: str | None
     environments: list[str]
-    images: list[str]
     missing: dict[str, str]
 
 

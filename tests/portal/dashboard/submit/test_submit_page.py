@@ -59,7 +59,7 @@ def errors(answer):
     return beside, re.findall(r'<li data-problem="(\w*)"><a href="#id_(\w+)">', html)
 
 
-TOLD = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "images": [], "missing": {}}
+TOLD = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "missing": {}}
 SOFTWARE = {
     "": ({}, {}),
     "environment:torch": ({}, {"environment": "torch"}),
