@@ -2,12 +2,14 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from importlib import metadata
 
 import pytest
@@ -32,45 +34,74 @@ def template_make(directory):
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in the one file
 
 
+def demo_make(directory, template):
+    """The same after the demo's first start and its end: its people (their slow hashes, too) and nodes are known, no job ran."""
+    berth = RunningBerth(directory / "data", broker.free_port(), ["--demo"], {"BERTH_DEMO_WORKLOAD": "0"})
+    template_copy(template, berth.data, demo=True)
+    try:
+        berth.up()
+        berth.down()
+    finally:
+        berth.end()
+    shutil.rmtree(berth.layout.logs)
+    shutil.rmtree(berth.data / "static")  # each Berth has links to the template's
+    with contextlib.closing(sqlite3.connect(berth.layout.database)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def template_key():
-    """A hash of all that a template is made from: our code and static files, Python, and every installed package."""
-    digest = hashlib.sha256(sys.version.encode())
+    """A hash of all that a template is made from: our code and static files, Python, every installed package, and the day."""
+    digest = hashlib.sha256(f"{sys.version} {time.strftime('%F')}".encode())
     for name in sorted(f"{each.name} {each.version}" for each in metadata.distributions()):
         digest.update(name.encode())
-    ours = [*SOURCE.glob("portal/**/*.py"), *SOURCE.glob("scheduler/**/*.py"), *SOURCE.glob("static/**/*.*")]
+    folders = ("portal/**/*.py", "scheduler/**/*.py", "workers/**/*.py", "static/**/*.*")
+    ours = [path for folder in folders for path in SOURCE.glob(folder)]
     for path in sorted(ours):
         digest.update(f"{path.relative_to(SOURCE)} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def template_cached(cache, target):
-    """Copy the template of this very code, kept in pytest's cache: made once for all processes and runs until something changes."""
+def template_cached(cache, name, make, target):
+    """Copy a template of this very code, kept in pytest's cache: made once for all processes and runs until something changes."""
     made = cache / template_key()
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            for old in cache.glob("*/"):
+        if not (made / name).exists():
+            for old in {*cache.glob("*/")} - {made}:
                 shutil.rmtree(old)
             under_way = cache / "under-way"
             under_way.mkdir()
-            template_make(under_way)
-            under_way.rename(made)
-        shutil.copytree(made / "data", target)  # under the lock: another run of other code would remove it
+            make(under_way)
+            made.mkdir(exist_ok=True)
+            under_way.rename(made / name)
+        shutil.copytree(made / name / "data", target)  # under the lock: another run of other code would remove it
+
+
+def template_of_run(request, tmp_path_factory, name, make):
+    """The copy of a template for this run, made by the first of its processes that asks."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / name).exists():
+            cache = getattr(request.config, "cache", None)  # none with `-p no:cacheprovider`
+            kept = cache.mkdir("template") if cache else tmp_path_factory.mktemp("made")
+            template_cached(kept, name, make, shared / "copying")
+            (shared / "copying").rename(shared / name)
+    return shared / name
 
 
 @pytest.fixture(scope="session")
 def template(request, tmp_path_factory):
     """A copy of the template that this run's Berths and databases are made from."""
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    with (shared / "template.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "template").exists():
-            cache = getattr(request.config, "cache", None)  # none with `-p no:cacheprovider`
-            template_cached(cache.mkdir("template") if cache else tmp_path_factory.mktemp("made"), shared / "copying")
-            (shared / "copying").rename(shared / "template")
-    return shared / "template"
+    return template_of_run(request, tmp_path_factory, "template", template_make)
+
+
+@pytest.fixture(scope="session")
+def demo_template(request, tmp_path_factory, template):
+    """The same with the demo's people and nodes."""
+    return template_of_run(request, tmp_path_factory, "demo", functools.partial(demo_make, template=template))
 
 
 def template_copy(template, data, *, demo):
@@ -82,8 +113,14 @@ def template_copy(template, data, *, demo):
     write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
 
 
+def demo_copy(demo_template, template, data):
+    """Give a new data directory what a demo has that was started once and stopped."""
+    shutil.copytree(demo_template, data)
+    shutil.copytree(template / "static", data / "static", copy_function=os.link)
+
+
 @contextlib.contextmanager
-def factory(template):
+def factory(request):
     """A function that starts Berths, which all end with the context."""
     with contextlib.ExitStack() as started:
 
@@ -98,7 +135,11 @@ def factory(template):
             )
             started.callback(berth.end)
             if not fresh and "DATABASE_URL" not in berth.environment:
-                template_copy(template, berth.data, demo=demo)
+                template = request.getfixturevalue("template")
+                if demo:
+                    demo_copy(request.getfixturevalue("demo_template"), template, berth.data)
+                else:
+                    template_copy(template, berth.data, demo=False)
             berth.up()
             return berth
 
@@ -106,18 +147,18 @@ def factory(template):
 
 
 @pytest.fixture(scope="module")
-def berth_up(template):
+def berth_up(request):
     """A factory: `berth_up(demo=True, workload=False)` starts a Berth with virtual nodes and returns a RunningBerth.
 
     `workload=False` leaves the demo's jobs out, so that the nodes are idle. `fresh=True` lets it prepare its data
     directory from nothing, which takes it ten seconds of processor time. All are killed when the module ends.
     """
-    with factory(template) as start:
+    with factory(request) as start:
         yield start
 
 
 @pytest.fixture
-def berth_once(template):
+def berth_once(request):
     """The same for Berths that one test alone uses: they are killed when it ends, and cost the next ones nothing."""
-    with factory(template) as start:
+    with factory(request) as start:
         yield start

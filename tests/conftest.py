@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-from tests.berths import berth_once, berth_up, template  # noqa: F401 - fixtures
+from portal.launch.testing import COSTS
+from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
+from tests.costs import Costs
+from tests.databases import django_db_setup  # noqa: F401 - a fixture
 from tests.house import running_checks
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
@@ -24,6 +27,13 @@ LOUD = {
     "curl": "no curl on this machine (`apt install curl`)",
     "gcc": "no gcc: the NVML stub could not be built (`apt install gcc libc6-dev`)",
 }
+
+
+def pytest_configure(config):
+    """Count what each file costs, when `./berth test` asks; not in the process that only hands out work to others."""
+    hands_out = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
+    if COSTS in os.environ and not hands_out:
+        config.pluginmanager.register(Costs(os.environ.pop(COSTS)))
 
 
 def chromium_path():

@@ -27,7 +27,7 @@ LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
 """What an iteration may take, and a job may count."""
 MOST_ENTRIES = 500
 """In each list of one report; an agent with more sends several."""
-CORES_SEQUENCE = "Of the order about its cores that holds; 0: none was given."
+CORES_SEQUENCE = "The number of the order about its cores that holds now; 0: no order was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
 """Of one series in one telemetry message."""
@@ -36,7 +36,7 @@ SAMPLES = 600
 class Registered(serializers.Serializer):
     node = serializers.IntegerField()
     name = serializers.CharField()
-    token = serializers.CharField(help_text="Shown once.")
+    token = serializers.CharField(help_text="The node's own token. It is shown this once.")
 
 
 class Welcome(serializers.Serializer):
@@ -44,11 +44,16 @@ class Welcome(serializers.Serializer):
     name = serializers.CharField()
     lease_s = serializers.IntegerField()
     report_period_s = serializers.IntegerField()
-    sample_period_s = serializers.FloatField(help_text="How often its GPUs are read.")
+    sample_period_s = serializers.FloatField(
+        help_text="The heartbeat: how many seconds pass from one reading of its GPUs to the next."
+    )
     grace_s = serializers.IntegerField()
-    lease_grace_s = serializers.IntegerField(help_text="A job must be dead a good while before this is over.")
+    lease_grace_s = serializers.IntegerField(
+        help_text="Seconds for which the portal still waits after a lease. The job must have ended well before."
+    )
     measures = serializers.DictField(
-        child=serializers.ListField(child=serializers.CharField()), help_text="What telemetry may hold, by group."
+        child=serializers.ListField(child=serializers.CharField()),
+        help_text="The measures that the portal takes, by group: gpus, host and attempts.",
     )
 
 
@@ -67,7 +72,9 @@ class Report(PartKey):
     signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
-    overran = serializers.BooleanField(required=False, help_text="It was stopped, and outlived its grace.")
+    overran = serializers.BooleanField(
+        required=False, help_text="It was asked to stop, and still ran when its grace was over."
+    )
 
 
 class Problem(serializers.Serializer):
@@ -225,11 +232,14 @@ class SpecWorld(serializers.Serializer):
 
 
 class Spec(PartKey):
-    job = serializers.IntegerField(help_text="Its number, for people.")
-    job_key = serializers.CharField(help_text="Names its checkpoints.")
+    job = serializers.IntegerField(help_text="The job's number, as people see it.")
+    job_key = serializers.CharField(
+        help_text="The job's key, by which the node names its checkpoints. It never comes again."
+    )
     name = serializers.CharField()
     tenant = serializers.CharField()
     tenant_id = serializers.IntegerField()
+    unix_account = serializers.CharField(allow_null=True, help_text="The tenant's account, where a node has it.")
     user = serializers.CharField()
     command = serializers.CharField()
     files = serializers.DictField(child=serializers.CharField())
@@ -243,11 +253,16 @@ class Spec(PartKey):
     gpu_type = serializers.CharField(allow_null=True)
     cores = serializers.ListField(child=serializers.IntegerField())
     memory_mib = serializers.IntegerField(allow_null=True)
-    disk_mib = serializers.IntegerField(allow_null=True, help_text="Of its directories, logs and checkpoints.")
+    disk_mib = serializers.IntegerField(
+        allow_null=True,
+        help_text="The most that its directories, logs and checkpoints may take on this node together; null: no limit.",
+    )
     time_limit_s = serializers.IntegerField(allow_null=True)
-    grace_s = serializers.IntegerField(help_text="From SIGTERM to SIGKILL.")
+    grace_s = serializers.IntegerField(help_text="Seconds from SIGTERM to SIGKILL.")
     world = SpecWorld()
-    profile = serializers.BooleanField(help_text="In scratch, with BERTH_PROFILE=1, for its time limit at most.")
+    profile = serializers.BooleanField(
+        help_text="It is a profile: to be run in a scratch directory with BERTH_PROFILE=1, for its time limit at most."
+    )
     epochs_before = serializers.IntegerField()
     log_limit_bytes = serializers.IntegerField()
 

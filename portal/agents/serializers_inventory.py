@@ -17,6 +17,14 @@ class GpuInventory(serializers.Serializer):
     )
 
 
+class Wall(serializers.Serializer):
+    """One kind of what keeps a node's jobs apart: `by` what means; empty where it does not stand, then `why`."""
+
+    name = serializers.RegexField(r"^[a-z]{1,20}$")
+    by = serializers.CharField(max_length=20, allow_blank=True)
+    why = serializers.CharField(max_length=300, allow_blank=True)
+
+
 class Isolation(serializers.Serializer):
     """How a node keeps jobs out of Berth's own files: `files` and `signals` say of what, `why` what is missing."""
 
@@ -26,6 +34,7 @@ class Isolation(serializers.Serializer):
         min_value=0, max_value=1000, help_text="The version of Landlock that the kernel has; 0: none."
     )
     why = serializers.CharField(max_length=300, allow_blank=True)
+    walls = Wall(many=True, required=False, max_length=20)
 
 
 class Links(serializers.Serializer):
@@ -55,7 +64,6 @@ class SoftwareOffer(serializers.Serializer):
     environments = serializers.ListField(
         child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="Those that its operator registered."
     )
-    images = serializers.ListField(child=serializers.ChoiceField(choices=["apptainer", "podman"]), max_length=2)
     missing = serializers.DictField(
         child=serializers.CharField(max_length=1000), help_text="What it does not offer, why, and the remedy."
     )

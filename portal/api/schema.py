@@ -41,9 +41,9 @@ class NodeScheme(OpenApiAuthenticationExtension):
 
 
 class ErrorBody(serializers.Serializer):
-    code = serializers.CharField(help_text="For programs; a code never changes its meaning.")
-    field = serializers.CharField(allow_null=True, help_text="What is wrong; null: the whole request.")
-    detail = serializers.CharField(help_text="A sentence with the remedy.")
+    code = serializers.CharField(help_text="A word for programs. A code never changes its meaning.")
+    field = serializers.CharField(allow_null=True, help_text="The field that is wrong; null: the request as a whole.")
+    detail = serializers.CharField(help_text="A sentence that says what is wrong and what to do.")
 
 
 class Error(serializers.Serializer):

@@ -27,15 +27,17 @@ def parser_make() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _run_parser(verbs)
-    rows = _verb(verbs, "list", lab.listed, "the newest simulations")
-    rows.add_argument("--state", metavar="S,S", help="QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED")
+    rows = _verb(verbs, "list", lab.listed, "list the newest simulations")
+    rows.add_argument(
+        "--state", metavar="S,S", help="only those in these states: QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED"
+    )
     _listing(rows)
-    shown = _verb(verbs, "show", lab.show, "how far one is, or its figures")
+    shown = _verb(verbs, "show", lab.show, "show how far one is, or its figures")
     shown.add_argument("--csv", type=Path, metavar="OUT", help="write the report as CSV")
-    _verb(verbs, "wait", lab.wait, "until one has ended; exit code 0 when it completed")
-    _verb(verbs, "cancel", lab.cancel, "at once while it waits, within seconds while it runs")
+    _verb(verbs, "wait", lab.wait, "wait until one has ended; exit code 0 when it completed")
+    _verb(verbs, "cancel", lab.cancel, "end one: at once while it waits, within seconds while it runs")
     _verb(verbs, "share", lab.share, "say who else sees one")
-    _verb(verbs, "delete", lab.delete, "one that has ended")
+    _verb(verbs, "delete", lab.delete, "delete one that has ended")
     for verb in ("show", "wait", "cancel", "share", "delete"):
         verbs.choices[verb].add_argument("number", type=int)
     verbs.choices["share"].add_argument("shared_with", choices=["owner", "tenant", "operators"])
@@ -44,16 +46,18 @@ def parser_make() -> argparse.ArgumentParser:
 
 
 def _trace_parsers(verbs: Any) -> None:
-    _listing(_verb(verbs, "traces", lab.traces, "the newest traces"))
+    _listing(_verb(verbs, "traces", lab.traces, "list the newest traces"))
     sent = _verb(verbs, "upload", lab.upload, "keep a trace on the portal")
     sent.add_argument("file", type=Path)
-    sent.add_argument("--format", required=True, metavar="NAME", help="docs/traces.md")
+    sent.add_argument(
+        "--format", required=True, metavar="NAME", help="the format of the file; they are in docs/traces.md"
+    )
     taken = _verb(verbs, "history", lab.history, "keep the cluster's last days as a trace")
     taken.add_argument("days", type=_number)
     for kept in (sent, taken):
         kept.add_argument("--name", help="the trace's name")
-        kept.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
-    forgotten = _verb(verbs, "delete-trace", lab.delete_trace, "a trace, and what was simulated on it")
+        kept.add_argument("--tenant", metavar="T", help="the tenant that it is for; needed where you are in several")
+    forgotten = _verb(verbs, "delete-trace", lab.delete_trace, "delete a trace, and what was simulated on it")
     forgotten.add_argument("number", type=int)
 
 
@@ -65,7 +69,7 @@ def _verb(verbs: Any, name: str, act: Callable[[Any, Portal], int], words: str) 
 
 
 def _listing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--most", type=_count, default=50, metavar="N", help="rows at most (50)")
+    parser.add_argument("--most", type=_count, default=50, metavar="N", help="how many rows at most (default 50)")
 
 
 def _count(text: str) -> int:
@@ -91,16 +95,24 @@ def _run_parser(verbs: Any) -> None:
     parser.add_argument("name")
     jobs = parser.add_mutually_exclusive_group(required=True)
     jobs.add_argument("--trace", metavar="N|FILE", help="a trace of the portal by number, or a file, which is uploaded")
-    jobs.add_argument("--history", type=_number, metavar="DAYS", help="the cluster's last days")
+    jobs.add_argument("--history", type=_number, metavar="DAYS", help="what the cluster ran in the last so many days")
     jobs.add_argument("--generator", metavar="NAME", help="a drawn workload: hops-64, hops-512")
-    parser.add_argument("--format", metavar="NAME", help="of the file; docs/traces.md")
-    parser.add_argument("--jobs", type=int, metavar="N", help="how many are drawn")
+    parser.add_argument("--format", metavar="NAME", help="the format of the file; they are in docs/traces.md")
+    parser.add_argument("--jobs", type=int, metavar="N", help="how many jobs are drawn")
     parser.add_argument(
-        "--cluster", metavar="WHICH", help="here, own (the generator's), or a file as in examples/clusters/"
+        "--cluster",
+        metavar="WHICH",
+        help="the cluster: here (this one), own (the generator's), or a file as in examples/clusters/",
     )
-    parser.add_argument("--policy", required=True, metavar="A,B,C", help="each replays the same jobs")
-    parser.add_argument("--knob", action="append", default=[], metavar="N=V", help="docs/settings.md")
+    parser.add_argument("--policy", required=True, metavar="A,B,C", help="the policies; each replays the same jobs")
+    parser.add_argument(
+        "--knob",
+        action="append",
+        default=[],
+        metavar="N=V",
+        help="a knob of the scheduler; they are in docs/settings.md; may be given again",
+    )
     parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--until", type=_number, metavar="H", help="cut off after so many hours")
-    parser.add_argument("--tenant", metavar="T", help="for which; needed where you have several")
-    parser.add_argument("--wait", action="store_true", help="until it has ended; print its figures")
+    parser.add_argument("--until", type=_number, metavar="H", help="end the simulation after so many virtual hours")
+    parser.add_argument("--tenant", metavar="T", help="the tenant that it is for; needed where you are in several")
+    parser.add_argument("--wait", action="store_true", help="wait until it has ended, and print its figures")

@@ -28,12 +28,12 @@ class GpuType(models.Model):
     relative_speed = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0.001)],
-        help_text="Training speed against the others, for jobs that report none.",
+        help_text="How fast it trains against the other types, for jobs that report no speed: 2 is twice as fast as 1.",
     )
     share_weight = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0.001)],
-        help_text="What one of its GPUs counts in a tenant's share, against the other types'.",
+        help_text="What one of its GPUs counts in a tenant's share: 2 counts as much as two GPUs of a type with 1.",
     )
 
     class Meta:
@@ -67,18 +67,18 @@ class Node(models.Model):
     storage_domain = models.CharField(
         max_length=100, help_text="Nodes that share it can read each other's checkpoints."
     )
-    rack = models.CharField(max_length=100, blank=True, help_text="Where it stands, as an operator says: groups pages.")
-    label = models.CharField(max_length=100, blank=True, help_text="Any word of an operator's: groups pages.")
+    rack = models.CharField(max_length=100, blank=True, help_text="Where it stands. Pages can group nodes by it.")
+    label = models.CharField(max_length=100, blank=True, help_text="A word of your own. Pages can group nodes by it.")
     boot_id = models.CharField(max_length=64)
     agent_version = models.CharField(max_length=32)
     is_virtual = models.BooleanField(default=False)
-    single_account = models.BooleanField(default=True, help_text="Jobs run as the agent's own account.")
-    trusts_tenants = models.BooleanField(default=False, help_text="May several tenants' jobs share that account?")
+    single_account = models.BooleanField(default=True, help_text="Whether all jobs run under the agent's own account.")
+    trusts_tenants = models.BooleanField(default=False, help_text="Whether several tenants may share that account.")
     token_digest = models.CharField(max_length=64, unique=True, editable=False)
     token_revoked_at = models.DateTimeField(null=True, blank=True)
     registered_at = models.DateTimeField(auto_now_add=True)
     joined_with = models.ForeignKey("JoinToken", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
-    greeted_at = models.DateTimeField(null=True, blank=True, help_text="First hello: the agent has kept its token.")
+    greeted_at = models.DateTimeField(null=True, blank=True, help_text="The first hello: its agent has kept its token.")
     # No index: it changes every few seconds, and Postgres would then write each index of the row again.
     last_contact_at = models.DateTimeField(null=True, blank=True)
     drained_at = models.DateTimeField(null=True, blank=True)
@@ -88,8 +88,8 @@ class Node(models.Model):
     )
     dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
     revision = models.PositiveBigIntegerField(default=1)
-    refused_messages = models.PositiveBigIntegerField(default=0, help_text="Stale messages counted and dropped.")
-    disk_free_mib = models.PositiveBigIntegerField(null=True, blank=True, help_text="Where its jobs write.")
+    refused_messages = models.PositiveBigIntegerField(default=0, help_text="Outdated messages that were refused.")
+    disk_free_mib = models.PositiveBigIntegerField(null=True, blank=True, help_text="Free where its jobs write.")
     disk_total_mib = models.PositiveBigIntegerField(null=True, blank=True)
     disk_low = models.BooleanField(default=False, help_text="Below the agent's mark: it gets no new jobs.")
     isolation = models.JSONField(default=dict, help_text="How its jobs are kept out of Berth's own files, as it says.")
@@ -102,7 +102,7 @@ class Node(models.Model):
     memory_share = models.FloatField(
         null=True, blank=True, help_text="Of its memory's bandwidth in use (0 to 1), mean of the last telemetry."
     )
-    tunes_cores = models.BooleanField(default=True, help_text="May the cores of jobs that run on it be tuned?")
+    tunes_cores = models.BooleanField(default=True, help_text="Whether the cores of jobs that run on it may be tuned.")
     problems = models.JSONField(default=list, help_text="What its agent tells the operator: [{at, subject, detail}].")
     live = models.JSONField(default=dict, help_text="The last telemetry sample, for pages opened between two.")
     heartbeat_s = models.FloatField(
@@ -249,7 +249,7 @@ class TelemetryFrame(models.Model):
     """One batch of a node's samples as it sent it: rows are only added, and go when `telemetry_packing` packs a block."""
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+", db_index=False)
-    at = models.DateTimeField(help_text="Of its first sample.")
+    at = models.DateTimeField(help_text="When its first sample was measured.")
     packed = models.BinaryField()
 
     class Meta:

@@ -59,10 +59,14 @@ class GpuSerializer(serializers.Serializer):
         allow_null=True, help_text="Since when a process outside Berth computes on it, so that no new job gets it."
     )
     sample = serializers.DictField(
-        child=serializers.FloatField(), help_text="Its last figures, docs/agent-protocol.md; absent: not measured."
+        child=serializers.FloatField(),
+        help_text="Its last figures by the names in docs/agent-protocol.md. What was not measured is absent.",
     )
     allocated = serializers.BooleanField()
-    job = serializers.IntegerField(allow_null=True, help_text="Null: idle, or another tenant's.")
+    job = serializers.IntegerField(
+        allow_null=True,
+        help_text="The number of the job that holds it; null: it is idle, or another tenant's job holds it.",
+    )
 
 
 class NodeFindingSerializer(serializers.Serializer):
@@ -76,14 +80,14 @@ class NodeFindingSerializer(serializers.Serializer):
     remedy = serializers.CharField(help_text="What to do about it; empty: nothing is known.")
 
 
-class MemoryTrafficSerializer(serializers.Serializer):
+class NodeMemoryTrafficSerializer(serializers.Serializer):
     gb_s = serializers.FloatField(allow_null=True, help_text="What its memory can do, 10^9 bytes a second.")
     meter = serializers.CharField(help_text="How its traffic is known; empty: it is not.")
     throttle = serializers.CharField(help_text="How a CPU job is held back there; empty: not at all.")
 
 
 class NodePartSerializer(serializers.Serializer):
-    job = serializers.IntegerField(allow_null=True, help_text="Null: another tenant's.")
+    job = serializers.IntegerField(allow_null=True, help_text="The job's number; null: it is another tenant's.")
     gpus = serializers.ListField(child=serializers.IntegerField())
     cores = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
@@ -129,7 +133,7 @@ class NodeDetailSerializer(NodeSerializer):
         ]
         return GpuSerializer(rows, many=True).data
 
-    @extend_schema_field(MemoryTrafficSerializer(allow_null=True))
+    @extend_schema_field(NodeMemoryTrafficSerializer(allow_null=True))
     def get_memory_traffic(self, node: Node) -> dict[str, Any] | None:
         return node.memory_traffic or None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Row = tuple[str, dict[str, Any]]
 
 FIGURES = (
-    ("DCGM_FI_DEV_GPU_UTIL", "gauge", "utilisation", 1.0, "GPU utilization (in %)."),
+    ("DCGM_FI_DEV_GPU_UTIL", "gauge", "utilisation", 1.0, "GPU utilisation (in %)."),
     ("DCGM_FI_DEV_FB_USED", "gauge", "memory_mib", 1.0, "Framebuffer memory used (in MiB)."),
     ("DCGM_FI_DEV_FB_FREE", "gauge", "free_mib", 1.0, "Framebuffer memory free (in MiB)."),
     ("DCGM_FI_DEV_POWER_USAGE", "gauge", "power_w", 1.0, "Power draw (in W)."),

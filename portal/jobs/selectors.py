@@ -111,6 +111,7 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "name": job.name,
         "tenant": job.tenant.name,
         "tenant_id": job.tenant_id,
+        "unix_account": job.tenant.unix_account,
         "user": job.owner.username,
         **_spec_command(attempt),
         **_spec_resources(part, node),
@@ -122,6 +123,11 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
         "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
     }
+
+
+def software_of(job: Job) -> dict[str, str]:
+    """Return the software that a job asks for, {} for the node's own; reads nothing else of its payload."""
+    return JobPayload.objects.values_list("software", flat=True).get(pk=job.array_id or job.pk)
 
 
 def _spec_command(attempt: Attempt) -> dict[str, Any]:

@@ -9,6 +9,7 @@ the rest.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -45,6 +46,9 @@ FIRST = (
 """The longest of them, which begin first: no lane is to be left with one of them at the end."""
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
+COSTS = "BERTH_TESTS_COSTS"
+"""Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
+COSTLIEST = 10
 NO_TESTS = 5
 LEFT_OUT = frozenset({"PYTHONPATH", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -80,6 +84,17 @@ def summary_of(outputs: list[str], took_s: float) -> str:
         f"{total[name]} {name}{'s' if name in plural and total[name] != 1 else ''}" for name in order if total[name]
     ]
     return f"===== {', '.join(words) or 'no tests ran'} in {took_s:.0f} s ====="
+
+
+def costs_of(folder: Path) -> list[str]:
+    """Return the lines that tell which files took the most processor time, that of the processes they started included."""
+    costs: Counter[str] = Counter()
+    for told in folder.glob("*.json"):
+        costs.update(json.loads(told.read_text(encoding="utf-8")))
+    if not costs:
+        return []
+    most = [f"{spent_s:7.1f} s  {file}" for file, spent_s in costs.most_common(COSTLIEST)]
+    return [f"processor time of the tests: {sum(costs.values()):.0f} s, most of it in", *most]
 
 
 def waiting_files() -> list[str]:
@@ -120,6 +135,7 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "second"
+        environment = environment | {COSTS: folder}
         with told.open("wb") as file:
             second = _begun(parts[1], environment, file)
             first = _begun(parts[0], environment, subprocess.PIPE)
@@ -130,7 +146,9 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]
                 _interrupt(second, first)
                 raise
         output = told.read_text(errors="replace")
+        costs = costs_of(Path(folder))
     sys.stdout.write(output)
+    sys.stdout.write("".join(f"{line}\n" for line in costs))
     sys.stdout.write(summary_of([shown, output], time.monotonic() - began_s) + "\n")
     sys.stdout.flush()
     return next((code for code in codes if code not in {0, NO_TESTS}), 0)

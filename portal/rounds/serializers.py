@@ -50,7 +50,9 @@ class PlanningSerializer(serializers.ModelSerializer):
 class RoundSerializer(serializers.ModelSerializer):
     plannings = serializers.SerializerMethodField()
     placed = serializers.SerializerMethodField()
-    metrics = serializers.SerializerMethodField(help_text="Time-weighted over its plannings; {} until it has ended.")
+    metrics = serializers.SerializerMethodField(
+        help_text="Means over its plannings, weighted by time; {} until the round has ended."
+    )
 
     class Meta:
         model = Round
@@ -71,7 +73,9 @@ class RoundSerializer(serializers.ModelSerializer):
 class RoundDetailSerializer(serializers.ModelSerializer):
     plannings = PlanningSerializer(source="planning_rows", many=True, read_only=True)
 
-    metrics = serializers.SerializerMethodField(help_text="Time-weighted over its plannings; {} until it has ended.")
+    metrics = serializers.SerializerMethodField(
+        help_text="Means over its plannings, weighted by time; {} until the round has ended."
+    )
 
     class Meta:
         model = Round
@@ -84,15 +88,17 @@ class RoundDetailSerializer(serializers.ModelSerializer):
 
 
 class PlanningDetailSerializer(PlanningSerializer):
-    decisions = serializers.SerializerMethodField(help_text="In queue order; other tenants' jobs without their ids.")
+    decisions = serializers.SerializerMethodField(
+        help_text="What was decided of each job, in the order of the queue; other tenants' jobs without their ids."
+    )
     decisions_count = serializers.IntegerField(read_only=True)
     decisions_next = serializers.URLField(
-        read_only=True, allow_null=True, help_text="The next page of them; null: none."
+        read_only=True, allow_null=True, help_text="The URL of the next page of decisions; null: there is none."
     )
     decisions_previous = serializers.URLField(read_only=True, allow_null=True)
-    parameters = serializers.SerializerMethodField(help_text="The operator's settings that it used.")
+    parameters = serializers.SerializerMethodField(help_text="The operator's settings that the planning used.")
     outcomes = serializers.SerializerMethodField(
-        help_text="Jobs that it stopped, what it keeps for jobs, and what it gave up; other tenants' without their ids."
+        help_text="What it stopped, keeps for jobs, and gave up; other tenants' jobs without their ids."
     )
 
     class Meta(PlanningSerializer.Meta):
@@ -138,28 +144,46 @@ class PlanAnswer(serializers.Serializer):
     """What the next planning would decide about a description."""
 
     at = serializers.DateTimeField()
-    placeable = serializers.BooleanField(help_text="Whether it would start with the next planning.")
-    reason = serializers.CharField(allow_null=True, help_text="Why not: a word of the fixed vocabulary.")
+    placeable = serializers.BooleanField(help_text="Whether the job would start with the next planning.")
+    reason = serializers.CharField(
+        allow_null=True, help_text="Why it would not start: one of the reasons in docs/concepts.md; null if it would."
+    )
     sentence = serializers.CharField()
-    figures = serializers.DictField(help_text="Behind the reason, or of the chosen configuration.")
-    placement = PlacedPart(many=True, allow_null=True, help_text="Where, and how large.")
-    cores = serializers.IntegerField(help_text="Wanted a GPU; of a CPU job in all.")
+    figures = serializers.DictField(
+        help_text="The figures behind the reason, or those of the configuration that was chosen."
+    )
+    placement = PlacedPart(
+        many=True, allow_null=True, help_text="On which nodes it would start, with how many GPUs and cores."
+    )
+    cores = serializers.IntegerField(help_text="The cores that it wants for each GPU; a CPU job: in all.")
     array = serializers.CharField(allow_null=True)
-    side = serializers.CharField(allow_null=True, help_text="front, backfill or outside of its array's window.")
-    queue = serializers.CharField(allow_null=True, help_text="Where it would wait: gpu-small, gpu-large, gpu or cpu.")
-    place = serializers.IntegerField(allow_null=True, help_text="Its place there, 1 first; null: it would not wait.")
-    queue_length = serializers.IntegerField(allow_null=True, help_text="Jobs that would wait there, this one counted.")
-    ahead = serializers.IntegerField(allow_null=True, help_text="Waiting jobs before it in its queue.")
+    side = serializers.CharField(
+        allow_null=True, help_text="Its place in the window of its array: front, backfill or outside."
+    )
+    queue = serializers.CharField(
+        allow_null=True, help_text="The queue in which it would wait: gpu-small, gpu-large, gpu or cpu."
+    )
+    place = serializers.IntegerField(
+        allow_null=True, help_text="Its place in that queue, 1 being the first; null: it would not wait."
+    )
+    queue_length = serializers.IntegerField(
+        allow_null=True, help_text="How many jobs would wait in that queue, this one included."
+    )
+    ahead = serializers.IntegerField(allow_null=True, help_text="How many waiting jobs stand before it in that queue.")
     latency_ratio = serializers.FloatField(allow_null=True)
-    age_s = serializers.FloatField(allow_null=True, help_text="Expected run time.")
+    age_s = serializers.FloatField(allow_null=True, help_text="Its expected run time in seconds.")
     age_source = serializers.CharField(allow_blank=True)
-    start = StartRange(allow_null=True, help_text="Null: not by itself, or beyond what was simulated.")
+    start = StartRange(
+        allow_null=True, help_text="When it would start; null: not without a change, or later than was simulated."
+    )
 
 
 class MetricsPoint(serializers.Serializer):
     at = serializers.DateTimeField()
     planning = serializers.IntegerField()
-    queue_length = serializers.IntegerField(help_text="Jobs that it ordered, those that it then started counted.")
+    queue_length = serializers.IntegerField(
+        help_text="How many jobs the planning put in order, with those that it then started."
+    )
     metrics = serializers.DictField(child=serializers.FloatField(allow_null=True))
 
 
@@ -175,9 +199,11 @@ class QueueNow(serializers.Serializer):
     """How many jobs wait now, each task of an array as one: `waiting` = `eligible` + those set aside."""
 
     waiting = serializers.IntegerField()
-    eligible = serializers.IntegerField(help_text="Waiting for their turn or for room.")
-    set_aside = serializers.DictField(child=serializers.IntegerField(), help_text="Waiting but kept back, by reason.")
-    held = serializers.IntegerField(help_text="Not waiting.")
+    eligible = serializers.IntegerField(help_text="Jobs that wait for their turn or for room.")
+    set_aside = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Jobs that wait and could not start now, by reason."
+    )
+    held = serializers.IntegerField(help_text="Held jobs. They do not count as waiting.")
 
 
 class MetricsAnswer(serializers.Serializer):

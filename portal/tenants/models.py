@@ -13,6 +13,12 @@ NAME_RULE = RegexValidator(
 )
 
 
+ACCOUNT_RULE = RegexValidator(
+    r"^(?!root$)[a-z_][a-z0-9_-]{0,31}$",
+    "Give the name of an account as the nodes know it; root is never a tenant's.",
+)
+
+
 class User(AbstractUser):
     """A person or a script's account. `is_staff` marks an operator: the admin console and every tenant's jobs."""
 
@@ -25,13 +31,29 @@ class Tenant(models.Model):
     """A group that shares the cluster with others. A quota of null is no quota."""
 
     name = models.CharField(max_length=63, unique=True, validators=[NAME_RULE])
-    weight = models.FloatField(default=1.0, validators=[MinValueValidator(0.001)], help_text="Share against others.")
-    gpu_quota = models.PositiveIntegerField(null=True, blank=True, help_text="GPUs held at once; empty: no limit.")
+    weight = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.001)],
+        help_text="How large its share is against the other tenants': 2 is twice as large as 1.",
+    )
+    gpu_quota = models.PositiveIntegerField(
+        null=True, blank=True, help_text="The most GPUs that its jobs may hold at one time; empty: no limit."
+    )
     core_quota = models.PositiveIntegerField(
-        null=True, blank=True, help_text="CPU cores held at once; empty: no limit."
+        null=True, blank=True, help_text="The most CPU cores that its jobs may hold at one time; empty: no limit."
     )
     queued_jobs_quota = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Jobs waiting at once; a further one is refused. Empty: no limit."
+        null=True,
+        blank=True,
+        help_text="The most jobs that may wait at one time; a further one is refused. Empty: no limit.",
+    )
+    unix_account = models.CharField(
+        max_length=32,
+        null=True,
+        blank=True,
+        unique=True,
+        validators=[ACCOUNT_RULE],
+        help_text="Its jobs' account on nodes that have it; elsewhere, or empty: a number of its own.",
     )
     is_active = models.BooleanField(default=True, help_text="An inactive tenant submits nothing new.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -70,7 +92,11 @@ class ApiToken(models.Model):
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     tenant = models.ForeignKey(
-        Tenant, null=True, blank=True, on_delete=models.CASCADE, help_text="Restricts the token to one tenant."
+        Tenant,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        help_text="The one tenant that the token may act for; empty: all tenants of its user.",
     )
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=12, help_text="The first characters of the secret, to tell tokens apart.")

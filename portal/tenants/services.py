@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TOKEN_PREFIX = "berth_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write", "operator")
 SYSTEM = "berth"
-TENANT_FIELDS = ("weight", "gpu_quota", "core_quota", "queued_jobs_quota", "is_active")
+TENANT_FIELDS = ("weight", "gpu_quota", "core_quota", "queued_jobs_quota", "unix_account", "is_active")
 PASSWORD_BYTES = 15
 
 
@@ -124,11 +124,11 @@ def tenant_create(
     gpu_quota: int | None = None,
     core_quota: int | None = None,
     queued_jobs_quota: int | None = None,
+    unix_account: str | None = None,
     weight: float = 1.0,
 ) -> Tenant:
-    tenant = Tenant(
-        name=name, gpu_quota=gpu_quota, core_quota=core_quota, queued_jobs_quota=queued_jobs_quota, weight=weight
-    )
+    quotas = {"gpu_quota": gpu_quota, "core_quota": core_quota, "queued_jobs_quota": queued_jobs_quota}
+    tenant = Tenant(name=name, unix_account=unix_account, weight=weight, **quotas)
     _tenant_check(tenant)
     tenant.save()
     audit_record(actor=actor, action="tenant.create", target=f"tenant:{tenant.pk}", tenant=tenant)

@@ -194,7 +194,6 @@ def _software_missing(figures: Figures) -> str:
     what, remedy = {
         "environment": (f"a node with the environment {name}", "register it there (the agent's --environments)"),
         "build": ("a node that builds environments", "install uv or pip on one and start its agent again"),
-        "image": ("a node that runs images", "install Apptainer or Podman on one and start its agent again"),
     }[kind]
     if figures["nodes"]:
         return f"It needs {what}. These have no room for it now: {listed(figures['nodes'])}."

@@ -1,41 +1,11 @@
-"""What the portal's tests share: a database in a file (threads share it as processes do), and given situations."""
-
-import shutil
+"""What the portal's tests share: plain static files, a broker, and given situations."""
 
 import pytest
 import redis
-from django.conf import settings
 from django.core.cache import cache
-from django.db import connection
-from django.test.utils import setup_databases, teardown_databases
 
-from portal.layout import Layout
 from portal.redis_urls import channels_host, kombu_url
 from tests.portal import given
-
-
-@pytest.fixture(scope="session")
-def django_db_modify_db_settings(tmp_path_factory):
-    """SQLite in a file: Django's default, in memory, knows neither WAL nor waiting for another writer."""
-    if connection.vendor == "sqlite":
-        connection.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
-
-
-@pytest.fixture(scope="session")
-def django_db_setup(request, django_test_environment, django_db_blocker, django_db_modify_db_settings):
-    """On SQLite a copy of the template's database, which the very same migrations made: they take five seconds."""
-    with django_db_blocker.unblock():
-        if connection.vendor != "sqlite":
-            made = setup_databases(verbosity=0, interactive=False)
-            yield
-            teardown_databases(made, verbosity=0)
-            return
-        name = connection.settings_dict["TEST"]["NAME"]
-        shutil.copyfile(Layout.at(request.getfixturevalue("template")).database, name)
-        connection.close()
-        connection.settings_dict["NAME"] = settings.DATABASES["default"]["NAME"] = name
-        yield
-        connection.close()
 
 
 @pytest.fixture(autouse=True)

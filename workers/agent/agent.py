@@ -29,6 +29,7 @@ from workers.system.modes import entries, put_right
 from workers.system.procs import boottime
 
 if TYPE_CHECKING:
+    from workers.agent.isolation import Means
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
     from workers.environments.offer import Offer
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Hello
     from workers.system.filework import FileWork
-    from workers.system.landlock import Walls
 
 _TIDY_S = 60.0
 _DISK_S = 2.0
@@ -54,13 +54,13 @@ class Agent:
         inventory: Inventory,
         measuring: Measuring,
         files: FileWork,
-        walls: Walls | None,
+        means: Means,
         software: Offer,
     ) -> None:
         self._settings = settings
         self._portal = portal
         self._inventory = inventory
-        self._walls, self._software = walls, software
+        self._means, self._software = means, software
         self._measuring = measuring
         self._problems, self._files = Problems(), files
         self._journal = Journal(settings.dir)
@@ -71,7 +71,8 @@ class Agent:
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
         tenant_file = settings.dir / "tenant.json"
-        self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=settings.trust_tenants)
+        trusts = settings.trust_tenants or means.accounts
+        self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts)
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
@@ -166,7 +167,11 @@ class Agent:
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
-            walls=self._walls,
+            walls=self._means.walls,
+            accounts=self._means.accounts,
+            view=self._means.view,
+            devices=self._means.devices,
+            pids_limit=self._settings.pids_limit,
             landlock=self._inventory["isolation"]["landlock"],
             virtual_pace=virtual_pace(self._settings),
             nice=self._settings.nice,

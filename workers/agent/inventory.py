@@ -130,7 +130,7 @@ def _base(settings: AgentSettings) -> Inventory:
         "boot_id": boot_id(),
         "agent_version": VERSION,
         "virtual": settings.virtual is not None,
-        "single_account": True,  # jobs run under the agent's own account; tenants' accounts come later
+        "single_account": True,  # until accounts for tenants were tried
         "trusts_tenants": settings.trust_tenants,
         "gpu_type": None,
         "gpus": [],

@@ -1,23 +1,54 @@
-"""How far this node can keep its jobs out of Berth's files. The agent tries it, and tells the portal the result."""
+"""How far this node can keep jobs apart from Berth and from each other. The agent tries it, and tells the portal the result."""
 
 from __future__ import annotations
 
 import os
 import sys
 import sysconfig
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, LandlockError, Walls, landlock_version
-from workers.system.seclude import seclude
+from workers import environments, instrument
+from workers.agent.trying import Trial, limits_tried, try_apart, try_walls
+from workers.system.devices import devices_find
+from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
+from workers.system.view import View
 
 if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
-    from workers.protocol.inventory import Isolation
+    from workers.environments.offer import Offer
+    from workers.protocol.inventory import Isolation, Wall
+    from workers.system.devices import Devices
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))
 """Directories that only root may change. Against a job that runs as root nothing helps."""
+_BUILD = Path(environments.__file__).resolve().parent
+_INSTRUMENT = Path(instrument.__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """With what a job is set apart here. `walls` None: without Landlock. `view` None: it sees all files."""
+
+    walls: Walls | None = None
+    accounts: bool = False
+    view: View | None = None
+    devices: Devices | None = None
+
+    def with_software(self, software: Offer) -> Means:
+        """Return the same, with the operator's environments and the installer where every job can use them."""
+        if self.view is None:
+            return self
+        wheels = [Path(word) for word in software.index if word.startswith("/")]
+        named = [path.resolve() for path in software.named.values()]
+        programs = [
+            Path(word).resolve().parent for word in (software.python, *software.program[:1]) if word.startswith("/")
+        ]
+        libraries = [path.parent / "lib" for path in programs if path.name == "bin"]
+        shown = _not_the_systems({*self.view.program, *named, *wheels, *programs, *libraries})
+        return replace(self, view=replace(self.view, program=shown))
 
 
 def walls_of(settings: AgentSettings) -> Walls:
@@ -26,68 +57,96 @@ def walls_of(settings: AgentSettings) -> Walls:
     paths = sysconfig.get_paths()
     program = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve().parent
     used = {SOURCE, Path(sys.prefix).resolve(), program, *(Path(paths[n]).resolve() for n in ("stdlib", "purelib"))}
-    readable = {path for path in used if not any(path.is_relative_to(place) for place in _SYSTEM)}
-    return Walls(closed=tuple(sorted(closed)), readable=tuple(sorted(readable)), own=())
+    return Walls(closed=tuple(sorted(closed)), readable=_not_the_systems(used), own=())
 
 
-def isolation_find(settings: AgentSettings) -> tuple[Isolation, Walls | None]:
-    """Return how far jobs are kept out, and the walls round each job; None when there are no walls.
+def program_of() -> tuple[Path, ...]:
+    """Return what a job needs of Berth: the interpreter with its packages, and the instrument."""
+    return _not_the_systems({Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), _INSTRUMENT, _BUILD})
+
+
+def _not_the_systems(used: set[Path]) -> tuple[Path, ...]:
+    return tuple(sorted(path for path in used if not any(path.is_relative_to(place) for place in _SYSTEM)))
+
+
+def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
+    """Return how far jobs are kept out, and with what each is set apart.
 
     Jobs of root get walls too. They stop accidents and simple attacks, so such jobs do not count as kept out.
     """
-    version = landlock_version()
     if settings.isolation == "off":
-        return _none(version, "the node's settings switch it off (--isolation off)"), None
-    if version == 0:
-        return _none(
-            version, "this kernel has no Landlock; Linux 5.19 and later have it, unless it was switched off at boot"
-        ), None
-    if version < LEAST_VERSION:
-        why = f"Landlock {version} of this kernel forbids moving files between directories; Linux 5.19 has version 2"
-        return _none(version, why), None
-    walls = walls_of(settings)
-    if failure := _tried(walls, version, settings.dir):
-        return _none(version, failure), None
+        why = "the node's settings switch it off (--isolation off)"
+        return _told(landlock_version(), why, [_missing("accounts", why)]), Means()
+    walls, open_words = _walls_tried(settings)
+    means, found = _apart(settings, walls)
+    version = landlock_version() if walls or means.accounts else 0
+    if walls is None and not means.accounts:
+        return _told(landlock_version(), open_words, found), means
+    if means.accounts:
+        return {**_told(version, "", found), "files": True, "signals": True}, means
     if os.geteuid() == 0:
-        return _none(
-            version, "jobs run as root, and root can get around it; run Berth under an account of its own"
-        ), walls
-    why = (
-        ""
-        if version >= SIGNAL_VERSION
-        else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
-    )
-    return {"files": True, "signals": version >= SIGNAL_VERSION, "landlock": version, "why": why}, walls
+        refused = next(wall["why"] for wall in found if wall["name"] == "accounts")
+        why = f"jobs run as root, and root can get around it: {refused}"
+        return _told(version, why, found), means
+    signals = version >= SIGNAL_VERSION
+    why = "" if signals else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
+    return {**_told(version, why, found), "files": True, "signals": signals}, means
 
 
-def _none(version: int, why: str) -> Isolation:
-    return {"files": False, "signals": False, "landlock": version, "why": why[:300]}
+def _walls_tried(settings: AgentSettings) -> tuple[Walls | None, str]:
+    """Return Landlock's walls; or None, and why they do not stand."""
+    version = landlock_version()
+    if version == 0:
+        return None, "this kernel has no Landlock; Linux 5.19 and later have it, unless it was switched off at boot"
+    if version < LEAST_VERSION:
+        return None, (
+            f"Landlock {version} of this kernel forbids moving files between directories; Linux 5.19 has version 2"
+        )
+    walls = walls_of(settings)
+    failure = try_walls(walls, version, settings.dir)
+    return (None, failure) if failure else (walls, "")
 
 
-def _tried(walls: Walls, version: int, closed: Path) -> str:
-    """Let a child process with walls try to open a closed directory; return "" when it cannot, else what is wrong."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writer, _try(walls, version, closed).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        said = file.read().decode(errors="replace")
-    os.waitpid(pid, 0)
-    return "" if said == "kept out" else said or "the process that had to try it ended at once"
+def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wall]]:
+    """Try accounts with views, accounts alone, and the limits; return what holds, and what is said of each."""
+    devices = devices_find()
+    found = limits_tried()
+    if os.geteuid() != 0:
+        why = "the agent does not run as root, so all jobs share its account"
+        return Means(walls=walls), [_missing("accounts", why), *found]
+    if settings.accounts == "off":
+        return Means(walls=walls), [
+            _missing("accounts", "the node's settings switch them off (--accounts off)"),
+            *found,
+        ]
+    trial = Trial(settings.dir, walls_of(settings), walls is not None, program_of(), _INSTRUMENT)
+    no_view = try_apart(trial, with_view=True)
+    if not no_view:
+        view = View(walls_of(settings).closed, program_of())
+        means = Means(walls, accounts=True, view=view, devices=devices)
+        own = [_wall("accounts", "setuid"), _wall("mounts", "namespace"), _wall("processes", "namespace")]
+        return means, [*own, *_devices(found, by="mounts")]
+    if no_account := try_apart(trial, with_view=False):
+        return Means(walls=walls, devices=devices), [
+            _missing("accounts", no_account),
+            _missing("mounts", no_view),
+            *found,
+        ]
+    means = Means(walls, accounts=True, devices=devices)
+    return means, [_wall("accounts", "setuid"), _missing("mounts", no_view), _wall("processes", "accounts"), *found]
 
 
-def _try(walls: Walls, version: int, closed: Path) -> str:
-    try:
-        seclude(walls, version)
-        os.close(os.open(closed, os.O_RDONLY | os.O_DIRECTORY))
-    except LandlockError as error:
-        return f"the kernel refused: {error.strerror}"
-    except PermissionError:
-        return "kept out"
-    except OSError as error:
-        return f"it could not be tried: {error}"
-    return "a process with walls could still open a closed directory"
+def _devices(found: list[Wall], *, by: str) -> list[Wall]:
+    return [_wall("devices", by) if wall["name"] == "devices" and not wall["by"] else wall for wall in found]
+
+
+def _told(version: int, why: str, walls: list[Wall]) -> Isolation:
+    return {"files": False, "signals": False, "landlock": version, "why": why[:300], "walls": walls}
+
+
+def _wall(name: str, by: str) -> Wall:
+    return {"name": name, "by": by, "why": ""}
+
+
+def _missing(name: str, why: str) -> Wall:
+    return {"name": name, "by": "", "why": why[:300]}

@@ -46,10 +46,10 @@ async def _serve(settings: AgentSettings) -> None:
 async def _serve_alive(settings: AgentSettings) -> None:
     files = FileWork()
     sources, inventory = await sources_for(settings, files)
-    isolation, walls = isolation_find(settings)
-    inventory["isolation"] = isolation
+    isolation, means = isolation_find(settings)
+    inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
     if isolation["why"]:
-        log.warning("isolation of jobs", **isolation)
+        log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
     software = software_find(settings)
     inventory["software"] = software.to_wire()
     enrolled = await enrol(settings, inventory)
@@ -61,7 +61,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
         inventory=inventory,
         measuring=measuring,
         files=files,
-        walls=walls,
+        means=means.with_software(software),
         software=software,
     )
     task = asyncio.current_task()

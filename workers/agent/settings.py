@@ -85,6 +85,24 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("auto", "off"),
     ),
     Setting(
+        "accounts",
+        str,
+        "auto",
+        "",
+        "`auto`: an agent that runs as root gives each tenant's jobs an account of their own: the tenant's, or number "
+        "200000 and the tenant's. `off`: all jobs run as root.",
+        choices=("auto", "off"),
+    ),
+    Setting(
+        "pids_limit",
+        int,
+        8192,
+        "",
+        "The most processes and threads of one job here. Kept by a control group, else by the account's limit.",
+        64,
+        4194304,
+    ),
+    Setting(
         "closed",
         Path,
         None,
@@ -195,6 +213,8 @@ class AgentSettings:
     storage_dir: Path
     trust_tenants: bool
     isolation: str
+    accounts: str
+    pids_limit: int
     closed: Path | None
     ca_sha256: str | None
     insecure: bool

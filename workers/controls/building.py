@@ -25,6 +25,7 @@ def build_launch(launch: Mapping[str, Any]) -> dict[str, Any]:
         "environment": {},
         "prefix": None,
         "cwd": launch["tmp_dir"],
+        "copied_from": None,
         "time_limit_s": build["limit_s"],
         "walls": build["walls"],
     }

@@ -185,3 +185,8 @@ def disk_meter(launch: dict[str, Any], directory: Path) -> DiskMeter | None:
         if not any(path.is_relative_to(root) for root in roots):
             roots.append(path)
     return DiskMeter(roots, int(launch["disk_mib"]))
+
+
+def taken_too_much(launch: dict[str, Any]) -> tuple[Path, ...]:
+    """Return what goes first where a job has filled the disk before that was seen; its checkpoints stay."""
+    return Path(launch["job_dir"]), Path(launch["tmp_dir"])

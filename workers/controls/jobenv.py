@@ -15,7 +15,9 @@ from workers.system.interfaces import interface_of
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")
 
 
-def _account() -> str:
+def _account(launch: dict[str, Any]) -> str:
+    if launch.get("account"):
+        return str(launch["account"]["name"])
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container may run under an account without a name
@@ -26,7 +28,7 @@ def _base(launch: dict[str, Any]) -> dict[str, str]:
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": launch["job_dir"],
-        "USER": _account(),
+        "USER": _account(launch),
         "LANG": "C.UTF-8",
         "TMPDIR": launch["tmp_dir"],
     }

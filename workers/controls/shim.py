@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from workers.controls.building import build_disk, build_failure, build_launch
 from workers.controls.cgroups import CONTROLLERS, group_make
 from workers.controls.cores import core_orders
-from workers.controls.diskuse import disk_meter
+from workers.controls.diskuse import disk_meter, taken_too_much
 from workers.controls.joblog import JobLog
 from workers.controls.lease import lease_ended
 from workers.controls.limits import limits_set, memory_over, peak_mib
@@ -230,10 +230,9 @@ class Shim:
 
     def _look_at_disk(self) -> None:
         """End a job above its disk limit, without a grace: it would go on writing meanwhile."""
-        if self.disk is None:
-            return
-        self.disk.pids = [p.pid for p in self.meter.seen]
-        if (why := self.disk.over()) is not None:
+        if self.disk is not None:
+            self.disk.pids = [p.pid for p in self.meter.seen]
+        if self.disk is not None and (why := self.disk.over()) is not None:
             self._end("disk_limit", why, 0.0)
 
     def _sleep(self) -> None:
@@ -275,6 +274,7 @@ class Shim:
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
                 "overran": self.ending is not None and self.ending.overran,
             },
+            spare=taken_too_much(self.launch) if reason == "disk_limit" else (),
         )
 
 

@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from workers.controls.apart import live_apart
 from workers.controls.cores import cores_map
 from workers.controls.jobenv import job_environment
-from workers.system.landlock import Walls
 from workers.system.procs import die_with_parent, show
-from workers.system.seclude import seclude
 
 if TYPE_CHECKING:
     from workers.controls.cgroups import Group
@@ -38,6 +37,9 @@ def command_spawn(launch: dict[str, Any], log: JobLog, group: Group | None = Non
         outputs = [stream.open() for stream in log.streams]
     except OSError as error:
         raise StartFailedError(f"log files: {error}") from error
+    if launch.get("account"):  # else it could not open /dev/stderr by its name
+        for output in outputs:
+            os.fchown(output, launch["account"]["uid"], -1)
     reader, writer = os.pipe()  # both close at exec: reading nothing means that exec worked
     parent = os.getpid()
     pid = os.fork()
@@ -77,20 +79,30 @@ def _child(
         step = "niceness"
         _give_way(launch["nice"])
         step = "number of processes"
-        _limit_processes()
+        _limit_processes(launch, group)
         step = "log"
         _redirect(outputs)
-        step = f"working directory {launch['cwd']}"
-        os.chdir(launch["cwd"])
-        step = "isolation"
-        if launch.get("walls"):
-            seclude(Walls.from_json(launch["walls"]), launch["landlock"])
+        for doing in live_apart(launch):
+            step = doing
+        if os.getppid() != parent:  # it ended while nothing would have told us
+            os._exit(1)
+        step = f"working directory {launch.get('copied_from') or launch['cwd']}"
+        _go_to_work(launch)
         step = "/bin/sh"
         os.umask(0o022)
         os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
     except BaseException as error:  # noqa: BLE001 - the parent must hear of any error
         os.write(writer, f"{step}: {error}".encode())
     os._exit(127)
+
+
+def _go_to_work(launch: dict[str, Any]) -> None:
+    """Enter the working directory, by the rights of the job's account. A profile works in a copy of its tenant's own."""
+    if launch.get("copied_from"):
+        from workers.controls.scratch import scratch_copy  # few jobs need it; every shim would hold it
+
+        scratch_copy(Path(launch["copied_from"]), Path(launch["cwd"]))
+    os.chdir(launch["cwd"])
 
 
 def _end_with(parent: int) -> None:
@@ -124,11 +136,18 @@ def _give_way(nice: int) -> None:
             return
 
 
-def _limit_processes() -> None:
-    """Lower the job's limit of processes. The kernel counts all processes of the account, so this keeps some for Berth."""
+def _limit_processes(launch: dict[str, Any], group: Group | None) -> None:
+    """Lower the job's limit of processes where no control group holds it. The kernel counts all processes of the account.
+
+    Under the agent's own account this keeps some for Berth; a tenant's account has the limit of one part for all its parts.
+    """
+    if group is not None and group.home("pids") is not None and launch.get("pids_limit"):
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    if hard != resource.RLIM_INFINITY:
-        most = int(hard * PROCESSES_SHARE)
+    most = hard if hard == resource.RLIM_INFINITY else int(hard * PROCESSES_SHARE)
+    if launch.get("account") and launch.get("pids_limit"):
+        most = launch["pids_limit"] if most == resource.RLIM_INFINITY else min(most, launch["pids_limit"])
+    if most != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NPROC, (most if soft == resource.RLIM_INFINITY else min(soft, most), most))
 
 

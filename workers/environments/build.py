@@ -60,7 +60,7 @@ def main(plan_file: Path) -> int:
     """Make ready what the plan names. The reason of a failure goes into the log and into the plan's file `why`."""
     plan = json.loads(plan_file.read_text())
     try:
-        {"prefix": prefix_check, "requirements": requirements_ready, "image": image_ready}[plan["kind"]](plan)
+        {"prefix": prefix_check, "requirements": requirements_ready}[plan["kind"]](plan)
     except BuildError as error:
         why = str(error)
     except OSError as error:
@@ -83,9 +83,6 @@ def prefix_check(plan: dict[str, Any]) -> None:
         detail = f"{plan['name']} cannot be used on this node: {python} does not run ({why})."
         raise BuildError(f"{detail} Give the directory of a virtual or conda environment.") from error
     say(f"{plan['name']}: {(done.stdout or done.stderr).strip()}.")
-
-
-# ---- requirements ----------------------------------------------------------------------------------------------------
 
 
 def requirements_ready(plan: dict[str, Any]) -> None:
@@ -151,15 +148,20 @@ def _run(step: list[str], plan: dict[str, Any]) -> None:
     kept: deque[str] = deque(maxlen=KEPT_LINES)
     environment = {**os.environ, **plan["environment"]}
     with subprocess.Popen(  # noqa: S603 - the plan is the agent's
-        step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        step,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
         env=environment,
-    ) as child:  # fmt: skip
+    ) as child:
         assert child.stdout is not None
         for line in child.stdout:
             kept.append(line.rstrip())
             print(line, end="", flush=True)  # noqa: T201 - as say()
     if child.returncode:
-        raise _failure(plan.get("installer") or plan["engine"], child.returncode, kept)
+        raise _failure(plan["installer"], child.returncode, kept)
 
 
 def _failure(program: str, code: int, kept: deque[str]) -> BuildError:
@@ -180,28 +182,6 @@ def _write(path: Path, value: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-# ---- images ----------------------------------------------------------------------------------------------------------
-
-
-def image_ready(plan: dict[str, Any]) -> None:
-    """Fetch the image unless it is there. Raises BuildError."""
-    entry = Path(plan["entry"])
-    with locked(entry):
-        if (entry / "ready.json").exists():
-            say(f"Using the image {plan['image']}, which this node has fetched before.")
-            return
-        failed_check(entry, plan["again_s"])
-        say(f"Fetching the image {plan['image']} with {plan['engine']}.")
-        try:
-            for step in plan["steps"]:
-                _run(step, plan)
-        except BuildError as error:
-            if error.lasting:
-                _write(entry / "failed.json", {"at": time.time(), "why": str(error)})
-            raise
-        _write(entry / "ready.json", {"at": time.time()})
 
 
 if __name__ == "__main__":

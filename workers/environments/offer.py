@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from workers.protocol.inventory import SoftwareOffer
 
-ENGINES = ("apptainer", "podman")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 _ASK_S = 30.0
@@ -55,7 +54,6 @@ class Offer:
     program: tuple[str, ...] = ()
     named: Mapping[str, Path] = field(default_factory=dict)
     index: tuple[str, ...] = ()
-    images: Mapping[str, str] = field(default_factory=dict)  # engine -> program
     missing: Mapping[str, str] = field(default_factory=dict)  # what is not offered -> why, and the remedy
     proxies: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
@@ -65,7 +63,6 @@ class Offer:
             "python": str(self.about.get("version", "")),
             "installer": self.installer,
             "environments": sorted(self.named),
-            "images": sorted(self.images),
             "missing": dict(self.missing),
         }
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from workers.environments.plan import PlanError, build_command, plan_write, software_plan
 from workers.environments.tidying import used_mark
+from workers.parts.accounts import Account, AccountError, account_of, give
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.room import is_no_room
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from workers.environments.offer import Offer
     from workers.environments.plan import Plan
     from workers.protocol.wire import Spec, Wanted
+    from workers.system.devices import Devices
     from workers.system.landlock import Walls
+    from workers.system.view import View
 
-SCRATCH_BYTES, SCRATCH_ENTRIES = 64 * 1024 * 1024, 10_000
-"""The most that is copied of a working directory for a profile, because the GPU idles meanwhile."""
 PROFILE_GRACE_S = 2.0
 """Short, because a profile has nothing to save."""
 _FOLDERS = {"job_dir": "work", "tmp_dir": "tmp", "records_dir": "records"}
@@ -58,6 +57,10 @@ class Workplace:
     boot_id: str
     node_grace_s: float
     lease_grace_s: float
+    accounts: bool = False  # each tenant's jobs have an account of their own
+    view: View | None = None  # of the machine's files, but for what is a part's own; None: they see them all
+    pids_limit: int | None = None
+    devices: Devices | None = None
     software: Offer | None = None
 
 
@@ -72,13 +75,16 @@ def inside(root: Path, relative: str, *, what: str) -> Path:
     return path
 
 
-def working_directory(job_dir: Path, wanted: str | None) -> Path:
-    """Return the working directory. A relative one is made in the job's directory; an absolute one must exist already."""
+def working_directory(job_dir: Path, wanted: str | None, account: Account | None) -> Path:
+    """Return the working directory. A relative one is made in the job's directory; an absolute one must exist already.
+
+    An account of its own enters it by its own rights, or fails to: this node's agent, who is root, does not look for it.
+    """
     if wanted is None or not wanted.startswith("/"):
         path = inside(job_dir, wanted or ".", what="working_directory")
         path.mkdir(parents=True, exist_ok=True)
         return path
-    if not Path(wanted).is_dir():
+    if account is None and not Path(wanted).is_dir():
         raise SpecError(f"working_directory {wanted} does not exist on this node, or is no directory")
     return Path(wanted)
 
@@ -101,23 +107,22 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
             raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
 
 
-def scratch_copy(source: Path, copy: Path) -> Path:
-    """Copy a tenant's own directory for a profile to work in. Raises SpecError when it is too large."""
-    left_bytes, left_entries = SCRATCH_BYTES, SCRATCH_ENTRIES
-    for folder, _, names in os.walk(source):
-        left_entries -= len(names) + 1
-        left_bytes -= sum((Path(folder) / name).lstat().st_size for name in names)
-        if min(left_bytes, left_entries) < 0:
-            raise SpecError(
-                f"working_directory {source} holds more than {SCRATCH_BYTES >> 20} MiB or {SCRATCH_ENTRIES} entries, too "
-                "much to copy for a profile; send the job's program as files, or keep its data in another directory"
-            )
-    shutil.copytree(source, copy, symlinks=True)
-    return copy
+def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> Walls | None:
+    """Return what the kernel closes to the job. With a view of its own (`seen`) what is closed is not there, and /tmp its own."""
+    if place.walls is None:
+        return None
+    own = [rooms.job.resolve(), checkpoint_dir.resolve()]
+    return place.walls.behind_view(*own) if seen else place.walls.with_own(*own)
 
 
-def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path) -> Walls | None:
-    return place.walls.with_own(rooms.job.resolve(), checkpoint_dir.resolve()) if place.walls else None
+def _view(
+    place: Workplace, rooms: Rooms, checkpoint_dir: Path, hidden: list[str], plan: Plan | None
+) -> dict[str, Any] | None:
+    """Return what the job sees of the machine's files; None where it sees them all. A path that a tenant names is never shown."""
+    if place.view is None:
+        return None
+    own = tuple(path.resolve() for path in (rooms.job, checkpoint_dir, *([plan.entry] if plan and plan.entry else [])))
+    return replace(place.view, own=own, tmp=own[0] / "tmp", hidden=tuple(map(Path, hidden))).to_json()
 
 
 def part_plan(spec: Spec, place: Workplace) -> Plan | None:
@@ -138,7 +143,9 @@ def part_environment(spec: Spec, place: Workplace) -> str:
     return "" if plan is None or plan.entry is None else f"{plan.entry.parent.name}/{plan.entry.name}"
 
 
-def _software(plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | None) -> dict[str, Any]:
+def _software(
+    plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | None, account: Account | None
+) -> dict[str, Any]:
     """Return what `launch.json` says of software and walls. What is built is the build's to write, and the job's to read."""
     if plan is None or place.software is None:
         return {"walls": walls and walls.to_json()}
@@ -152,8 +159,13 @@ def _software(plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | 
             walls = walls.with_readable(entry)
     room, limits = rooms.job / "software", place.software.limits
     tree_remove(room)
+    plan_file = plan_write(plan, room)
+    if account is not None:  # who is built for builds it
+        give(room, account)
+        if plan.entry is not None:
+            give(plan.entry, account)
     build = {
-        "argv": build_command(sys.executable, plan_write(plan, room)),
+        "argv": build_command(sys.executable, plan_file),
         "limit_s": limits.build_s,
         "disk_mib": limits.one_gib * 1024,
         "entry": plan.entry and str(plan.entry),
@@ -164,35 +176,65 @@ def _software(plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | 
 
 
 def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
-    """Make everything that the command needs. Called again, it begins anew. Raises SpecError.
+    """Make everything that the command needs. Called again, it begins anew. Raises SpecError or OSError.
 
     A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
     """
     scratch, plan = spec["profile"], part_plan(spec, place)
-    folders = {name: rooms.job / folder for name, folder in _FOLDERS.items()}
+    account = _account(spec) if place.accounts else None
     checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
-    rooms.job.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for path in (*folders.values(), *([checkpoint_dir] if scratch else ())):
-        tree_remove(path)
-        path.mkdir(mode=0o700)
-    checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    job_dir = folders["job_dir"]
-    _write_files(job_dir, spec["files"])
-    cwd = working_directory(job_dir, spec["working_directory"])
-    if scratch and not cwd.is_relative_to(job_dir):
-        tree_remove(rooms.job / "copy")
-        cwd = scratch_copy(cwd, rooms.job / "copy")
+    folders = _folders_make(rooms, checkpoint_dir, scratch=scratch)
+    _write_files(folders["job_dir"], spec["files"])
+    cwd = working_directory(folders["job_dir"], spec["working_directory"], account)
+    copied_from = None
+    if scratch and not cwd.is_relative_to(folders["job_dir"]):
+        copied_from, cwd = cwd, rooms.job / "copy"
+    if account is not None:
+        _give_all(rooms, (*folders.values(), checkpoint_dir, rooms.job / "copy"), account)
+    hidden = place.devices.hidden_from(spec) if place.devices else []
+    view = _view(place, rooms, checkpoint_dir, hidden, plan) if account else None
+    walls = _walls(place, rooms, checkpoint_dir, seen=view is not None)
     launch: dict[str, Any] = {
         **{key: value for key, value in spec.items() if key not in {"files", "software"}},
         **part_name(spec),
         "mark": rooms.mark,
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
+        "copied_from": str(copied_from) if copied_from else None,
         "cores_file": str(rooms.job / "cores"),
-        **_software(plan, place, rooms, _walls(place, rooms, checkpoint_dir)),
+        **_software(plan, place, rooms, walls, account),
+        "account": account.to_json() if account else None,
+        "view": view,
+        "hidden_devices": hidden,
         **_of_the_node(place, scratch=scratch, grace_s=spec.get("grace_s", place.node_grace_s)),
         "leased": wanted["lease_s"] is not None,
     }
     write_json(rooms.control / "launch.json", launch)
+
+
+def _account(spec: Spec) -> Account:
+    try:
+        return account_of(spec)
+    except AccountError as error:
+        raise SpecError(str(error)) from error
+
+
+def _folders_make(rooms: Rooms, checkpoint_dir: Path, *, scratch: bool) -> dict[str, Path]:
+    """Make the part's folders anew, and the checkpoints' where there is none yet."""
+    folders = {name: rooms.job / folder for name, folder in _FOLDERS.items()}
+    rooms.job.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in (*folders.values(), *((checkpoint_dir, rooms.job / "copy") if scratch else ())):
+        tree_remove(path)
+        path.mkdir(mode=0o700)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folders
+
+
+def _give_all(rooms: Rooms, folders: tuple[Path, ...], account: Account) -> None:
+    """Give the job its folders. The one above stays root's: whatever is written there for the job, the job cannot change."""
+    rooms.job.chmod(0o711)
+    for path in folders:
+        if path.exists():
+            give(path, account)
 
 
 def _of_the_node(place: Workplace, *, scratch: bool, grace_s: float) -> dict[str, Any]:
@@ -203,6 +245,7 @@ def _of_the_node(place: Workplace, *, scratch: bool, grace_s: float) -> dict[str
         "virtual": place.virtual,
         "virtual_pace": place.virtual_pace,
         "nice": place.nice,
+        "pids_limit": place.pids_limit,
         "boot_id": place.boot_id,
         "grace_s": min(PROFILE_GRACE_S, grace_s) if scratch else grace_s,
         "lease_grace_s": place.lease_grace_s,

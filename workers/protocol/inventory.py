@@ -12,6 +12,14 @@ class Gpu(TypedDict):
     gpu_type: NotRequired[str]  # absent: the inventory's
 
 
+class Wall(TypedDict):
+    """What keeps jobs apart, one kind of it: `by` what means, "" where it does not stand; then `why`."""
+
+    name: str
+    by: str
+    why: str
+
+
 class Isolation(TypedDict):
     """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
 
@@ -19,6 +27,7 @@ class Isolation(TypedDict):
     signals: bool
     landlock: int
     why: str
+    walls: NotRequired[list[Wall]]  # what keeps its jobs apart, each as it was tried at the agent's start
 
 
 class Links(TypedDict):
@@ -42,7 +51,7 @@ class MemoryTraffic(TypedDict):
 
 
 class SoftwareOffer(TypedDict):
-    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: engines.
+    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null.
 
     `missing`: what it does not offer -> why, and the remedy.
     """
@@ -50,7 +59,6 @@ class SoftwareOffer(TypedDict):
     python: str
     installer: str | None
     environments: list[str]
-    images: list[str]
     missing: dict[str, str]
 
 

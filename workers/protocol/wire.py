@@ -87,6 +87,7 @@ class Spec(PartName):
     name: str
     tenant: str
     tenant_id: int | str
+    unix_account: NotRequired[str | None]  # the tenant's account where a node has it
     user: str
     command: str
     files: dict[str, str]

@@ -35,6 +35,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 ALL = (1 << 16) - 1
 NONE = 0
+TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - what a view replaces with a job's own
 
 
 class LandlockError(OSError):
@@ -89,6 +90,10 @@ class Walls:
 
     def with_own(self, *own: Path) -> Walls:
         return replace(self, own=own)
+
+    def behind_view(self, *own: Path) -> Walls:
+        """Return the walls of a job with a view of its own (`workers.system.view`): closed things are not there."""
+        return Walls(closed=(), readable=self.readable, own=(*own, *TEMPORARY))
 
     def with_readable(self, *more: Path) -> Walls:
         return replace(self, readable=(*self.readable, *more))

@@ -22,6 +22,7 @@ TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _DEAD = frozenset("ZXx")
 # A scan skips processes that it has seen as strangers. Each tenth scan reads all, because pids are used again.
 _FULL_SCAN_EVERY = 10
@@ -52,6 +53,11 @@ def become_subreaper() -> None:
 def die_with_parent(sig: int = signal.SIGKILL) -> None:
     """Ask the kernel to send `sig` to this process when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, sig)
+
+
+def no_new_rights() -> None:
+    """Let no program that this process or its children start gain rights (set-user-id programs, file capabilities)."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def hide() -> None:

@@ -68,6 +68,15 @@ def _empty(directory: int, root: int, prefix: str, numbers: count[int], waiting:
 
 
 def _unlock(name: str, directory: int) -> None:
-    """Give the owner all permissions of a directory. When it is not ours, its removal will fail and say so."""
+    """Give the owner all permissions of a directory; root needs none. When it is not ours, its removal will fail and say so.
+
+    Of the very directory that was opened: in its place a job of the same account may have put a link to another.
+    """
+    if os.geteuid() == 0:
+        return
     with contextlib.suppress(OSError):
-        os.chmod(name, 0o700, dir_fd=directory)
+        handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 - by its descriptor
+        finally:
+            os.close(handle)

@@ -1,4 +1,4 @@
-"""NVIDIA's Xid errors, by what its catalog says to do at once ("Analyzing Xid Errors with the Xid Catalog", column Immediate
+"""NVIDIA's Xid errors, by what its catalogue says to do at once ("Analyzing Xid Errors with the Xid Catalog", column Immediate
 Action, https://docs.nvidia.com/deploy/xid-errors/). Names are shortened.
 
 A number that is not listed here asks for nothing but a restart of the program, or for nothing at all: most come from the

@@ -97,6 +97,8 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
     if node.isolation:
         value, note = isolation_words(node.isolation)
         facts.append({"label": "Isolation of jobs", "value": value, "note": note})
+        facts += _wall_facts(node.isolation)
+    facts += software_facts(node.software)
     if node.last_contact_at:
         facts.append({"label": "Last contact", "value": "", "at": node.last_contact_at.isoformat()})
     if snapshot.user.is_operator:
@@ -153,6 +155,45 @@ def _memory_facts(node: Node) -> list[Fact]:
 
 def _rate(gbps: float) -> str:
     return f"{gbps:.3g} GB/s" if gbps >= 1 else f"{1000 * gbps:.3g} MB/s"
+
+
+WALLS = {
+    "accounts": ("Tenants' accounts", "each tenant's jobs run under an account of their own"),
+    "mounts": ("Own view of files", "other jobs' files are not there, and /tmp is the job's own"),
+    "processes": ("Own processes", "a job sees and signals none but its own"),
+    "devices": ("Own GPUs", "the device files of other GPUs are closed to a job"),
+    "pids": ("Limit of processes", "held by the kernel"),
+    "memory": ("Limit of memory", "held by the kernel"),
+    "cores": ("Cores", "held by the kernel"),
+}
+"""What a node can tell of: the label, and what it is good for where it stands."""
+
+
+def _wall_facts(isolation: dict[str, Any]) -> list[Fact]:
+    """Return which walls stand on the node, as it has tried them at its start; what does not stand says why."""
+    told = {wall["name"]: wall for wall in isolation.get("walls", ())}
+    return [
+        {"label": label, "value": f"yes ({told[name]['by']})", "note": good}
+        if told[name]["by"]
+        else {"label": label, "value": "no", "note": told[name]["why"]}
+        for name, (label, good) in WALLS.items()
+        if name in told
+    ]
+
+
+def software_facts(told: dict[str, Any]) -> list[Fact]:
+    """Return what software the node offers to jobs, and what not with the remedy; nothing from an agent that tells none."""
+    if not told:
+        return []
+    builder = f"{told['installer']}, for Python {told['python']}" if told["installer"] else "none"
+    facts: list[Fact] = [{"label": "Builds environments", "value": builder}]
+    if why := told["missing"].get("build"):
+        facts[0]["note"] = why
+    if told["environments"]:
+        facts.append({"label": "Environments", "value": ", ".join(told["environments"])})
+    broken = [(what.partition(":")[2], why) for what, why in told["missing"].items() if what.startswith("environment:")]
+    facts += [{"label": f"Environment {name}", "value": "not offered", "note": why} for name, why in broken]
+    return facts
 
 
 def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:

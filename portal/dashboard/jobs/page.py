@@ -21,8 +21,10 @@ from portal.dashboard.parts.kept import kept_note
 from portal.dashboard.parts.slowed import of_job, slowed_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
+from portal.jobs.selectors import software_of
 from portal.jobs.sizes import grace_of
-from portal.jobs.states import FINAL, LIVE, QUEUED
+from portal.jobs.software import software_words
+from portal.jobs.states import FINAL, LIVE, QUEUED, JobState
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 
@@ -152,6 +154,14 @@ def _label(job: Job, verb: Verb) -> str:
     return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
 
 
+def _software(job: Job) -> Fact:
+    software = software_of(job)
+    fact: Fact = {"label": "Software", "value": software_words(software)}
+    if software and job.state == JobState.STARTING:
+        fact["note"] = "being made ready; the log tells how far"
+    return fact
+
+
 def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
     words = gpus_words(job, attempts[0] if attempts else None)
     gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
@@ -174,6 +184,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Records its iterations", "yes" if job.instrumented else None),
     ]
     shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
+    shown.append(_software(job))
     if job.array_id:
         shown.append(
             {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}

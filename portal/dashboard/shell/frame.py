@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import redis
 from django.conf import settings
+from django.db.models import Count, Q
 
 from portal.cluster.models import Node
 from portal.disk import disk_state
@@ -88,6 +89,13 @@ def _isolation(_: Sharing) -> list[bool | None]:
     return list(alone.values_list("isolation__files", flat=True).distinct())
 
 
+def _where(_: Sharing) -> str:
+    """Return on how many nodes all jobs share an account, where it is not on all of them."""
+    counted = Node.objects.alive().aggregate(nodes=Count("pk"), alone=Count("pk", filter=Q(single_account=True)))
+    nodes, alone = counted["nodes"], counted["alone"]
+    return "" if alone == nodes else f" on {alone} of {nodes} nodes"
+
+
 def _banner() -> str | None:
     """Say that the disk is full; else warn where all jobs run as one account, and say what keeps them apart there."""
     if (disk := disk_state()).low:
@@ -96,7 +104,8 @@ def _banner() -> str | None:
     if not found:
         return None
     trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"
-    begin = f"Single-account mode. {trust} jobs run as the agent's own account"
+    where = Sharing().get("single-account", _where, every_s=BANNER_EVERY_S)
+    begin = f"Single-account mode{where}. {trust} jobs run as the agent's own account"
     if found == {True}:
         return f"{begin}. They are kept out of Berth's files and each other's directories, not out of the account's other files."
     return f"{begin} and can read each other's files; where a node does not keep them out, Berth's own as well."

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.submit.rates import RULES, rate_values
 from portal.dashboard.submit.reading import FORM_OF
+from portal.dashboard.submit.software import software_choices, software_help, software_values
 from portal.dashboard.submit.table import FIELDS
 from portal.environment import env
 from portal.rounds.read.selectors import CATEGORIES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from django.http import QueryDict
 
@@ -47,6 +48,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     for form, field in (("env", "environment"), ("labels", "labels")):
         if isinstance(pairs := description.get(field), dict):
             values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
+    values |= {"software": "", **software_values(description.get("software"))}
     return values | rate_values(description.get("learning_rate", description.get("lr")))
 
 
@@ -68,6 +70,7 @@ def fields_make(
     *,
     tenants: list[str],
     gpu_types: list[str],
+    software: Sequence[Mapping[str, Any]],
     errors: Mapping[str, str],
     effects: Mapping[str, str],
 ) -> dict[str, FieldContext]:
@@ -78,6 +81,7 @@ def fields_make(
             _choice(name, name or "none", (values.get("category") or "") == name, effects.get(f"category:{name}", ""))
             for name in CATEGORIES
         ],
+        "software": software_choices(str(values.get("software") or ""), software),
         "gpu_types": _type_choices(values.get("gpu_types") or [], gpu_types),
         "learning_rate_rule": _rule_choices(values.get("learning_rate_rule") or "none"),
     }
@@ -92,6 +96,7 @@ def fields_make(
             made["help"] = effects[field.name]
         found[field.name] = made
     found["disk"]["placeholder"] = usual_disk()
+    found["software"]["help"] = software_help(software)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.submit.files import files_of
 from portal.dashboard.submit.rates import learning_rate_of
+from portal.dashboard.submit.software import software_read
 from portal.errors import BerthError
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ FORM_OF = {
     "depends_on": "dependencies",
     "array.size": "array",
     "array.concurrency": "array_limit",
+    "software.requirements": "requirements",
+    "software.requirements_file": "software_path",
+    "software.path": "software_path",
+    "software.environment": "software",
     "learning_rate.at": "learning_rate_at",
     "learning_rate.rule": "learning_rate_rule",
     "learning_rate.value": "learning_rate",
@@ -144,6 +149,7 @@ def _limits(post: QueryDict, reading: Reading) -> None:
 
 
 def _more(post: QueryDict, reading: Reading) -> None:
+    reading.description |= software_read(post)
     reading.take(lambda: _array(post))
     if value := post.get("dependencies", "").strip():
         ids = value.replace("#", " ").replace(",", " ").split()

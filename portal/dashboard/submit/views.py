@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.api.throttles import FormThrottle, throttle_check
-from portal.cluster.selectors import gpu_type_names, idle_blocks
+from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
 from portal.dashboard.queue.page import record_words
 from portal.dashboard.submit.files import files_context
 from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
@@ -96,7 +96,14 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
     tenants = [tenant.name for tenant in tenants_of(request.user)]
     types = gpu_type_names()
     errors = errors_of(problems)
-    fields = fields_make(values, tenants=tenants, gpu_types=types, errors=errors, effects=cores_effects(request.user))
+    fields = fields_make(
+        values,
+        tenants=tenants,
+        gpu_types=types,
+        software=software_offered(),
+        errors=errors,
+        effects=cores_effects(request.user),
+    )
     mode = values.get("gpu_mode", "set")
     return {
         "fields": fields,

@@ -64,10 +64,16 @@ class JobLogAnswer(serializers.Serializer):
     attempt = serializers.IntegerField(allow_null=True, help_text="Null while no attempt has begun.")
     rank = serializers.IntegerField()
     stream = serializers.ChoiceField(choices=(*STREAMS, "both"))
-    text = serializers.CharField(help_text="UTF-8; other bytes become U+FFFD.")
-    next = serializers.CharField(help_text="Ask with this as `cursor` for what follows.")
-    offset = serializers.IntegerField(allow_null=True, help_text="Of the first byte in `text`. Null for both streams.")
-    next_offset = serializers.IntegerField(allow_null=True, help_text="Of the byte behind it. Null for both streams.")
+    text = serializers.CharField(help_text="The output, as UTF-8. Bytes that are none become U+FFFD.")
+    next = serializers.CharField(help_text="Send this as `cursor` to get what follows.")
+    offset = serializers.IntegerField(
+        allow_null=True,
+        help_text="Where the first byte of `text` stands in the stream. Null when both streams were asked for.",
+    )
+    next_offset = serializers.IntegerField(
+        allow_null=True,
+        help_text="Where the first byte after `text` stands in the stream. Null when both streams were asked for.",
+    )
     complete = serializers.BooleanField()
     available = LogSize(many=True)
 

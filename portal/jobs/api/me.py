@@ -42,7 +42,9 @@ class MyToken(serializers.Serializer):
     name = serializers.CharField()
     prefix = serializers.CharField()
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
-    tenant = serializers.CharField(allow_null=True, help_text="The one tenant it is restricted to.")
+    tenant = serializers.CharField(
+        allow_null=True, help_text="The one tenant that the token is restricted to; null: it is not restricted."
+    )
     expires_at = serializers.DateTimeField(allow_null=True)
 
 
@@ -50,7 +52,7 @@ class Me(serializers.Serializer):
     username = serializers.CharField()
     is_operator = serializers.BooleanField()
     tenants = MyTenant(many=True)
-    token = MyToken(allow_null=True, help_text="Null: signed in by browser.")
+    token = MyToken(allow_null=True, help_text="The token that was used; null: you are signed in by browser.")
 
 
 class MeView(ApiView):

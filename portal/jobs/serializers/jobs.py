@@ -26,19 +26,29 @@ def waited_s(job: Job) -> float:
 class JobSerializer(serializers.ModelSerializer):
     """A job in a list. A figure that is not known is null."""
 
-    number = serializers.CharField(read_only=True, help_text="1044, or 1044_6 for task 6 of array 1044.")
+    number = serializers.CharField(
+        read_only=True, help_text="The job's number: 1044, or 1044_6 for task 6 of array 1044."
+    )
     url = serializers.SerializerMethodField()
     tenant = serializers.CharField(source="tenant.name", read_only=True)
     owner = serializers.CharField(source="owner.username", read_only=True)
     state = serializers.ChoiceField(choices=JobState.choices, read_only=True)
     labels = serializers.SerializerMethodField()
-    gpus = serializers.SerializerMethodField(help_text="The requirement set; [0] is a CPU job.")
+    gpus = serializers.SerializerMethodField(
+        help_text="The GPU counts that it accepts, for example [1, 2, 4]; [0] is a CPU job."
+    )
     gpu_types = serializers.SerializerMethodField()
     array_job = serializers.IntegerField(source="array_id", read_only=True, allow_null=True)
-    array_counts = serializers.SerializerMethodField(help_text="An array's tasks by state.")
-    waited_s = serializers.SerializerMethodField(help_text="Eligible waiting, over all attempts.")
-    latency_ratio = serializers.SerializerMethodField(help_text="Waiting over expected run time; null while unknown.")
-    nodes = serializers.SerializerMethodField(help_text="Where it runs now, by rank.")
+    array_counts = serializers.SerializerMethodField(
+        help_text="How many tasks of the array are in each state; empty for other jobs."
+    )
+    waited_s = serializers.SerializerMethodField(
+        help_text="Seconds that it waited and could have run, over all attempts."
+    )
+    latency_ratio = serializers.SerializerMethodField(
+        help_text="Its waiting time divided by its expected run time; null while that is not known."
+    )
+    nodes = serializers.SerializerMethodField(help_text="The names of the nodes where it runs now, by rank.")
     reason_figures = serializers.SerializerMethodField()
 
     class Meta:
@@ -116,18 +126,24 @@ class SpeedSerializer(serializers.Serializer):
 
     samples_per_s = serializers.FloatField(allow_null=True)
     last_samples_per_s = serializers.FloatField(allow_null=True)
-    predicted_samples_per_s = serializers.FloatField(allow_null=True, help_text="Null where it was only assumed.")
-    predicted_source = serializers.CharField(help_text="entity, type, theory, nodes or assumed; empty for a CPU job.")
+    predicted_samples_per_s = serializers.FloatField(
+        allow_null=True, help_text="What was predicted before its first record; null where the speed was only assumed."
+    )
+    predicted_source = serializers.CharField(
+        help_text="How it was predicted: entity, type, theory, nodes or assumed; empty for a CPU job."
+    )
     samples_saved = serializers.FloatField(
-        allow_null=True, help_text="Samples of the job in the attempt's newest checkpoint; null where it told of none."
+        allow_null=True,
+        help_text="How many samples of the job are in the attempt's newest checkpoint; null where the job told of no checkpoint.",
     )
     samples_lost = serializers.FloatField(
-        allow_null=True, help_text="Samples done after it: what the end of the attempt cost, or would cost now."
+        allow_null=True,
+        help_text="Samples done after that checkpoint: what the end of the attempt cost, or would cost now.",
     )
-    lost_s = serializers.FloatField(allow_null=True, help_text="The seconds that these took.")
+    lost_s = serializers.FloatField(allow_null=True, help_text="The seconds that the lost samples took.")
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
-    dropped = serializers.IntegerField(help_text="What the job wrote that was no record.")
+    dropped = serializers.IntegerField(help_text="How many lines the job wrote that were no records.")
 
 
 class ProgressSerializer(serializers.Serializer):
@@ -135,7 +151,7 @@ class ProgressSerializer(serializers.Serializer):
 
     samples_done = serializers.FloatField()
     samples_total = serializers.FloatField(allow_null=True)
-    fraction = serializers.FloatField(help_text="0 while the total is not known.")
+    fraction = serializers.FloatField(help_text="How much of the job is done, 0 to 1; 0 while the total is not known.")
     at = serializers.DateTimeField()
 
 
@@ -174,7 +190,9 @@ class AttemptSerializer(serializers.ModelSerializer):
 class ProfileSerializer(serializers.ModelSerializer):
     """A measurement of the job's speed on one GPU while it waited; not one of its attempts."""
 
-    number = serializers.IntegerField(source="epoch", help_text="Counted apart from attempts.")
+    number = serializers.IntegerField(
+        source="epoch", help_text="The profile's number. Profiles are counted apart from attempts."
+    )
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     gpu_type = serializers.CharField(source="profile_type.name", default=None, allow_null=True)
     parts = serializers.SerializerMethodField()

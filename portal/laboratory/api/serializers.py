@@ -28,11 +28,15 @@ class TraceSerializer(OwnedSerializer):
     """A trace with what was found when its every line was read."""
 
     url = serializers.SerializerMethodField()
-    origin = serializers.CharField(read_only=True, help_text="`upload`, or `history`: the cluster's own.")
-    all_tenants = serializers.BooleanField(read_only=True, help_text="It tells of every tenant's jobs.")
+    origin = serializers.CharField(
+        read_only=True, help_text="`upload`: somebody sent it; `history`: it was made from what this cluster ran."
+    )
+    all_tenants = serializers.BooleanField(
+        read_only=True, help_text="Whether it has the jobs of all tenants. Then only operators see it."
+    )
     size_bytes = serializers.IntegerField(read_only=True)
     jobs = serializers.IntegerField(read_only=True)
-    span_s = serializers.FloatField(read_only=True, help_text="From the first arrival to the last.")
+    span_s = serializers.FloatField(read_only=True, help_text="Seconds from the first arrival to the last.")
 
     class Meta:
         model = LabTrace
@@ -51,14 +55,18 @@ class SimulationSerializer(OwnedSerializer):
     url = serializers.SerializerMethodField()
     state = serializers.ChoiceField(choices=Simulation.State.choices, read_only=True)
     trace = serializers.IntegerField(source="trace_id", read_only=True, allow_null=True)
-    generator = serializers.SerializerMethodField(help_text="Where there is no trace.")
-    jobs = serializers.SerializerMethodField(help_text="Of the trace, or drawn.")
+    generator = serializers.SerializerMethodField(
+        help_text="The generator that drew the jobs; null: they are a trace's."
+    )
+    jobs = serializers.SerializerMethodField(help_text="How many jobs the trace has, or were drawn.")
     cluster = serializers.CharField(source="cluster_name", read_only=True)
     policies = serializers.ListField(child=serializers.CharField(), read_only=True)
-    knobs = serializers.SerializerMethodField(help_text="Those away from their default.")
-    until_h = serializers.FloatField(read_only=True, allow_null=True, help_text="Cut off then; null: to the end.")
-    progress = serializers.SerializerMethodField(help_text="Policy -> fraction of its jobs that ended.")
-    error = serializers.CharField(read_only=True, help_text="Why it failed; else empty.")
+    knobs = serializers.SerializerMethodField(help_text="The knobs that are not at their defaults.")
+    until_h = serializers.FloatField(
+        read_only=True, allow_null=True, help_text="Virtual hours after which it is cut off; null: it runs to its end."
+    )
+    progress = serializers.SerializerMethodField(help_text="By policy, the fraction of its jobs that have ended.")
+    error = serializers.CharField(read_only=True, help_text="Why it failed; empty if it did not.")
 
     class Meta:
         model = Simulation
@@ -90,10 +98,12 @@ class SimulationSerializer(OwnedSerializer):
 class SimulationDetailSerializer(SimulationSerializer):
     """A simulation with its answer."""
 
-    ahead = serializers.SerializerMethodField(help_text="How many wait or run before it; 0 once it runs.")
+    ahead = serializers.SerializerMethodField(help_text="How many simulations wait or run before it; 0 once it runs.")
     nodes = serializers.SerializerMethodField()
     gpus = serializers.SerializerMethodField()
-    figures = serializers.SerializerMethodField(help_text="Policy -> its figures; {} until it has completed.")
+    figures = serializers.SerializerMethodField(
+        help_text="The figures of each policy; {} until the simulation has completed."
+    )
 
     class Meta(SimulationSerializer.Meta):
         fields = [*SimulationSerializer.Meta.fields, "ahead", "nodes", "gpus", "figures"]
@@ -122,5 +132,5 @@ class SimulationReport(serializers.Serializer):
     seed = serializers.IntegerField()
     knobs = serializers.DictField()
     until_h = serializers.FloatField(allow_null=True)
-    policies = serializers.DictField(child=serializers.DictField(), help_text="Policy -> its figures.")
-    curves = serializers.DictField(child=serializers.DictField(), help_text="Policy -> what the plots show.")
+    policies = serializers.DictField(child=serializers.DictField(), help_text="The figures of each policy.")
+    curves = serializers.DictField(child=serializers.DictField(), help_text="What the plots show of each policy.")

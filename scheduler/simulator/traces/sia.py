@@ -1,4 +1,4 @@
-"""Sia's workloads (SOSP '23, public artifact): one job a line, with the profiles of the applications that they run.
+"""Sia's workloads (SOSP '23, public artefact): one job a line, with the profiles of the applications that they run.
 
 A job's work is a whole training of its application, in samples at the smallest batch size, and its speed the goodput of its
 GPUs (see `scheduler.simulator.world.profiled`). `jobs=adaptive`: as Sia and Pollux take them, the batch size adapted to the GPUs,

@@ -1,4 +1,4 @@
-"""Sia's profiles (SOSP '23, public artifact): measured times and trainings of seven applications, one folder each.
+"""Sia's profiles (SOSP '23, public artefact): measured times and trainings of seven applications, one folder each.
 
 - `placements-<gpu>.csv`: `placement` (one digit a node: its GPUs), `local_bsz` (samples a GPU and step), `step_time` and
   `sync_time` (s);
@@ -6,7 +6,7 @@
 - `validation-<batch size>.csv`: a whole training with that batch size, a row an epoch: `progress` (iterations at the
   smallest batch size that would have come as far) and `iteration` (so many were made).
 
-What the files do not hold are facts of the artifact's simulator, below. `gpt_pmp` is not read: its sizes are whole pipelines,
+What the files do not hold are facts of the artefact's simulator, below. `gpt_pmp` is not read: its sizes are whole pipelines,
 of another length on each GPU type, which a requirement set cannot say.
 """
 
@@ -38,7 +38,7 @@ GPU_TYPES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the artifact's simulator knows of an application beside its files.
+    """What the artefact's simulator knows of an application beside its files.
 
     `restart_s`: to save, stop and resume; `slowdown`: against the profile, as calibrated by its authors on a real cluster.
     """

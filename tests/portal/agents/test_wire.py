@@ -14,6 +14,7 @@ from workers.protocol import inventory, wire
 PAIRS = {
     "Inventory": inventory.Inventory,
     "Isolation": inventory.Isolation,
+    "Wall": inventory.Wall,
     "Links": inventory.Links,
     "MemoryTraffic": inventory.MemoryTraffic,
     "SoftwareOffer": inventory.SoftwareOffer,

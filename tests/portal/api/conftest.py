@@ -92,6 +92,10 @@ def node_make(name, *, gpus=4, gpu_type=None, cores=32):
 
 @pytest.fixture
 def world(db):
+    return world_make()
+
+
+def world_make():
     a100 = GpuType.objects.create(name="A100")
     users = {name: user_make(name) for name in ("lena", "tim", "mona", "otto", "root")}
     tenants = {name: tenant_create(name=name, actor=None) for name in ("vision-lab", "speech-lab")}

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import schemathesis
+from django.db import transaction
 from django.test.client import ClientHandler
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
@@ -17,6 +18,7 @@ from portal.api.base import ApiView
 from portal.jobs.description import FIELDS, description_parse
 from portal.jobs.description_schema import EXAMPLES, PROPERTIES
 from portal.rounds.services import planning_run
+from tests.portal.api.conftest import world_make
 
 pytestmark = pytest.mark.django_db
 EXAMPLES_EACH = 12
@@ -79,9 +81,27 @@ def wsgi_application(environ, start_response):
     return [response.content]
 
 
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker, document):
+    """A cluster where something ran, in a transaction around those of the tests, and REST's operations on it."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        world = world_make()
+        yield world, *operations_of(world, document)
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def operations(world, document):
-    """The REST API's operations by label, on a cluster where something ran, and a way to call them."""
+def world(built, db):
+    return built[0]
+
+
+@pytest.fixture
+def operations(built, db):
+    """The REST API's operations by label, and the ids of jobs."""
+    return built[1:]
+
+
+def operations_of(world, document):
     ids = [world.owner.submit(gpus=2)["id"], world.outsider.submit()["id"], world.owner.submit(array={"size": 2})["id"]]
     planning_run()
     document = document | {"paths": {p: v for p, v in document["paths"].items() if p.startswith("/api/v1")}}

@@ -38,10 +38,29 @@ print(json.dumps({
 """
 
 
+SHELL = """
+import contextlib, io, json, sys, traceback
+from django.db import connections
+for line in sys.stdin:
+    told, failed = io.StringIO(), None
+    with contextlib.redirect_stdout(told):
+        try:
+            exec(json.loads(line), {})
+        except Exception:
+            failed = traceback.format_exc()
+    connections.close_all()
+    print(json.dumps([told.getvalue(), failed]), flush=True)
+"""
+"""Runs programs one after the other: to load Django takes a second, and these tests look at a database dozens of times."""
+
+
 class Site:
     """A data directory and its database; commands run in processes of their own."""
 
+    shells = []
+
     def __init__(self, directory, **environment):
+        self.shell = None
         self.data = directory / "data"
         self.data.mkdir(mode=0o700, parents=True)
         kept = {
@@ -63,7 +82,18 @@ class Site:
         return done
 
     def python(self, program):
-        return self.run("manage", "shell", "--no-imports", "-c", program).stdout
+        """Return what a program prints in this site's shell, which has the database open only meanwhile."""
+        if self.shell is None:
+            command = [sys.executable, "-P", "-m", "portal.launch", "manage", "shell", "--no-imports", "-c", SHELL]
+            self.shell = subprocess.Popen(
+                command, env=self.environment, cwd=self.data, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            self.shells.append(self.shell)
+        self.shell.stdin.write(json.dumps(program) + "\n")
+        self.shell.stdin.flush()
+        said, failed = json.loads(self.shell.stdout.readline())
+        assert failed is None, failed
+        return said
 
     @property
     def state(self):
@@ -76,6 +106,14 @@ class Site:
         (self.data / "tls").mkdir()
         (self.data / "tls" / "ca.pem").write_text("certificate")
         self.python(FILL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shells():
+    yield
+    for shell in Site.shells:
+        shell.stdin.close()
+        shell.wait()
 
 
 @pytest.fixture(scope="module")

@@ -179,6 +179,22 @@ def test_what_a_node_says_of_isolation_is_on_its_page_and_in_the_banner(cluster,
         assert isolation["why"] in page
 
 
+def test_where_tenants_have_accounts_no_banner_stands_and_the_page_names_the_walls(cluster, client):
+    walls = [
+        {"name": "accounts", "by": "setuid", "why": ""},
+        {"name": "memory", "by": "", "why": "no control group here"},
+    ]
+    isolation = {"files": True, "signals": True, "landlock": 7, "why": "", "walls": walls}
+    node_hello(
+        node=cluster.node, inventory=given.inventory(cluster.node) | {"isolation": isolation, "single_account": False}
+    )
+    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
+    assert "Single-account mode" not in page
+    for words in ("Tenants' accounts", "yes (setuid)", "Limit of memory", "no control group here"):
+        assert words in page
+
+
 def test_a_nodes_problems_are_the_operators_to_see(cluster, client):
     node_problems(node=cluster.node, problems=[{"at": 1.0, "subject": "a", "detail": "The record of a is broken."}])
     client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")

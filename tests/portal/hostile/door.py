@@ -1,5 +1,6 @@
 """A portal of its own in a process of its own, which a parser may kill: `python -m tests.portal.hostile.door DIR < cases`.
 
+DIR has a database with Berth's tables.
 Each line in is a case (see `cases.Case`), each line out says what came of it. SIGPROF ends the process when one case takes
 more than CASE_CPU_S of processor time, C code included.
 """
@@ -21,7 +22,7 @@ def main(folder):
     os.environ.update(
         BERTH_DATA_DIR=folder, DJANGO_SETTINGS_MODULE="portal.settings", DATABASE_URL="", BERTH_BASE_URL=""
     )
-    fresh = not (Path(folder) / "berth.sqlite3").exists()
+    fresh = not (Path(folder) / "secret-key").exists()
     (Path(folder) / "secret-key").write_text("k" * 60)
     import django
 
@@ -46,9 +47,6 @@ def tell(*said):
 
 
 def prepare():
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     from portal.tenants.models import Tenant, User
     from portal.tenants.services import membership_add
 

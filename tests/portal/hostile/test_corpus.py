@@ -1,11 +1,13 @@
 """The corpus against a portal in a process of its own: no crash, no 5xx, no long work, no huge answer."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from portal.layout import Layout
 from tests.portal.hostile import cases
 
 pytestmark = [pytest.mark.impure]
@@ -35,11 +37,13 @@ def sent(folder, wanted):
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
+def answers(tmp_path_factory, template):
     """{name: what came of it} of every case, sent to one portal as long as it lives."""
     every = {case.name: case for kind in KINDS for case in wanted_of(kind).values()}
     assert len(every) == sum(len(wanted_of(kind)) for kind in KINDS), "two cases of one name"
-    return sent(tmp_path_factory.mktemp("door"), every.values())
+    folder = tmp_path_factory.mktemp("door")
+    shutil.copy(Layout.at(template).database, folder)
+    return sent(folder, every.values())
 
 
 def wanted_of(kind):

@@ -12,7 +12,7 @@ from portal.jobs.models import Job
 from portal.jobs.selectors import part_spec
 from portal.jobs.software import node_offers, software_check, software_need, software_words
 
-BUILDS = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "images": [], "missing": {}}
+BUILDS = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "missing": {}}
 
 
 def refused(value, files=None):

@@ -1,5 +1,6 @@
 """`./berth test`: which tests run, and one summary of two runs side by side."""
 
+import json
 import os
 import signal
 import subprocess
@@ -40,6 +41,58 @@ def test_a_summary_counts_both_runs():
     second = "==== 3 passed, 2 skipped, 12 deselected, 2 errors in 9.50s (0:00:09) ====\n"
     assert summary_of([first, second], 9.6) == "===== 2 failed, 2 errors, 13 passed, 2 skipped, 1 warning in 10 s ====="
     assert counts_of("Killed\n") == {}
+
+
+def test_the_costliest_files_of_all_processes_are_named(tmp_path):
+    assert testing.costs_of(tmp_path) == []
+    for process in range(3):
+        costs = {"tests/test_both.py": 40.25} | {f"tests/test_{process}_{n}.py": float(n) for n in range(9)}
+        (tmp_path / f"{process}.json").write_text(json.dumps(costs))
+    first, *most = testing.costs_of(tmp_path)
+    assert first == "processor time of the tests: 229 s, most of it in"
+    assert most[0].split() == ["120.8", "s", "tests/test_both.py"]
+    assert len(most) == 10
+
+
+COSTLY = """
+import subprocess, sys
+SPEND = "import time; sum(i for i in iter(lambda: int(time.process_time() < {spends}), 0))"
+def detached():
+    subprocess.run(["sh", "-c", f'"{{sys.executable}}" -c "{{SPEND}}" & echo $! > {ended}'], check=True)
+def test_starts_what_outlives_it(): detached()
+def test_waits_for_it():
+    import os, time
+    pid = open("{ended}").read().strip()
+    while open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.05)
+"""
+
+
+@pytest.mark.impure
+def test_what_a_process_spends_counts_after_its_parent_ended_too(tmp_path):
+    (tmp_path / "test_it.py").write_text(COSTLY.format(spends=1.5, ended=tmp_path / "pid"))
+    (tmp_path / "conftest.py").write_text(
+        f"from tests.costs import Costs\ndef pytest_configure(config): config.pluginmanager.register(Costs({str(tmp_path)!r}))\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    environment = testing.environment_of(os.environ) | {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(testing.SOURCE),
+    }
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (told,) = tmp_path.glob("*.json")
+    (spent_s,) = json.loads(told.read_text()).values()
+    assert spent_s >= 1.5
 
 
 def test_every_test_of_the_waiting_part_stands_in_a_file_that_it_is_given(request):

@@ -70,3 +70,14 @@ def test_a_types_speed_and_weight_are_numbers_above_nought(field, value):
     with pytest.raises(BerthError) as refused:
         gpu_type_upsert(name="V100", **{field: value})
     assert refused.value.field == field
+
+
+def test_two_tenants_never_share_an_account_and_none_is_root():
+    services.tenant_create(name="vision-lab", actor=None, unix_account="vision")
+    other = services.tenant_create(name="speech-lab", actor=None)
+    services.tenant_create(name="third-lab", actor=None)  # without an account there may be many
+    for name in ("vision", "root", "0", "a b", "../x"):
+        with pytest.raises(BerthError) as raised:
+            services.tenant_update(tenant=other, actor=None, unix_account=name)
+        assert raised.value.field == "unix_account"
+    assert services.tenant_update(tenant=other, actor=None, unix_account="speech").unix_account == "speech"

@@ -171,6 +171,17 @@ class TestWhileItRuns:
         made = make_plan([node(1, 4, idle=3)], [job(1, 3)], running=live, tenants=[Tenant(1, gpu_quota=3)])
         assert why(made) == {1: "tenant-quota"}
 
+    @pytest.mark.parametrize("begun", [False, True], ids=["begins", "runs"])
+    def test_section_4_it_stands_in_the_queue_of_its_own_array(self, begun):
+        live = [profile_of(1, 3, number=-1), profile_of(2, 4, number=-2, tenant=2)] if begun else []
+        nodes = [node(n, 8, idle=7 if begun and n > 2 else 8) for n in range(1, 5)]
+        made = make_plan(
+            nodes, [elastic(1, 4, 8), elastic(2, 1, 2, tenant=2)], running=live, policy="berth", arrays="on"
+        )
+        assert why(made) == {1: "profiling", 2: "profiling"}
+        arrays = {number: decision.standing.array for number, decision in decisions_of(made).items()}
+        assert arrays == {1: "gpu-large", 2: "gpu-small"}
+
     def test_a_held_job_keeps_its_own_reason(self):
         made = make_plan([node(1, 4, idle=3)], [elastic(1, eligible=False)], running=[profile_of(1, 1)])
         assert why(made) == {1: "held"}

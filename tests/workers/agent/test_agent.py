@@ -287,14 +287,14 @@ def test_reports_wait_for_an_absent_portal_and_never_repeat_a_sequence(portal, n
 
 def test_a_second_tenant_is_refused_unless_tenants_trust_each_other(portal, node):
     first = portal.want(command="true")
-    node.start()
+    node.start("--accounts", "off")
     portal.wait_report(first, "ended")
     second = portal.want(attempt=2, job=2, tenant="globex", tenant_id=8)
     ended = portal.wait_report(second, "ended")
     assert ended["reason"] == "tenant_not_trusted"
     assert "acme" in ended["detail"]
     node.end()
-    node.start(BERTH_TRUST_TENANTS="1")
+    node.start("--accounts", "off", BERTH_TRUST_TENANTS="1")
     third = portal.want(attempt=3, job=3, tenant="globex", tenant_id=8)
     assert portal.wait_report(third, "ended")["exit_code"] == 0
     assert [i["trusts_tenants"] for i in portal.inventories] == [False, False, True]

@@ -94,7 +94,8 @@ json.dump({name: {k: outcome(a) for k, a in acts.items()} for name, acts in
 
 def settings_for(room: Path, **changes) -> SimpleNamespace:
     return SimpleNamespace(
-        **{"dir": room, "storage_dir": room / "storage", "closed": None, "isolation": "auto"} | changes
+        **{"dir": room, "storage_dir": room / "storage", "closed": None, "isolation": "auto", "accounts": "off"}
+        | changes
     )
 
 
@@ -155,7 +156,7 @@ def test_a_kernel_that_lacks_it_is_told_truthfully_and_jobs_run(portal, node, tm
     launcher.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{LACK}' {sys.executable} \"$@\"\n")
     launcher.chmod(0o755)
     key = portal.want(command="echo hello")
-    node.start(python=str(launcher))
+    node.start("--accounts", "off", python=str(launcher))
     assert portal.wait_report(key, "ended")["exit_code"] == 0
     told = portal.inventories[-1]["isolation"]
     assert (told["files"], told["signals"], told["landlock"]) == (False, False, 0)
@@ -172,8 +173,9 @@ def test_an_agent_says_what_it_found(portal, node):
     wait_until(lambda: len(portal.inventories) > 2)
     told = portal.inventories[-1]["isolation"]
     if os.geteuid() == 0:
-        assert (told["files"], told["signals"]) == (False, False)
-        assert "root" in told["why"]
+        assert (told["files"], told["signals"], told["why"]) == (True, True, "")
+        assert {wall["name"]: wall["by"] for wall in told["walls"]}["accounts"] == "setuid"
+        assert portal.inventories[-1]["single_account"] is False
     else:
         assert told["files"] == (landlock_version() >= 2)
         assert told["signals"] == (landlock_version() >= 6)
@@ -182,14 +184,14 @@ def test_an_agent_says_what_it_found(portal, node):
 def test_what_does_not_close_is_not_called_closed(tmp_path):
     """The walls are tried: where they stand elsewhere the agent says that they do not hold."""
     (tmp_path / "agent.lock").touch()
-    found, walls = isolation_find(settings_for(tmp_path))
-    assert (walls is not None) == (landlock_version() >= 2)
+    found, means = isolation_find(settings_for(tmp_path))
+    assert (means.walls is not None) == (landlock_version() >= 2)
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "real/agent.lock").touch()
-    found, walls = isolation_find(settings_for(tmp_path / "link"))  # not resolved: the rule meets the link
+    found, means = isolation_find(settings_for(tmp_path / "link"))  # not resolved: the rule meets the link
     assert not found["files"]
-    assert walls is None
+    assert means.walls is None
 
 
 def test_agent_and_shim_cannot_be_looked_into(portal, node, tmp_path):

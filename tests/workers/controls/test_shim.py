@@ -33,8 +33,26 @@ class ShimRun:
         self.directory.mkdir(parents=True)
         self.engine = ProcessEngine()
 
-    def prepare(self, *, walls=None, version=None, virtual=True, grace_s=1.0, lease_s=None, nice=0, **spec) -> ShimRun:
+    def prepare(
+        self,
+        *,
+        walls=None,
+        version=None,
+        virtual=True,
+        grace_s=1.0,
+        lease_s=None,
+        nice=0,
+        pids_limit=None,
+        accounts=False,
+        view=None,
+        devices=None,
+        **spec,
+    ) -> ShimRun:
         kept = {
+            "pids_limit": pids_limit,
+            "accounts": accounts,
+            "view": view,
+            "devices": devices,
             "walls": walls,
             "landlock": version or landlock_version(),
             "virtual": virtual,

@@ -56,7 +56,7 @@ def test_neither_checkpoints_nor_the_tenants_own_directory_are_changed(portal, n
     (own / "data" / "x").write_text("precious")
     command = 'cat data/x; echo new > data/x; echo more > y; echo saved > "$BERTH_CHECKPOINT_DIR/z"; echo h > ~/h'
     key = portal.want(command=command, profile=True, working_directory=str(own))
-    node.start()
+    node.start("--accounts", "off")  # whose jobs see the machine's /tmp
     assert portal.wait_report(key, "ended")["exit_code"] == 0
     portal.wait_for(lambda: portal.logs.get((*key, "stdout")) == b"precious")
     assert (own / "data" / "x").read_text() == "precious"
@@ -65,10 +65,11 @@ def test_neither_checkpoints_nor_the_tenants_own_directory_are_changed(portal, n
 
 
 def test_a_directory_that_is_too_large_is_not_copied_and_the_profile_says_so(portal, node, tmp_path):
-    with (tmp_path / "large").open("wb") as file:
+    (tmp_path / "own").mkdir()
+    with (tmp_path / "own/large").open("wb") as file:
         file.truncate(65 << 20)
-    key = portal.want(command="true", profile=True, working_directory=str(tmp_path))
-    node.start()
+    key = portal.want(command="true", profile=True, working_directory=str(tmp_path / "own"))
+    node.start("--accounts", "off")
     ended = portal.wait_report(key, "ended")
     assert ended["reason"] == "start_failed"
     assert "holds more than 64 MiB" in ended["detail"]

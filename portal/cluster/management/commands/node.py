@@ -25,12 +25,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", nargs="?", help="one node; without it all that are not simply up are listed")
         what = parser.add_mutually_exclusive_group()
-        what.add_argument("--drain", action="store_true", help="no new jobs there; needs --reason")
-        what.add_argument("--resume", action="store_true", help="jobs again; sets aside what its checks still find")
-        what.add_argument("--cordon-gpu", type=int, metavar="INDEX", help="no new job gets it; needs --reason")
-        what.add_argument("--resume-gpu", type=int, metavar="INDEX", help="jobs get it again")
+        what.add_argument("--drain", action="store_true", help="give the node no new jobs; needs --reason")
+        what.add_argument(
+            "--resume", action="store_true", help="give it jobs again; what its checks still find is set aside"
+        )
+        what.add_argument("--cordon-gpu", type=int, metavar="INDEX", help="give this GPU to no new job; needs --reason")
+        what.add_argument("--resume-gpu", type=int, metavar="INDEX", help="give this GPU to jobs again")
         what.add_argument("--heartbeat", type=float, metavar="S", help="how often its GPUs are read, 0.001 to 10 s")
-        parser.add_argument("--reason", default="", help="shown to whoever finds it so")
+        parser.add_argument("--reason", default="", help="why; shown to all who find the node or GPU closed")
 
     def handle(self, *, name: str | None, **options: Any) -> None:
         _check(name, options)

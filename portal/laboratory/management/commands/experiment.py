@@ -37,11 +37,14 @@ class Command(LabCommand):
             "--processes",
             type=int,
             default=os.cpu_count() or 1,
-            help="simulations beside each other (default: the cores)",
+            help="how many simulations run at once (default: one for each core)",
         )
         parser.add_argument("--data", type=Path, metavar="DIR", help="the folder with public traces (sia/, openb/ ...)")
         parser.add_argument(
-            "--keep", type=Path, metavar="DIR", help="keep what is finished there, and do not simulate it again"
+            "--keep",
+            type=Path,
+            metavar="DIR",
+            help="a folder in which finished simulations are kept, so that none is made twice",
         )
         parser.add_argument(
             "--list",
@@ -50,9 +53,9 @@ class Command(LabCommand):
             dest="lists",
             action="append",
             default=[],
-            help="openb: a list of pods in place of those in the folder; may be given again",
+            help="for openb: a list of pods in place of those in the folder; may be given again",
         )
-        parser.add_argument("--trace", type=Path, metavar="F", help="sia: a workload in place of the published one")
+        parser.add_argument("--trace", type=Path, metavar="F", help="for sia: a workload in place of the published one")
         parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
         parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
         parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with the tables, too")

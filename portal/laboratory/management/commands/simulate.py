@@ -43,28 +43,44 @@ class Command(LabCommand):
     help = "Replay a trace on a described cluster under several policies, with the service's own scheduler."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--trace", type=Path, metavar="F", help="the trace; docs/traces.md")
+        parser.add_argument(
+            "--trace", type=Path, metavar="F", help="the file with the trace; formats are in docs/traces.md"
+        )
         parser.add_argument("--format", metavar="NAME", help=f"its format: {', '.join(FORMATS)}")
         parser.add_argument(
             "--history",
             type=float,
             metavar="DAYS",
-            help="in place of a trace what this Berth was asked to do in the last so many days, with its knobs in force",
+            help="replay what this Berth was asked to do in the last so many days, in place of a trace, with its knobs in force",
         )
         parser.add_argument("--generator", metavar="NAME", help=f"in place of a trace: {', '.join(GENERATORS)}")
-        parser.add_argument("--profiles", type=Path, metavar="DIR", help="what the format reads beside the trace")
+        parser.add_argument(
+            "--profiles", type=Path, metavar="DIR", help="the folder that the format reads beside the trace"
+        )
         parser.add_argument(
             "--option", action="append", default=[], metavar="N=V", help="an option of the format or generator"
         )
         parser.add_argument(
-            "--cluster", type=Path, metavar="C.yaml", help="see examples/clusters/; with --history its own"
+            "--cluster",
+            type=Path,
+            metavar="C.yaml",
+            help="the cluster file; see examples/clusters/ (default with --history: this Berth's own cluster)",
         )
         parser.add_argument("--policy", metavar="A,B,C", help=f"of {EVERY} (default: the one in force, else berth)")
-        parser.add_argument("--knob", action="append", default=[], metavar="N=V", help="a knob; docs/settings.md")
-        parser.add_argument("--seed", type=int, default=1, help="of noise and solver (default 1)")
-        parser.add_argument("--until", type=float, metavar="H", help="cut off after so many hours")
         parser.add_argument(
-            "--processes", type=int, default=os.cpu_count() or 1, help="policies beside each other (default: the cores)"
+            "--knob",
+            action="append",
+            default=[],
+            metavar="N=V",
+            help="a knob of the scheduler; they are in docs/settings.md; may be given again",
+        )
+        parser.add_argument("--seed", type=int, default=1, help="the seed of noise and solver (default 1)")
+        parser.add_argument("--until", type=float, metavar="H", help="end the simulation after so many virtual hours")
+        parser.add_argument(
+            "--processes",
+            type=int,
+            default=os.cpu_count() or 1,
+            help="how many policies are simulated at once (default: one for each core)",
         )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--csv", type=Path, metavar="OUT", help="write the figures as CSV, too")

@@ -26,10 +26,12 @@ class Command(LabCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        export = verbs.add_parser("export", help="the jobs of all tenants, as berth-jsonl (or berth-csv)")
-        export.add_argument("out", type=Path, help="a file whose name ends with .jsonl or .csv")
-        export.add_argument("--days", type=float, default=7.0, help="submitted in the last so many (default 7)")
-        cluster = verbs.add_parser("cluster", help="the nodes, GPU types and tenants, as YAML")
+        export = verbs.add_parser("export", help="write the jobs of all tenants as berth-jsonl (or berth-csv)")
+        export.add_argument("out", type=Path, help="the file to write; its name ends with .jsonl or .csv")
+        export.add_argument(
+            "--days", type=float, default=7.0, help="the jobs that were submitted in the last so many days (default 7)"
+        )
+        cluster = verbs.add_parser("cluster", help="write the nodes, GPU types and tenants as YAML")
         cluster.add_argument("out", type=Path)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -11,6 +11,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from portal.cluster.models import Node
+from portal.dashboard.submit.software import NO_BUILDER
 from portal.errors import BerthError
 from portal.jobs.description import description_examine, description_parse
 from portal.jobs.models import Job
@@ -55,6 +57,39 @@ def errors(answer):
         )
     )
     return beside, re.findall(r'<li data-problem="(\w*)"><a href="#id_(\w+)">', html)
+
+
+TOLD = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "missing": {}}
+SOFTWARE = {
+    "": ({}, {}),
+    "environment:torch": ({}, {"environment": "torch"}),
+    "requirements": ({"requirements": "numpy==1.26.4\r\ntqdm"}, {"requirements": "numpy==1.26.4\ntqdm"}),
+    "path": ({"software_path": " /opt/venv "}, {"path": "/opt/venv"}),
+}
+
+
+@pytest.mark.parametrize("chosen", SOFTWARE)
+def test_each_choice_of_software_is_submitted_and_comes_back_to_edit(owner, chosen):
+    Node.objects.update(software=TOLD)
+    fields, software = SOFTWARE[chosen]
+    owner.post(reverse("job-submit"), FORM | {"software": chosen} | fields)
+    job = Job.objects.get()
+    assert job.payload.software == software
+    html = owner.get(reverse("job-submit") + f"?from={job.pk}").content.decode().replace("\r", "")
+    assert f'<option value="{chosen}" selected>' in html
+    assert fields.get("requirements", fields.get("software_path", "")).strip().replace("\r", "") in html
+
+
+def test_software_that_cannot_be_had_is_told_beside_its_field(owner):
+    wrong = {"requirements": "-r other.txt"}
+    beside, _ = errors(owner.post(reverse("job-submit"), FORM | {"software": "requirements"} | wrong))
+    assert "names another file" in beside["requirements"]
+    beside, _ = errors(owner.post(reverse("job-submit"), FORM | {"software": "path", "software_path": "venv"}))
+    assert "absolute directory" in beside["software_path"]
+    Node.objects.update(software=TOLD | {"installer": None})
+    answer = owner.post(reverse("job-submit"), FORM | {"software": "requirements", "requirements": "numpy"})
+    assert "Ask an operator to install one" in errors(answer)[0]["software"]
+    assert NO_BUILDER in answer.content.decode()
 
 
 def test_every_error_stands_beside_its_field_and_in_the_summary(owner):

@@ -1,0 +1,63 @@
+"""What each test file costs in processor time, for the end of `./berth test`: that of all processes it started included."""
+
+import ctypes
+import json
+import os
+import resource
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PR_SET_CHILD_SUBREAPER = 36
+_STATE, _OWN_AND_WAITED = 0, slice(11, 15)
+"""Fields of /proc/PID/stat after the program's name: Z for a zombie; user and system time, its own and of the children it waited for."""
+
+
+def _stat(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _children(pid):
+    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
+def spent_s():
+    """Return the processor seconds of this process and all below it, those that ended included."""
+    spent = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    below = _children(os.getpid())
+    while below:
+        pid = below.pop()
+        with suppress(OSError):  # it has just ended and was waited for
+            stat = _stat(pid)
+            spent += sum(map(int, stat[_OWN_AND_WAITED])) / TICKS_PER_S
+            below += _children(pid) if stat[_STATE] != "Z" else []
+    return spent
+
+
+class Costs:
+    """A plug-in that writes {file: seconds} into a folder. Processes whose parents end become ours, so that they count."""
+
+    def __init__(self, folder):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.file = Path(folder) / f"{os.getpid()}.json"
+        self.by_file, self.before_s = Counter(), 0.0
+
+    @pytest.hookimpl
+    def pytest_collection_finish(self):
+        self.before_s = spent_s()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item, nextitem):
+        result = yield
+        if nextitem is None or nextitem.path != item.path:  # what the file's tests share has ended too
+            now_s = spent_s()
+            self.by_file[str(item.path.relative_to(item.config.rootpath))] += now_s - self.before_s
+            self.before_s = now_s
+        return result
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self):
+        self.file.write_text(json.dumps(self.by_file))
