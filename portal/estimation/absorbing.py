@@ -47,12 +47,17 @@ def profile_absorb(run: Run, records: Sequence[Record]) -> None:
     profile, _ = JobProfile.objects.get_or_create(signature=run.signature, gpu_type_id=run.gpu_type_id)
     told = (record["parameters"] for record in reversed(records) if record["parameters"])
     profile.parameters = next(told, profile.parameters or run.part.attempt.job.parameters or 0)
-    _data_times(profile, rows, alone=run.gpus == 1)
-    modules = [row for row in rows if row[FORWARD] is not None and (run.gpus == 1 or _infers(row))]
-    if modules:
-        _time_modules(profile, modules, batch=records[-1]["batch"])
-        _pattern(profile, modules)
+    rows_take(profile, rows, batch=records[-1]["batch"], gpus=run.gpus)
     profile.save()
+
+
+def rows_take(profile: JobProfile, rows: Sequence[Row], *, batch: int, gpus: int) -> None:
+    """Take a run's rows into the profile, which is not saved."""
+    _data_times(profile, rows, alone=gpus == 1)
+    modules = [row for row in rows if row[FORWARD] is not None and (gpus == 1 or _infers(row))]
+    if modules:
+        _time_modules(profile, modules, batch=batch)
+        _pattern(profile, modules)
 
 
 def _infers(row: Row) -> bool:

@@ -21,6 +21,7 @@ MODULES: dict[str, str] = {
     "priorities": f"{_HERE}.priorities",
     "intensity": f"{_HERE}.intensity",
     "scalability": f"{_HERE}.scalability",
+    "estimator-live": f"{_HERE}.estimator_live",
     # Sia
     "sia": f"{_HERE}.sia",
     # Gavel, Shockwave

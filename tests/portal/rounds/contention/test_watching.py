@@ -10,12 +10,13 @@ from django.utils import timezone
 from portal.cluster.models import Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
 from portal.jobs.listing import attempts_of
-from portal.jobs.models import Allocation, Attempt, Job, JobEvent, MemoryWatch, Slowing
+from portal.jobs.models import Allocation, Attempt, CoreSearch, Job, JobEvent, MemoryWatch, Slowing
 from portal.jobs.selectors import parts_wanted
 from portal.jobs.serializers import AttemptSerializer
 from portal.jobs.services import report_apply
 from portal.rounds.contention.watching import relief_pass
 from portal.rounds.services import settings_update
+from portal.rounds.tuning.measures import upset_read
 from portal.tenants.models import Tenant
 from tests.portal import given
 
@@ -62,7 +63,8 @@ class Pressed:
         share = self.held / self.cores * self.part(self.hog).share
         drawn = min(1.0, (self.draws if draws is None else draws) * share)
         total = min(1.0, drawn + self.trains)
-        used = 0.9 * (1 - self.sensitive * min(1.0, max(0.0, total / 0.75 - 1)))
+        self.speed = 1 - self.sensitive * min(1.0, max(0.0, total / 0.75 - 1))
+        used = 0.9 * self.speed
         batch = {
             "start": self.now.timestamp(),
             "period_s": 1.0,
@@ -114,6 +116,15 @@ def test_a_job_that_takes_the_memory_from_a_training_is_slowed_and_told_of(press
     assert "#" not in event.detail  # everybody reads it
     assert f"#{pressed.hog.job.number} on wide is slowed for this job" in JobEvent.objects.get(kind="relieved").text
     assert Attempt.objects.get(pk=pressed.hog.pk).cores == 4  # quotas, ledger and snapshot count these
+
+
+@pytest.mark.parametrize("sensitive", [0.4, 0.8, 1.0])
+def test_within_three_periods_the_training_is_back_at_nine_tenths_of_its_speed(cluster, sensitive):
+    pressed = Pressed(cluster, draws=0.95, trains=0.05, sensitive=sensitive)
+    pressed.measure(STEP_S)
+    assert pressed.speed < 0.9
+    pressed.go(3)
+    assert pressed.speed >= 0.9
 
 
 def test_it_is_let_go_after_three_calm_periods_and_takes_its_cores_again(pressed):
@@ -225,3 +236,12 @@ def test_another_tenants_job_is_named_to_nobody(cluster):
     assert f"#{pressed.hog.job.number}" not in JobEvent.objects.get(kind="relieved").text
     body = AttemptSerializer(attempts_of(pressed.hog.job).get()).data
     assert (body["slowings"][0]["helped"], body["slowings"][0]["share"]) == (None, 0.5)
+
+
+def test_a_step_of_core_tuning_in_which_somebody_was_slowed_is_made_again(pressed):
+    search = CoreSearch(attempt=pressed.training, marked_at=pressed.now, step_s=10, begun_at=pressed.now, state={})
+    assert upset_read([search]) == set()
+    pressed.go(2)
+    assert upset_read([search]) == {pressed.training.pk}
+    search.marked_at = pressed.now + timedelta(seconds=1)
+    assert upset_read([search]) == set()
