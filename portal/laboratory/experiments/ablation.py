@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.ablation_workloads import workloads
 from portal.laboratory.experiments.base import Experiment, Result, Table, cell
-from portal.laboratory.experiments.hops_setting import medians
+from portal.laboratory.experiments.hops.setting import medians
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:

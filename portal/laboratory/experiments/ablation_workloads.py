@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portal.laboratory.experiments import hops_512, sia
-from portal.laboratory.experiments.hops_setting import Setting
+from portal.laboratory.experiments import sia
+from portal.laboratory.experiments.hops import gpus_512
+from portal.laboratory.experiments.hops.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +40,7 @@ def workloads(options: Options) -> list[Workload]:
     """Return all four workloads; without `--data` those that need no data. Quick: a small part of each."""
     quick = options.quick
     found = [
-        Workload("hops-512 quick", partial(Setting.prepare, HOPS_QUICK if quick else hops_512.QUICK), seeds=True),
+        Workload("hops-512 quick", partial(Setting.prepare, HOPS_QUICK if quick else gpus_512.QUICK), seeds=True),
         Workload("three tenants", partial(mixed, MIX_QUICK_HOURS if quick else 24.0), seeds=True),
     ]
     if options.data is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments import hops_64, hops_512, sia
+from portal.laboratory.experiments import sia
 from portal.laboratory.experiments.base import Experiment, Result, Table
 from portal.laboratory.experiments.clairvoyance import NOTE, ROWS, Clairvoyance
-from portal.laboratory.experiments.hops_setting import bounds, medians
+from portal.laboratory.experiments.hops import gpus_64, gpus_512
+from portal.laboratory.experiments.hops.setting import bounds, medians
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ COLUMNS = {
 def run(options: Options) -> Result:
     """Return the schedules of Hops' two workloads, and with `--data` those of Sia's in its three forms."""
     found: dict[str, Mapping[str, Mapping[str, Any]]] = {}
-    for name, setting in (("hops-512", hops_512.SETTING), ("hops-64", hops_64.SETTING)):
+    for name, setting in (("hops-512", gpus_512.SETTING), ("hops-64", gpus_64.SETTING)):
         found[name] = {row: medians(seeds, tuple(COLUMNS)) for row, seeds in bounds(setting, options).items()}
     if options.data is not None:
         folder = options.folder("sia")

@@ -16,11 +16,11 @@ MODULES: dict[str, str] = {
     "contention": f"{_HERE}.contention",
     "cores": f"{_HERE}.cores",
     # Hops
-    "hops-64": f"{_HERE}.hops_64",
-    "hops-512": f"{_HERE}.hops_512",
-    "priorities": f"{_HERE}.priorities",
-    "intensity": f"{_HERE}.intensity",
-    "scalability": f"{_HERE}.scalability",
+    "hops-64": f"{_HERE}.hops.gpus_64",
+    "hops-512": f"{_HERE}.hops.gpus_512",
+    "priorities": f"{_HERE}.hops.priorities",
+    "intensity": f"{_HERE}.hops.intensity",
+    "scalability": f"{_HERE}.hops.scalability",
     "estimator-live": f"{_HERE}.estimator_live",
     # Sia
     "sia": f"{_HERE}.sia",

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from portal.laboratory.experiments import hops_calibration, hops_choices
 from portal.laboratory.experiments.base import Options
-from portal.laboratory.experiments.hops_64 import SETTING as SETTING_64
-from portal.laboratory.experiments.hops_512 import PAPER, SETTING
-from portal.laboratory.experiments.hops_setting import (
+from portal.laboratory.experiments.hops import calibration, choices
+from portal.laboratory.experiments.hops.gpus_64 import SETTING as SETTING_64
+from portal.laboratory.experiments.hops.gpus_512 import PAPER, SETTING
+from portal.laboratory.experiments.hops.setting import (
     OURS,
     RIVALS,
     Entrant,
@@ -93,14 +93,14 @@ def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeyp
     """The makespan grows with the work, so bisection meets it; figures beside it do not steer."""
 
     def rival(setting, options):
-        return dict.fromkeys(hops_calibration.SHOWN, 1.0) | {"makespan_h": 10.0 * setting.choices.class_hour}
+        return dict.fromkeys(calibration.SHOWN, 1.0) | {"makespan_h": 10.0 * setting.choices.class_hour}
 
-    monkeypatch.setattr(hops_calibration, "rival_medians", rival)
+    monkeypatch.setattr(calibration, "rival_medians", rival)
     said = []
-    found = hops_calibration.search("hops-512", SETTING, PAPER["gavel-hops"], Options(say=said.append))
+    found = calibration.search("hops-512", SETTING, PAPER["gavel-hops"], Options(say=said.append))
     last = found.json["steps"][-1]
     assert last["class_hour"] == pytest.approx(1.542, abs=0.01)
-    assert abs(last["makespan_h"] - 15.42) <= hops_calibration.WITHIN_H
+    assert abs(last["makespan_h"] - 15.42) <= calibration.WITHIN_H
     assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)
 
 
@@ -121,9 +121,9 @@ def rivals_of(setting, options):
 
 
 def test_the_choices_are_those_with_which_both_rivals_come_nearest_to_their_whole_rows(monkeypatch):
-    monkeypatch.setattr(hops_choices, "rivals_medians", rivals_of)
+    monkeypatch.setattr(choices, "rivals_medians", rivals_of)
     said = []
-    found = hops_choices.search("hops-512", SETTING, PAPER, Options(say=said.append))
+    found = choices.search("hops-512", SETTING, PAPER, Options(say=said.append))
     steps, last = found.json["steps"], found.json["steps"][-1]
     assert {name: last["choices"][name] for name in TRUE} == TRUE
     assert last["choices"]["within_gbs"] == 4.0
@@ -134,9 +134,9 @@ def test_the_choices_are_those_with_which_both_rivals_come_nearest_to_their_whol
 
 
 def test_a_rival_without_a_figure_is_never_near():
-    assert hops_choices.distance(PAPER, PAPER) == 0
+    assert choices.distance(PAPER, PAPER) == 0
     lame = {**PAPER, "sia-hops": {**PAPER["sia-hops"], "max_lr": None}}
-    assert hops_choices.distance(lame, PAPER) == float("inf")
+    assert choices.distance(lame, PAPER) == float("inf")
 
 
 def test_every_policy_brings_the_workload_to_its_end():

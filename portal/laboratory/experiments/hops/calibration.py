@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Figure, Result, Table
-from portal.laboratory.experiments.hops_setting import COLUMNS, entrants, medians, runs
+from portal.laboratory.experiments.hops.setting import COLUMNS, entrants, medians, runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from portal.laboratory.experiments.base import Options
-    from portal.laboratory.experiments.hops_setting import Setting
+    from portal.laboratory.experiments.hops.setting import Setting
 
 LOW, HIGH = 0.25, 4.0
 """Where the constant is looked for."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from portal.laboratory.experiments.base import Experiment, Result, Table
-from portal.laboratory.experiments.hops_512 import QUICK, SETTING
-from portal.laboratory.experiments.hops_setting import entrants, medians, runs
+from portal.laboratory.experiments.hops.gpus_512 import QUICK, SETTING
+from portal.laboratory.experiments.hops.setting import entrants, medians, runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

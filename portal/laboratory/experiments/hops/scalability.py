@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
-from portal.laboratory.experiments.hops_setting import Setting, entrants, runs
+from portal.laboratory.experiments.hops.setting import Setting, entrants, runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.laboratory.experiments import hops_choices
 from portal.laboratory.experiments.base import Experiment, Result
-from portal.laboratory.experiments.hops_setting import (
+from portal.laboratory.experiments.hops import choices
+from portal.laboratory.experiments.hops.setting import (
     OURS,
     RIVALS,
     Setting,
@@ -69,7 +69,7 @@ def run(options: Options) -> Result:
 
 def calibrate(options: Options) -> Result:
     """Redo the search for what the paper leaves open."""
-    return hops_choices.search("hops-512", SETTING, PAPER, options)
+    return choices.search("hops-512", SETTING, PAPER, options)
 
 
 EXPERIMENT = Experiment("hops-512", "Hops' Table 4: 512 GPUs, 500 jobs, every policy", run, calibrate)

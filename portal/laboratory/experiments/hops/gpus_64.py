@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.laboratory.experiments import hops_calibration
 from portal.laboratory.experiments.base import Experiment, Result
-from portal.laboratory.experiments.hops_setting import (
+from portal.laboratory.experiments.hops import calibration
+from portal.laboratory.experiments.hops.setting import (
     OURS,
     RIVALS,
     Setting,
@@ -60,7 +60,7 @@ def run(options: Options) -> Result:
 
 def calibrate(options: Options) -> Result:
     """Redo the search for the one calibrated constant."""
-    return hops_calibration.search("hops-64", SETTING, PAPER["gavel-hops"], options)
+    return calibration.search("hops-64", SETTING, PAPER["gavel-hops"], options)
 
 
 EXPERIMENT = Experiment("hops-64", "Hops' Table 3: 64 GPUs, 25 jobs, every policy", run, calibrate)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portal.laboratory.experiments.base import Experiment, Result
-from portal.laboratory.experiments.hops_512 import QUICK, SETTING
-from portal.laboratory.experiments.hops_setting import Entrant, entrants, medians, runs, table
+from portal.laboratory.experiments.hops.gpus_512 import QUICK, SETTING
+from portal.laboratory.experiments.hops.setting import Entrant, entrants, medians, runs, table
 
 if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Figure, Result, Table
-from portal.laboratory.experiments.hops_calibration import RIVAL, SHOWN
-from portal.laboratory.experiments.hops_setting import COLUMNS, entrants, medians, runs
+from portal.laboratory.experiments.hops.calibration import RIVAL, SHOWN
+from portal.laboratory.experiments.hops.setting import COLUMNS, entrants, medians, runs
 
 if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options
-    from portal.laboratory.experiments.hops_setting import Setting
+    from portal.laboratory.experiments.hops.setting import Setting
     from scheduler.simulator.generators.hops_constants import Choices
 
 VALUES: Mapping[str, tuple[Any, ...]] = {
