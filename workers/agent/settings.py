@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.agent.setting import Setting
+from workers.system.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
@@ -17,7 +18,7 @@ from portal.jobs.services import report_apply
 from portal.rounds.contention.watching import relief_pass
 from portal.rounds.services import settings_update
 from portal.rounds.tuning.measures import upset_read
-from portal.tenants.models import Tenant
+from portal.tenants.models import Tenant, User
 from tests.portal import given
 
 PERIOD_S, STEP_S = 10, 8
@@ -245,3 +246,22 @@ def test_a_step_of_core_tuning_in_which_somebody_was_slowed_is_made_again(presse
     assert upset_read([search]) == {pressed.training.pk}
     search.marked_at = pressed.now + timedelta(seconds=1)
     assert upset_read([search]) == set()
+
+
+def test_the_pages_of_both_jobs_of_the_node_and_the_cluster_tell_it(pressed, client):
+    pressed.go(2)
+    client.force_login(pressed.cluster.owner)
+    hog, training = pressed.hog.job.number, pressed.training.job.number
+    told = f"because it took 85 % of the node&#x27;s memory bandwidth and #{training} lost 16 % of its speed"
+    node = client.get(reverse("node-detail", args=["wide"])).content.decode()
+    assert told in node
+    assert "held back by fewer cores" in node
+    assert "This job is slowed since" in client.get(reverse("job-detail", args=[hog])).content.decode()
+    other = client.get(reverse("job-detail", args=[training])).content.decode()
+    assert f"#{hog}</a> is slowed since" in other
+    assert "and this job lost 16 % of its speed" in other
+    assert "job slowed" in client.get(reverse("cluster")).content.decode()
+    client.force_login(User.objects.create(username="stranger"))
+    seen = client.get(reverse("node-detail", args=["wide"])).content.decode()
+    assert "A job of another tenant is slowed since" in seen
+    assert f"#{hog}" not in seen

@@ -1,4 +1,4 @@
-"""What one setting of the agent is."""
+"""What one setting of a process is: its name, kind, default, unit and range."""
 
 from __future__ import annotations
 
