@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,17 @@ class Cause(StrEnum):
     CALM = "calm"  # there is room for the traffic again
 
 
+class Knobs(Protocol):
+    """What an operator sets (`scheduler.parameters`)."""
+
+    @property
+    def relieve_threshold(self) -> float: ...
+    @property
+    def relieve_release(self) -> float: ...
+    @property
+    def relieve_band(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """`threshold`, `release`: parts of the node's bandwidth; `band`: part of full GPU utilisation."""
@@ -49,6 +60,11 @@ class Rules:
     release: float = RELEASE
     periods: int = PERIODS
     band: float = BAND
+
+    @classmethod
+    def of(cls, knobs: Knobs) -> Rules:
+        """Return the rules as the operator set them."""
+        return cls(knobs.relieve_threshold, knobs.relieve_release, band=knobs.relieve_band)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The simulated service's contention eliminator (CODA V-D; algorithms.md section 9): the rule itself is `scheduler.contention`.
 
-While a node's memory is pressed, or a job is throttled there, one period (`PERIOD_S`) follows another. A throttled CPU job gets
-its share of the memory traffic, works slower by the same factor, and gives that part of its cores back, but keeps at least one.
+While a node's memory is pressed, or a job is throttled there, one period (`relieve_period_s`) follows another. A throttled job
+gets its share of the memory traffic, works slower by the same factor, and gives that part of its cores back, but keeps one.
 When the throttle is lifted it takes back those of its cores that are idle, and its speed follows the cores that it has.
 """
 
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Attempt, Load
 
-PERIOD_S = 30.0
-
 
 class Relief:
     """What is known of each node's traffic. `running`: the cluster's own, kept by it."""
 
-    def __init__(self, cluster: Cluster, running: Mapping[int, Load]) -> None:
-        self._cluster, self._running, self._rules = cluster, running, Rules()
+    def __init__(self, cluster: Cluster, running: Mapping[int, Load], rules: Rules) -> None:
+        self._cluster, self._running, self._rules = cluster, running, rules
         self._watches: dict[int, Watch] = {}
         self._upset_s: dict[int, float] = {}  # when somebody was throttled or released there last
         self._owed: dict[int, dict[int, int]] = {}  # node -> job -> cores that it had before its throttle

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.contention import Rules
 from scheduler.model import Span
 from scheduler.simulator.arrival_queue import ArrivalQueue
 from scheduler.simulator.asks import Ask, count, gpus_short_of_cores
@@ -17,7 +18,7 @@ from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
-from scheduler.simulator.relief import PERIOD_S, Relief
+from scheduler.simulator.relief import Relief
 from scheduler.simulator.world import tuning
 from scheduler.simulator.world.ideal import Ideal
 from scheduler.simulator.world.knowing import Knowing
@@ -64,7 +65,8 @@ class SimulatedCluster:
         self.running: dict[int, Load] = {}
         self.reporting: dict[int, Load] = {}  # of those running
         self.stopping: dict[int, Load] = {}  # of those running
-        self.relief = Relief(self.cluster, self.running) if world.relieves_memory else None
+        relieves = world.relieves_memory and parameters.relieve_memory == "on"
+        self.relief = Relief(self.cluster, self.running, Rules.of(parameters)) if relieves else None
         self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
         self.line = ArrivalQueue()
         self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
@@ -133,7 +135,7 @@ class SimulatedCluster:
             if load.attempt is not None and any(piece.node == node for piece in load.attempt.pieces):
                 self._find_rate(load, now_s)
         if self.relief.look(node):
-            self._announce(now_s + PERIOD_S, Event.WATCHED, node, None)
+            self._announce(now_s + self._parameters.relieve_period_s, Event.WATCHED, node, None)
         return freed
 
     def _look(self, pieces: Iterable[Piece], now_s: float) -> None:
@@ -142,7 +144,7 @@ class SimulatedCluster:
             return
         for piece in pieces:
             if self.relief.look(piece.node):
-                self._announce(now_s + PERIOD_S, Event.WATCHED, piece.node, None)
+                self._announce(now_s + self._parameters.relieve_period_s, Event.WATCHED, piece.node, None)
 
     def _noise(self, load: Load) -> float:
         """The factor on the attempt's speed: lognormal with mean 1, the same for a job's k-th attempt in every run."""

@@ -127,7 +127,7 @@ def failed_check(entry: Path, again_s: float) -> None:
         return
     if 0 <= age_s < again_s:
         again = f"It is tried again in {max(1, round((again_s - age_s) / 60))} min; other requirements at once."
-        detail = f"This environment could not be built here {round(age_s / 60)} min ago: {why} {again}"
+        detail = f"This environment could not be built here {round(age_s / 60)} min ago: {why.rstrip('.')}. {again}"
         raise BuildError(detail, lasting=False)
 
 

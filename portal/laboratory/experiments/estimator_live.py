@@ -70,8 +70,8 @@ class Known:
 
 
 def torch_python() -> str | None:
-    """A Python here that has PyTorch: BERTH_TEST_TORCH_PYTHON, else Berth's own, else the system's."""
-    told = os.environ.get("BERTH_TEST_TORCH_PYTHON")
+    """A Python here that has PyTorch: TORCH_PYTHON, else Berth's own, else the system's."""
+    told = os.environ.get("TORCH_PYTHON")
     for python in [told] if told else [sys.executable, "/usr/bin/python3"]:
         asked = [python, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"]
         if Path(python).exists() and subprocess.run(asked, check=False, capture_output=True).returncode == 0:  # noqa: S603
@@ -147,7 +147,7 @@ def run(options: Options) -> Result:
     note = "A size is predicted by the model from runs of other sizes alone. Asked: at least 0.95."
     python = torch_python()
     if python is None:
-        note += " PyTorch was not run: no Python here has it; set BERTH_TEST_TORCH_PYTHON to one that has."
+        note += " PyTorch was not run: no Python here has it; set TORCH_PYTHON to one that has."
     elif not options.quick:
         rows += held_out("PyTorch", (*STABLE, "--steps", steps, "--torch"), python=python, sizes=sizes)
     unstable = executions((*UNSTABLE, "--steps", steps), times=times, gpus=2)

@@ -200,7 +200,7 @@ class _Period:
 
     @property
     def rules(self) -> Rules:
-        return rules_of(self.parameters)
+        return Rules.of(self.parameters)
 
     def _carry_out(self, order: Order, watch: Watch, *, drew: float) -> bool:
         before = watch.before.get(order.training)
@@ -211,9 +211,3 @@ class _Period:
         self.row.state = watch_dump(watch)
         _next(self.row, since=since, parameters=self.parameters)
         self.row.save()
-
-
-def rules_of(parameters: Parameters) -> Rules:
-    return Rules(
-        threshold=parameters.relieve_threshold, release=parameters.relieve_release, band=parameters.relieve_band
-    )

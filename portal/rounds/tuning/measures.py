@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from portal.bulk import among
 from portal.cluster.telemetry import batches_between, batches_recent
 from portal.estimation.models import AttemptSpeed
-from portal.jobs.models import Allocation, GpuAllocation
+from portal.jobs.models import Allocation, GpuAllocation, Slowing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+
+    from portal.jobs.models import CoreSearch
 
 LEAST_SHARE = 0.5
 """So much of a step must have been measured, else it says nothing."""
@@ -48,6 +50,24 @@ def idle_cores_beside(attempt_ids: Iterable[int]) -> set[int]:
     for node_id, cores in parts.values_list("node_id", "core_ids"):
         held[node_id] += len(cores)
     return {attempt_id for attempt_id, node_id, cores in places if held[node_id] < cores}
+
+
+def upset_read(searches: Sequence[CoreSearch]) -> set[int]:
+    """Return the attempts beside whom, since their mark, a CPU job was slowed or let go: what was measured is worth nothing.
+
+    One query, and one more where there was such a job.
+    """
+    marks = {search.attempt_id: search.marked_at for search in searches if search.marked_at is not None}
+    if not marks:
+        return set()
+    changed: dict[int, datetime] = {}
+    recent = Slowing.objects.filter(changed_at__gte=min(marks.values())).order_by("changed_at")
+    changed.update(recent.values_list("node_id", "changed_at"))
+    if not changed:
+        return set()
+    parts = Allocation.objects.filter(attempt__in=among(marks), node__in=among(changed), released_at=None).order_by()
+    places = parts.values_list("attempt_id", "node_id")
+    return {attempt_id for attempt_id, node_id in places if changed[node_id] >= marks[attempt_id]}
 
 
 def utilisations_read(windows: Sequence[Window]) -> dict[int, float]:

@@ -22,7 +22,14 @@ from portal.jobs.states import AttemptState
 from portal.rounds.errands import errand
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
-from portal.rounds.tuning.measures import LEAST_SHARE, Window, idle_cores_beside, speeds_read, utilisations_read
+from portal.rounds.tuning.measures import (
+    LEAST_SHARE,
+    Window,
+    idle_cores_beside,
+    speeds_read,
+    upset_read,
+    utilisations_read,
+)
 from scheduler.estimator.tuner import Way, gather
 
 if TYPE_CHECKING:
@@ -81,6 +88,8 @@ def _over(
     told = [search for search in measured if value_of(search, figures[search.pk], band=band) is not None]
     room = idle_cores_beside(search.attempt_id for search in gathering)
     able = [search for search in gathering if search.attempt_id in room]
+    upset = upset_read(told)
+    told = [search for search in told if search.attempt_id not in upset]
     _again(set(measured) - set(told), now=now)
     _again(set(gathering) - set(able), now=now, pause_s=parameters.tune_step_s)
     return [*told, *able]

@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.contention import Cause
+from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine
-from scheduler.simulator.relief import PERIOD_S
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.world.core_bound import CoreBound
 from scheduler.simulator.world.truth import Hints, World
@@ -13,6 +13,7 @@ from tests.scheduler.simulator.cases import by_job, clock, run, traced
 
 GBS = 100.0
 HOG_GBS = 150.0
+PERIOD_S = Parameters().relieve_period_s
 
 
 def training(number, *, sensitivity=0.6, optimum=2, work=3600.0, **more):

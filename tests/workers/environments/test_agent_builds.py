@@ -21,7 +21,8 @@ def test_a_job_sees_what_it_required_and_the_next_one_uses_the_same(portal, node
     wanted = {"command": COMMAND, "software": {"requirements": "tinypack==1.0  # ours\n"}}
     first = portal.want(**wanted)
     node.start("--environments-wheels", str(wheels), "--nice", "0")
-    assert portal.wait_report(first, "ended", within_s=400)["exit_code"] == 0
+    ended = portal.wait_report(first, "ended", within_s=400)
+    assert ended["exit_code"] == 0, (ended, portal.logs)
     said = portal.logs[*first, "stdout"].decode()
     assert "[environment] Building the environment" in said
     version, prefix = said.splitlines()[-1].split()

@@ -79,7 +79,7 @@ def test_a_failure_is_told_and_not_tried_again_for_a_while(builder):
     assert (code, said.splitlines()[-1]) == (1, f"[environment] Failed: {why}")
     code, said = builder.run(fails)
     assert code == 1
-    assert f"could not be built here 0 min ago: {why} It is tried again in 10 min" in said
+    assert f"could not be built here 0 min ago: {why}. It is tried again in 10 min" in said
     assert (builder.room / "why").read_text() in said
     assert builder.builds == 1
     assert builder.run(again_s=0.0)[0] == 0

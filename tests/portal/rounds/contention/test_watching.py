@@ -5,18 +5,20 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
 from portal.jobs.listing import attempts_of
-from portal.jobs.models import Allocation, Attempt, Job, JobEvent, MemoryWatch, Slowing
+from portal.jobs.models import Allocation, Attempt, CoreSearch, Job, JobEvent, MemoryWatch, Slowing
 from portal.jobs.selectors import parts_wanted
 from portal.jobs.serializers import AttemptSerializer
 from portal.jobs.services import report_apply
 from portal.rounds.contention.watching import relief_pass
 from portal.rounds.services import settings_update
-from portal.tenants.models import Tenant
+from portal.rounds.tuning.measures import upset_read
+from portal.tenants.models import Tenant, User
 from tests.portal import given
 
 PERIOD_S, STEP_S = 10, 8
@@ -62,7 +64,8 @@ class Pressed:
         share = self.held / self.cores * self.part(self.hog).share
         drawn = min(1.0, (self.draws if draws is None else draws) * share)
         total = min(1.0, drawn + self.trains)
-        used = 0.9 * (1 - self.sensitive * min(1.0, max(0.0, total / 0.75 - 1)))
+        self.speed = 1 - self.sensitive * min(1.0, max(0.0, total / 0.75 - 1))
+        used = 0.9 * self.speed
         batch = {
             "start": self.now.timestamp(),
             "period_s": 1.0,
@@ -114,6 +117,15 @@ def test_a_job_that_takes_the_memory_from_a_training_is_slowed_and_told_of(press
     assert "#" not in event.detail  # everybody reads it
     assert f"#{pressed.hog.job.number} on wide is slowed for this job" in JobEvent.objects.get(kind="relieved").text
     assert Attempt.objects.get(pk=pressed.hog.pk).cores == 4  # quotas, ledger and snapshot count these
+
+
+@pytest.mark.parametrize("sensitive", [0.4, 0.8, 1.0])
+def test_within_three_periods_the_training_is_back_at_nine_tenths_of_its_speed(cluster, sensitive):
+    pressed = Pressed(cluster, draws=0.95, trains=0.05, sensitive=sensitive)
+    pressed.measure(STEP_S)
+    assert pressed.speed < 0.9
+    pressed.go(3)
+    assert pressed.speed >= 0.9
 
 
 def test_it_is_let_go_after_three_calm_periods_and_takes_its_cores_again(pressed):
@@ -225,3 +237,31 @@ def test_another_tenants_job_is_named_to_nobody(cluster):
     assert f"#{pressed.hog.job.number}" not in JobEvent.objects.get(kind="relieved").text
     body = AttemptSerializer(attempts_of(pressed.hog.job).get()).data
     assert (body["slowings"][0]["helped"], body["slowings"][0]["share"]) == (None, 0.5)
+
+
+def test_a_step_of_core_tuning_in_which_somebody_was_slowed_is_made_again(pressed):
+    search = CoreSearch(attempt=pressed.training, marked_at=pressed.now, step_s=10, begun_at=pressed.now, state={})
+    assert upset_read([search]) == set()
+    pressed.go(2)
+    assert upset_read([search]) == {pressed.training.pk}
+    search.marked_at = pressed.now + timedelta(seconds=1)
+    assert upset_read([search]) == set()
+
+
+def test_the_pages_of_both_jobs_of_the_node_and_the_cluster_tell_it(pressed, client):
+    pressed.go(2)
+    client.force_login(pressed.cluster.owner)
+    hog, training = pressed.hog.job.number, pressed.training.job.number
+    told = f"because it took 85 % of the node&#x27;s memory bandwidth and #{training} lost 16 % of its speed"
+    node = client.get(reverse("node-detail", args=["wide"])).content.decode()
+    assert told in node
+    assert "held back by fewer cores" in node
+    assert "This job is slowed since" in client.get(reverse("job-detail", args=[hog])).content.decode()
+    other = client.get(reverse("job-detail", args=[training])).content.decode()
+    assert f"#{hog}</a> is slowed since" in other
+    assert "and this job lost 16 % of its speed" in other
+    assert "job slowed" in client.get(reverse("cluster")).content.decode()
+    client.force_login(User.objects.create(username="stranger"))
+    seen = client.get(reverse("node-detail", args=["wide"])).content.decode()
+    assert "A job of another tenant is slowed since" in seen
+    assert f"#{hog}" not in seen

@@ -3,7 +3,7 @@
 Each job is a loader and a trainer, two processes under a shim on a virtual GPU. The loader takes the time of its class's
 measured curve at the number of cores that BERTH_CORES_FILE tells; the trainer records its iterations; the tuner goes by them.
 Of the agent's road only the wire is left out. With BERTH_TRACE_DATA all of Synergy's 33 classes run at once (minutes), and
-BERTH_TUNE_FASTER=on takes the faster search; without it a few curves of that form.
+TUNE_FASTER=on takes the faster search; without it a few curves of that form.
 """
 
 import base64
@@ -176,7 +176,7 @@ def test_loaders_are_given_the_fewest_cores_that_keep_them_fast(tuned, monkeypat
 @pytest.mark.skipif("BERTH_TRACE_DATA" not in os.environ, reason="BERTH_TRACE_DATA names no folder of public traces")
 def test_synergys_classes_find_their_optimum(tuned):
     """Printed for docs/evidence.md with -s. The faster search may end where more cores are as fast."""
-    fast = os.environ.get("BERTH_TUNE_FASTER", "off")
+    fast = os.environ.get("TUNE_FASTER", "off")
     settings_update(actor=None, tune_step_s=15, tune_faster=fast)
     classes = curves(Path(os.environ["BERTH_TRACE_DATA"]) / "synergy" / FILE)
     ended = tuned(classes, within_s=3000)
