@@ -46,7 +46,7 @@ FIRST = (
 """The longest of them, which begin first: no lane is to be left with one of them at the end."""
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
-COSTS = "BERTH_TESTS_COSTS"
+COSTS = "TESTS_COSTS_IN"
 """Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
 COSTLIEST = 10
 NO_TESTS = 5

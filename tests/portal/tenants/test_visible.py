@@ -32,6 +32,7 @@ THROUGH = {
     "CoreTuning",
     "CoreSearch",
     "CoreStep",
+    "Slowing",
 }
 
 
