@@ -21,7 +21,11 @@ def _stat(pid):
 
 
 def _children(pid):
-    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # a thread that has just ended
+            found += (task / "children").read_text().split()
+    return found
 
 
 def spent_s():

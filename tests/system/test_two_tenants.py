@@ -24,7 +24,7 @@ from tests.system.helpers import intruder
 from tests.workers.conftest import AgentRunner, wait_until
 from tests.workers.small_portal import SmallPortal
 from workers.agent.trying import limits_tried
-from workers.controls.cgroups import PREFIX, group_find
+from workers.controls.cgroups import PREFIX, group_find, part_name
 from workers.parts.accounts import BASE
 from workers.system.trees import tree_remove
 
@@ -94,7 +94,7 @@ def places(node: Node, key: tuple) -> str:
     """All that the intruder needs to know: what is documented is no secret."""
     pid = json.loads((node.part(key) / "job.json").read_text())["pid"]
     shim = json.loads((node.part(key) / "shim.json").read_text())["pid"]
-    group = [str(path) for path in group_find("-".join(map(str, key))).paths if (path / "pids.max").exists()]
+    group = [str(path) for path in group_find(part_name(node.part(key))).paths if (path / "pids.max").exists()]
     at = {
         "node": str(node.directory),
         "job": str(node.job(key)),
@@ -233,7 +233,7 @@ def test_a_fork_bomb_is_contained(node):
     assert node.said(late, "fine\n")
     node.portal.stop(bomb, grace_s=0)
     node.portal.wait_report(bomb, "ended")
-    assert not group_find("-".join(map(str, bomb))).paths
+    assert not group_find(part_name(node.part(bomb))).paths
     assert node.portal.report_of(victim, "ended") is None
 
 
@@ -321,6 +321,6 @@ def test_killed_shims_leave_no_mount_and_no_group(node):
     os.kill(json.loads((node.part(key) / "shim.json").read_text())["pid"], 9)
     node.up()
     assert node.portal.wait_report(key, "ended")["reason"] == "lost"
-    assert not group_find("-".join(map(str, key))).paths
+    assert not group_find(part_name(node.part(key))).paths
     assert str(node.directory) not in Path("/proc/self/mountinfo").read_text()
     assert not [line for _, line in processes_of(node.directory) if "workers.agent" not in line]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workers.controls.cgroups import PREFIX
+from workers.controls.cgroups import PREFIX, owner_of
 from workers.controls.throttles import RESCTRL, means_find
 from workers.system.files import BrokenFileError, read_record, write_json
 from workers.telemetry.probe import ProbeMeter
@@ -33,7 +33,11 @@ def memory_find(
     if machine_bytes(root) is not None:
         gb_s = settings.memory_bandwidth or _kept(settings.dir / KEPT, root)
         if gb_s is not None:
-            return ResctrlMeter(gb_s=gb_s, root=root), {"gb_s": gb_s, "meter": "resctrl", "throttle": throttle}
+            return ResctrlMeter(gb_s=gb_s, owner=owner_of(settings.dir / "parts"), root=root), {
+                "gb_s": gb_s,
+                "meter": "resctrl",
+                "throttle": throttle,
+            }
     return ProbeMeter(), {"gb_s": settings.memory_bandwidth, "meter": "probe", "throttle": throttle}
 
 

@@ -20,6 +20,7 @@ from workers.agent.offline import keep_jobs, stop_all
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
 from workers.agent.software import software_find
 from workers.agent.trust import TrustError
+from workers.controls.cgroups import groups_sweep
 from workers.protocol.client import Portal
 from workers.system import log
 from workers.system.filework import FileWork
@@ -104,6 +105,7 @@ def main(argv: list[str] | None = None) -> int:
         put_right(entries(*(settings.dir / "parts").glob("*")))
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+            groups_sweep(settings.dir / "parts")
             asyncio.run(_serve(settings))
     except (SettingError, TrustError, EnrolError) as error:
         return _complain(str(error), NO_USE_TO_RETRY)

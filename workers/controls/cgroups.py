@@ -1,13 +1,15 @@
 """A part's own control group: found, made, entered, set, read and removed, in the kernel's version 2 and in version 1.
 
-One name for each part, `berth-KEY-EPOCH-RANK`. In version 2 it is one directory for all controllers, in version 1 one in each
-hierarchy. It is made beside the shim's own group, and only where that changes nothing for others: in version 2 a controller
-must be passed on there already, or the shim's own group must let it be. The shim itself stays outside. A process that has no
-right to write there never gets out, so a group also tells exactly which processes are a part's. Standard library only.
+One name for each part, `berth-KEY-EPOCH-RANK.OWNER`: two Berths on one machine count their attempts alike. In version 2 it is
+one directory for all controllers, in version 1 one in each hierarchy. It is made beside the shim's own group, and only where
+that changes nothing for others: in version 2 a controller must be passed on there already, or the shim's own group must let
+it be. The shim itself stays outside. A process that has no right to write there never gets out, so a group also tells exactly
+which processes are a part's. Standard library only.
 """
 
 from __future__ import annotations
 
+import binascii
 import contextlib
 import os
 from dataclasses import dataclass
@@ -98,6 +100,33 @@ class Group:
             with contextlib.suppress(OSError):
                 path.rmdir()
         return not any(path.exists() for path in self.paths)
+
+
+def owner_of(parts: Path) -> str:
+    """Return what stands behind the names of all groups of a node: the mark of its directory of parts."""
+    return f"{binascii.crc32(os.fsencode(os.path.realpath(parts))):08x}"
+
+
+def part_name(directory: Path) -> str:
+    """Return a part's name among all groups of the machine. `directory`: the part's own."""
+    return f"{directory.name}.{owner_of(directory.parent)}"
+
+
+def part_group(directory: Path, *, virtual: bool) -> Group:
+    """Make a part's group. A virtual node's cores are only declared, so no kernel wall is built for them."""
+    return group_make(part_name(directory), [c for c in CONTROLLERS if c != "cpuset" or not virtual])
+
+
+def groups_sweep(parts: Path, *, mounts: Path = MOUNTS, own: Path = OWN) -> int:
+    """Remove the empty groups of parts that the node has no more, as shims leave them that were killed with their agent."""
+    owner, gone = owner_of(parts), 0
+    for parent, _ in _places(mounts, own):
+        for path in parent.glob(f"{PREFIX}*.{owner}"):
+            if not (parts / path.name.removeprefix(PREFIX).removesuffix(f".{owner}")).exists():
+                with contextlib.suppress(OSError):  # somebody is in it
+                    path.rmdir()
+                    gone += 1
+    return gone
 
 
 def group_make(name: str, controllers: Iterable[str], *, mounts: Path = MOUNTS, own: Path = OWN) -> Group:

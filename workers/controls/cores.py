@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workers.controls.cgroups import part_name
 from workers.controls.cpuset import cpuset_of
 from workers.controls.throttles import Throttle
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
@@ -167,7 +168,7 @@ def _bind(thread: int, mask: Cores, before: set[Cores]) -> bool:
 
 def core_orders(launch: dict[str, Any], directory: Path, meter: UsageMeter, group: Group) -> CoreOrders:
     """Return what follows orders about a launch's cores."""
-    throttle = Throttle(directory.name, group)
+    throttle = Throttle(part_name(directory), group)
     orders = CoreOrders(directory, meter.tree, launch["cores"], throttle=throttle, used=meter.cores_lately)
     if launch.get("cores_file"):
         orders.told = Path(launch["cores_file"])

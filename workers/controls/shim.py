@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.building import build_disk, build_failure, build_launch
-from workers.controls.cgroups import CONTROLLERS, group_make
+from workers.controls.cgroups import part_group
 from workers.controls.cores import core_orders
 from workers.controls.diskuse import disk_meter, taken_too_much
 from workers.controls.joblog import JobLog
@@ -73,8 +73,7 @@ class Shim:
         self.log = JobLog.under(directory, launch["log_limit_bytes"])
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
-        # A virtual node's cores are only declared, so no kernel wall is built for them.
-        self.group = group_make(directory.name, [c for c in CONTROLLERS if c != "cpuset" or not launch["virtual"]])
+        self.group = part_group(directory, virtual=launch["virtual"])
         limits_set(self.group, launch)
         self.cores = core_orders(launch, directory, self.meter, self.group)
         self.job_record: dict[str, Any] | None = None
@@ -93,7 +92,6 @@ class Shim:
         except StartFailedError as failure:
             reason, detail = "start_failed", str(failure)
         self.cores.end()
-        self.group.remove()
         self._write_result(reason, detail)
 
     def _build(self) -> tuple[str, str] | None:
@@ -257,6 +255,7 @@ class Shim:
 
     def _write_result(self, reason: str, detail: str) -> None:
         """Write the result. Without it a job that ended well would count as lost, so this waits while the disk is full."""
+        self.group.remove()
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
         if self.job_record is not None:
             write_until_room(self.directory / "job.json", self.job_record)

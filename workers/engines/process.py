@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from workers.controls.cgroups import group_find
+from workers.controls.cgroups import group_find, part_name
 from workers.controls.cores import HELD, ORDER
 from workers.controls.leftovers import Traces, leftovers_kill
 from workers.controls.parthold import void_part
@@ -131,10 +131,10 @@ class ProcessEngine:
         return void_part(directory)
 
     def purge(self, directory: Path, *, mark: str) -> int:
-        group = group_find(directory.name)
+        group = group_find(part_name(directory))
         killed = leftovers_kill(self._traces(directory, mark), group)
         group.remove()
-        resctrl_remove(directory.name)
+        resctrl_remove(part_name(directory))
         return killed
 
     def abandon(self, directory: Path) -> int:

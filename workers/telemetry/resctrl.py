@@ -1,7 +1,7 @@
 """Memory traffic as the processor counts it (Intel's and AMD's MBM, in the kernel's resctrl): of the machine and of each part.
 
-A part's processes are born in `mon_groups/berth-PART` (`workers.controls.throttles`); one that was held back by MBA is in
-`berth-PART`. The machine's traffic is that of the root and of all directories that limit something, each with its own.
+A part's processes are born in `mon_groups/berth-PART.OWNER` (`workers.controls.throttles`); one that was held back by MBA is in
+`berth-PART.OWNER`. The machine's traffic is that of the root and of all directories that limit something, each with its own.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ BURST_S, BLOCK = 0.3, 16 * 2**20
 
 
 class ResctrlMeter:
-    """See `workers.telemetry.traffic.TrafficMeter`. `gb_s`: what the memory can do."""
+    """See `workers.telemetry.traffic.TrafficMeter`. `gb_s`: what the memory can do; `owner`: the mark of this node's parts."""
 
-    def __init__(self, *, gb_s: float, root: Path = RESCTRL, clock: Callable[[], float] = time.monotonic) -> None:
-        self._gb_s, self._root, self._clock = gb_s, root, clock
+    def __init__(
+        self, *, gb_s: float, owner: str, root: Path = RESCTRL, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._gb_s, self._owner, self._root, self._clock = gb_s, owner, root, clock
         self._rates = Rates()
 
     def look(self, uses: Mapping[str, PartUse]) -> Traffic:
         now, limited = self._clock(), _limited(self._root)
-        parts = {*self._root.glob(f"mon_groups/{PREFIX}*"), *self._root.glob(f"{PREFIX}*")}
+        mine = f"{PREFIX}*.{self._owner}"
+        parts = {*self._root.glob(f"mon_groups/{mine}"), *self._root.glob(mine)}
         groups = {self._root, *limited, *parts}
         self._rates.keep(set(groups))
         rates = {group: self._rates.rate(group, group_bytes(group), now) for group in groups}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import redis
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from portal.cluster.models import Node
 from portal.disk import disk_state
@@ -83,28 +83,23 @@ def initials(name: str) -> str:
     return ("".join(word[0] for word in words[:2]) if len(words) > 1 else name[:2]).upper()
 
 
-def _isolation(_: Sharing) -> list[bool | None]:
-    """Return what nodes where all jobs share one account say about files. It reads each node's row, so not for every page."""
-    alone = Node.objects.alive().filter(single_account=True).order_by()  # in no order: each row would be distinct
-    return list(alone.values_list("isolation__files", flat=True).distinct())
-
-
-def _where(_: Sharing) -> str:
-    """Return on how many nodes all jobs share an account, where it is not on all of them."""
-    counted = Node.objects.alive().aggregate(nodes=Count("pk"), alone=Count("pk", filter=Q(single_account=True)))
-    nodes, alone = counted["nodes"], counted["alone"]
-    return "" if alone == nodes else f" on {alone} of {nodes} nodes"
+def _accounts(_: Sharing) -> list[tuple[bool, bool | None, int]]:
+    """Return (all jobs share one account, its walls stand, how many nodes). It reads each node's row, so not for every page."""
+    told = Node.objects.alive().order_by().values_list("single_account", "isolation__files")  # no order: it would group
+    return list(told.annotate(nodes=Count("pk")))
 
 
 def _banner() -> str | None:
     """Say that the disk is full; else warn where all jobs run as one account, and say what keeps them apart there."""
     if (disk := disk_state()).low:
         return f"{disk.sentence}."
-    found = set(Sharing().get("isolation", _isolation, every_s=BANNER_EVERY_S))
+    told = Sharing().get("accounts", _accounts, every_s=BANNER_EVERY_S)
+    found = {files for alone, files, _ in told if alone}
     if not found:
         return None
     trust = "Tenants must trust each other: their" if settings.DEMO else "One tenant's jobs a node: all"
-    where = Sharing().get("single-account", _where, every_s=BANNER_EVERY_S)
+    nodes, shared = sum(count for *_, count in told), sum(count for alone, _, count in told if alone)
+    where = "" if shared == nodes else f" on {shared} of {nodes} nodes"
     begin = f"Single-account mode{where}. {trust} jobs run as the agent's own account"
     if found == {True}:
         return f"{begin}. They are kept out of Berth's files and each other's directories, not out of the account's other files."

@@ -210,6 +210,7 @@ def job():
                     "source": "measured on this GPU type",
                     "deviation": 0.025,
                     "iterations": 12040,
+                    "lost": None,
                 },
                 {
                     "number": 1,
@@ -219,6 +220,7 @@ def job():
                     "source": "assumed: nothing was known of its speed",
                     "deviation": None,
                     "iterations": 410,
+                    "lost": 1280.0,
                 },
             ],
             "empty": None,

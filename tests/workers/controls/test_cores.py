@@ -14,6 +14,7 @@ import pytest
 from tests.workers.conftest import processes_of, wait_until
 from tests.workers.controls.test_shim import ShimRun
 from workers.controls import cores
+from workers.controls.cgroups import part_name
 from workers.controls.cores import CoreOrders, cores_map
 from workers.controls.cpuset import cpuset_make
 from workers.system.procs import Tree, pss_mib
@@ -222,7 +223,7 @@ def test_a_cpuset_is_gone_with_its_job(shim):
         pytest.skip("no writable cpuset on this machine")
     made.remove()
     running(shim.prepare(command="sleep 600", cores=[0], virtual=False).start())
-    path = made.path.with_name("berth-5-2-0")
+    path = made.path.with_name(f"berth-{part_name(shim.directory)}")
     assert (path / "cpuset.cpus").read_text().strip() == str(REAL[0])
     shim.engine.stop(shim.directory, grace_s=0, detail="")
     shim.result()

@@ -13,7 +13,7 @@ import pytest
 from tests.remains import processes_of
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
-from workers.controls.cgroups import CONTROLLERS, group_find, group_make
+from workers.controls.cgroups import CONTROLLERS, group_find, group_make, groups_sweep, part_name
 from workers.controls.limits import limits_set, memory_over
 
 HERE = group_make("probe", CONTROLLERS)
@@ -115,7 +115,7 @@ def test_a_fork_bomb_is_contained(shim):
     shim.prepare(command='exec "$BERTH_PYTHON" -S bomb.py', files=files, pids_limit=60).start()
     wait_until(lambda: (shim.directory / "stdout").exists() and shim.stdout().endswith("\n"))
     assert int(shim.stdout()) >= 240
-    group = group_find("5-2-0")
+    group = group_find(part_name(shim.directory))
     shim.engine.stop(shim.directory, grace_s=0, detail="enough")
     assert shim.result()["reason"] == "stopped"
     assert not [path for path in group.paths if path.exists()]
@@ -160,7 +160,7 @@ def test_who_leaves_no_trace_is_found_by_the_group_when_the_shim_is_killed(shim)
     """Its own session, no mark in its environment, no pipe, not yet noted: only the group knows it."""
     hide = "import os,time\nif os.fork() or os.setsid() or os.fork(): os._exit(0)\nos.execve('/bin/sleep', ['berth-hidden', '394'], {})"
     shim.prepare(command=f'(env -i python3 -c "{hide}" >/dev/null 2>&1 </dev/null &); sleep 60').start()
-    group = wait_until(lambda: (found := group_find("5-2-0")).paths and found)
+    group = wait_until(lambda: (found := group_find(part_name(shim.directory))).paths and found)
     pid = wait_until(lambda: next((p for p in group.pids() if _arguments(p).startswith(b"berth-hidden")), None))
     os.kill(shim.engine.shim(shim.directory).pid, signal.SIGKILL)
     wait_until(lambda: shim.engine.life(shim.directory) == "lost")
@@ -175,3 +175,21 @@ def _arguments(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.skipif(not HAS, reason="SKIPPED LOUDLY: no control group can be made here")
+def test_an_agent_removes_what_killed_shims_left_and_nobody_elses(tmp_path):
+    """Another Berth on the machine has an attempt of the same number: its group is its own."""
+    other = tmp_path / "other/parts"
+    parts = tmp_path / "parts"
+    (parts / "6-1-0").mkdir(parents=True)
+    left, running, strangers = (
+        group_make(part_name(path), CONTROLLERS) for path in (parts / "5-1-0", parts / "6-1-0", other / "5-1-0")
+    )
+    try:
+        assert groups_sweep(parts) >= 1
+        assert [path.exists() for path in left.paths] == [False] * len(left.paths)
+        assert all(path.exists() for path in (*running.paths, *strangers.paths))
+    finally:
+        for group in (left, running, strangers):
+            group.remove()

@@ -13,7 +13,7 @@ from tests.remains import processes_of
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_cores import running
 from tests.workers.controls.test_shim import ShimRun
-from workers.controls.cgroups import Group, Home, group_find, group_make
+from workers.controls.cgroups import Group, Home, group_find, group_make, part_name
 from workers.controls.throttles import Throttle, means_find
 
 HERE = group_make("probe", ("cpu",))
@@ -84,7 +84,7 @@ def test_the_kernel_holds_a_real_hog_to_its_share_and_lets_it_go(shim):
     """Its own count says that the quota bit: no clock is asked, however busy the machine is."""
     running(shim.prepare(command="while :; do :; done & while :; do :; done", cores=[0]).start())
     wait_until(lambda: (u := shim.engine.usage(shim.directory)) and u.cpu_s > 0.5, within_s=300.0)
-    home = group_find(shim.directory.name)
+    home = group_find(part_name(shim.directory))
     cpu = next(h for h in home.homes.values() if h.number("cpu.cfs_period_us"))
     assert held(shim, 0.25, 5) == {
         "sequence": 5,
@@ -104,7 +104,7 @@ def test_the_kernel_holds_a_real_hog_to_its_share_and_lets_it_go(shim):
     held(shim, 0.5, 8)
     shim.engine.stop(shim.directory, grace_s=0, detail="test")
     wait_until(lambda: shim.engine.result(shim.directory), within_s=120.0)
-    wait_until(lambda: not group_find(shim.directory.name).homes)
+    wait_until(lambda: not group_find(part_name(shim.directory)).homes)
 
 
 @pytest.mark.parametrize("share", [0, -1, 1.5, "half", True, float("nan")])

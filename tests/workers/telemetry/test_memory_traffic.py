@@ -22,8 +22,8 @@ def counts(group, *sockets):
 
 def test_each_part_and_the_machine_in_parts_of_what_the_memory_can_do(tmp_path):
     now = [0.0]
-    meter = ResctrlMeter(gb_s=100, root=tmp_path, clock=lambda: now[0])
-    watched, limited = tmp_path / "mon_groups/berth-aa-1-0", tmp_path / "berth-bb-1-0"
+    meter = ResctrlMeter(gb_s=100, owner="me", root=tmp_path, clock=lambda: now[0])
+    watched, limited = tmp_path / "mon_groups/berth-aa-1-0.me", tmp_path / "berth-bb-1-0.me"
     counts(tmp_path, 0, 0)
     counts(watched, 0, 0)
     counts(limited, 0, 0)
