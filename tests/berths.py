@@ -36,7 +36,9 @@ def template_make(directory):
 
 def demo_make(directory, template):
     """The same after the demo's first start and its end: its people (their slow hashes, too) and nodes are known, no job ran."""
-    berth = RunningBerth(directory / "data", broker.free_port(), ["--demo"], {"BERTH_DEMO_WORKLOAD": "0"})
+    berth = RunningBerth(
+        directory / "data", broker.free_port(), ["--demo"], {"BERTH_DEMO_WORKLOAD": "0", "BERTH_AGENT_ACCOUNTS": "off"}
+    )
     template_copy(template, berth.data, demo=True)
     try:
         berth.up()
@@ -127,6 +129,8 @@ def factory(request):
         def start(*, demo=True, workload=False, environment=None, flags=(), fresh=False):
             directory = started.enter_context(private_directory())
             own = {"BERTH_DEMO_WORKLOAD": "1" if workload else "0", "BERTH_LEASE_S": "10", "BERTH_LEASE_GRACE_S": "3"}
+            if not workload:  # the tests' own jobs write where the tests look; the demo's live as anybody's
+                own["BERTH_AGENT_ACCOUNTS"] = "off"
             berth = RunningBerth(
                 data=directory / "data",
                 port=broker.free_port(),

@@ -38,7 +38,7 @@ def disk():
 @pytest.fixture(scope="module")
 def berth(disk):
     environment = {"BERTH_DEMO_WORKLOAD": "0", "BERTH_LEASE_S": str(LEASE_S), "BERTH_DISK_LOW_MIB": str(MARK_MIB)}
-    environment |= {"BERTH_AGENT_DISK_LOW_MIB": str(MARK_MIB)}
+    environment |= {"BERTH_AGENT_DISK_LOW_MIB": str(MARK_MIB), "BERTH_AGENT_ACCOUNTS": "off"}
     berth = RunningBerth(disk.path / "data", broker.free_port(), ["--demo"], environment)
     berth.up()
     yield berth

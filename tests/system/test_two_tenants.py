@@ -34,6 +34,8 @@ pytestmark = [
 ]
 LIMITS = {wall["name"]: wall["by"] for wall in limits_tried()}
 SCRIPT = {"intruder.py": base64.b64encode(inspect.getsource(intruder).encode()).decode()}
+ACME, EVIL = 100_000 + os.getpid(), 5_000_000 + os.getpid()
+"""Nobody else on this machine runs jobs of these, nor has their accounts."""
 SEGMENT = 0x62657274
 VICTIM = f"""
 import ctypes, os, pathlib, time
@@ -48,7 +50,7 @@ JOBS = int(os.environ.get("BERTH_TEST_JOBS", "12"))
 
 
 class Node(AgentRunner):
-    """An agent whose tenants acme (7) and evil (8) do not trust each other."""
+    """An agent whose tenants acme and evil do not trust each other."""
 
     def __init__(self, directory: Path) -> None:
         self.portal = SmallPortal(report_period_s=0.5)
@@ -63,7 +65,7 @@ class Node(AgentRunner):
         return {wall["name"]: wall["by"] for wall in told["isolation"]["walls"]}
 
     def run(self, number: int, command: str, *, tenant: int, **spec) -> tuple:
-        name = {7: "acme", 8: "evil"}[tenant]
+        name = {ACME: "acme", EVIL: "evil"}[tenant]
         return self.portal.want(attempt=number, job=number, tenant=name, tenant_id=tenant, command=command, **spec)
 
     def said(self, key: tuple, ending: str) -> str:
@@ -85,7 +87,7 @@ def node(tmp_path):
 
 def victim_of(node: Node) -> tuple:
     files = {"victim.py": base64.b64encode(VICTIM.encode()).decode()}
-    key = node.run(1, 'exec "$BERTH_PYTHON" victim.py', tenant=7, environment={"SECRET": "mine"}, files=files)
+    key = node.run(1, 'exec "$BERTH_PYTHON" victim.py', tenant=ACME, environment={"SECRET": "mine"}, files=files)
     node.said(key, "ready\n")
     return key
 
@@ -104,7 +106,7 @@ def places(node: Node, key: tuple) -> str:
         "pid": pid,
         "shim": shim,
         "agent": node.process.pid,
-        "uid": BASE + 7,
+        "uid": BASE + ACME,
         "segment": SEGMENT,
         "group": group[0] if group else "/sys/fs/cgroup",
     }
@@ -113,7 +115,7 @@ def places(node: Node, key: tuple) -> str:
 
 def told_by(node: Node, key: tuple) -> dict:
     command = f"exec \"$BERTH_PYTHON\" intruder.py '{places(node, key)}'"
-    other = node.run(2, command, tenant=8, files=SCRIPT)
+    other = node.run(2, command, tenant=EVIL, files=SCRIPT)
     ended = node.portal.wait_report(other, "ended")
     assert ended["exit_code"] == 0, ended
     return json.loads(node.said(other, "}\n"))
@@ -125,7 +127,7 @@ def test_nothing_of_another_tenant_can_be_reached(node):
     told = told_by(node, key)
     assert {name: said for name, said in told["refused"].items() if said == "done"} == {}
     assert {name: said for name, said in told["allowed"].items() if said != "done"} == {}
-    uid = [str(BASE + 8)] * 4
+    uid = [str(BASE + EVIL)] * 4
     status = told["status"]
     assert (status["Uid"], status["Gid"], status["Groups"], status["NoNewPrivs"]) == (uid, uid, [], ["1"])
     assert int(status["CapEff"][0], 16) == int(status["CapPrm"][0], 16) == 0
@@ -193,10 +195,10 @@ def test_without_any_of_it_the_acts_succeed(node):
 
 def test_an_account_that_the_node_has_is_the_tenants_and_no_other_is_taken(node):
     node.up()
-    named = node.run(1, "echo $(id -u) $(id -g) $USER.", tenant=7, unix_account="nobody-here")
-    assert node.said(named, ".\n") == f"{BASE + 7} {BASE + 7} {BASE + 7}.\n"
+    named = node.run(1, "echo $(id -u) $(id -g) $USER.", tenant=ACME, unix_account="nobody-here")
+    assert node.said(named, ".\n") == f"{BASE + ACME} {BASE + ACME} {BASE + ACME}.\n"
     for number, name in ((2, "root"), (3, "daemon")):
-        refused = node.run(number, "id -u", tenant=7, unix_account=name)
+        refused = node.run(number, "id -u", tenant=ACME, unix_account=name)
         ended = node.portal.wait_report(refused, "ended")
         assert ended["reason"] == "start_failed"
         assert f"may not run as {name}" in ended["detail"]
@@ -213,12 +215,12 @@ def of_root():
 @pytest.mark.parametrize("profile", [False, True])
 def test_a_working_directory_is_entered_and_copied_by_the_accounts_own_rights(node, of_root, profile):
     node.up()
-    key = node.run(1, "ls", tenant=7, working_directory=str(of_root), profile=profile)
+    key = node.run(1, "ls", tenant=ACME, working_directory=str(of_root), profile=profile)
     ended = node.portal.wait_report(key, "ended")
     assert (ended["reason"], "Permission denied" in ended["detail"]) == ("start_failed", True)
     of_root.chmod(0o755)
     (of_root / "data").write_text("of the tenant")
-    late = node.run(2, "cat data; echo .", tenant=7, working_directory=str(of_root), profile=profile)
+    late = node.run(2, "cat data; echo .", tenant=ACME, working_directory=str(of_root), profile=profile)
     assert node.said(late, ".\n") == "of the tenant.\n"
 
 
@@ -227,9 +229,9 @@ def test_a_fork_bomb_is_contained(node):
     node.up()
     victim = victim_of(node)
     command = '"$BERTH_PYTHON" -c "import intruder; print(intruder.bomb(), flush=True); import time; time.sleep(60)"'
-    bomb = node.run(2, command, tenant=8, files=SCRIPT, environment={"PYTHONPATH": "."})
+    bomb = node.run(2, command, tenant=EVIL, files=SCRIPT, environment={"PYTHONPATH": "."})
     assert int(node.said(bomb, "\n")) >= 230
-    late = node.run(3, "(:); echo fine", tenant=7)
+    late = node.run(3, "(:); echo fine", tenant=ACME)
     assert node.said(late, "fine\n")
     node.portal.stop(bomb, grace_s=0)
     node.portal.wait_report(bomb, "ended")
@@ -243,12 +245,12 @@ def test_who_takes_too_much_disk_or_log_is_ended_or_cut_and_nobody_else_notices(
         node = Node(disk.path / "node").up("--disk-low-mib", "8")
         try:
             victim = victim_of(node)
-            full = node.run(2, "head -c 40M /dev/zero > big; sleep 600", tenant=8, disk_mib=16)
-            flood = node.run(3, "yes | head -c 100M", tenant=8, log_limit_bytes=1 << 20)
+            full = node.run(2, "head -c 40M /dev/zero > big; sleep 600", tenant=EVIL, disk_mib=16)
+            flood = node.run(3, "yes | head -c 100M", tenant=EVIL, log_limit_bytes=1 << 20)
             assert node.portal.wait_report(full, "ended")["reason"] == "disk_limit"
             assert node.portal.wait_report(flood, "ended")["exit_code"] == 0
             assert (node.part(flood) / "stdout").stat().st_size == 1 << 20
-            assert node.said(node.run(4, "echo fine > f; cat f", tenant=7), "fine\n")
+            assert node.said(node.run(4, "echo fine > f; cat f", tenant=ACME), "fine\n")
             assert node.portal.report_of(victim, "ended") is None
         finally:
             node.kill()
@@ -260,14 +262,16 @@ def test_who_takes_too_much_disk_or_log_is_ended_or_cut_and_nobody_else_notices(
 
 def left_of(node: Node) -> dict[str, object]:
     """All that jobs could leave on this machine."""
-    ours = (str(BASE + 7), str(BASE + 8))
+    ours = (str(BASE + ACME), str(BASE + EVIL))
     segments = [line.split()[7] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return {
         "processes": [line for _, line in processes_of(node.directory) if "workers.agent" not in line],
-        "of accounts": [p for p in Path("/proc").iterdir() if p.name.isdigit() and _owner(p) in {BASE + 7, BASE + 8}],
+        "of accounts": [
+            p for p in Path("/proc").iterdir() if p.name.isdigit() and _owner(p) in {BASE + ACME, BASE + EVIL}
+        ],
         "mounts": [m for m in Path("/proc/self/mountinfo").read_text().splitlines() if str(node.directory) in m],
         "segments": [uid for uid in segments if uid in ours],
-        "shared memory": [p for p in Path("/dev/shm").iterdir() if _owner(p) in {BASE + 7, BASE + 8}],
+        "shared memory": [p for p in Path("/dev/shm").iterdir() if _owner(p) in {BASE + ACME, BASE + EVIL}],
         "groups": [str(p) for p in Path("/sys/fs/cgroup").rglob(f"{PREFIX}leave*")],
         "files": sorted(str(p) for name in ("parts", "jobs") for p in (node.directory / name).rglob("*")),
     }
@@ -292,14 +296,14 @@ TENACIOUS = (
 def test_jobs_leave_nothing(node):
     """Each leaves processes of other sessions, that ignore SIGTERM, and a file in shared memory."""
     node.up()
-    first = node.run(9000, "true", tenant=7)
+    first = node.run(9000, "true", tenant=ACME)
     node.portal.wait_report(first, "ended")
     open_before = descriptors(node.process.pid)
     wave = 12
     for start in range(0, JOBS, wave):
         numbers = range(start, min(start + wave, JOBS))
         keys = [
-            node.portal.want(attempt=f"leave{n}", job=10_000 + n, tenant_id=7 + n % 2, command=TENACIOUS)
+            node.portal.want(attempt=f"leave{n}", job=10_000 + n, tenant_id=(ACME, EVIL)[n % 2], command=TENACIOUS)
             for n in numbers
         ]
         for key in keys:
@@ -315,7 +319,7 @@ def test_jobs_leave_nothing(node):
 
 def test_killed_shims_leave_no_mount_and_no_group(node):
     node.up()
-    key = node.run(1, TENACIOUS + "; sleep 600", tenant=7)
+    key = node.run(1, TENACIOUS + "; sleep 600", tenant=ACME)
     node.portal.wait_report(key, "running")
     node.kill()
     os.kill(json.loads((node.part(key) / "shim.json").read_text())["pid"], 9)

@@ -15,6 +15,8 @@ from workers.controls.jobenv import job_environment
 from workers.system.procs import die_with_parent, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.controls.cgroups import Group
     from workers.controls.joblog import JobLog
 
@@ -82,12 +84,15 @@ def _child(
         _limit_processes(launch, group)
         step = "log"
         _redirect(outputs)
+        copy = _copying(launch)
         for doing in live_apart(launch):
             step = doing
         if os.getppid() != parent:  # it ended while nothing would have told us
             os._exit(1)
         step = f"working directory {launch.get('copied_from') or launch['cwd']}"
-        _go_to_work(launch)
+        if copy is not None:
+            copy(Path(launch["copied_from"]), Path(launch["cwd"]))
+        os.chdir(launch["cwd"])
         step = "/bin/sh"
         os.umask(0o022)
         os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
@@ -96,13 +101,13 @@ def _child(
     os._exit(127)
 
 
-def _go_to_work(launch: dict[str, Any]) -> None:
-    """Enter the working directory, by the rights of the job's account. A profile works in a copy of its tenant's own."""
-    if launch.get("copied_from"):
-        from workers.controls.scratch import scratch_copy  # few jobs need it; every shim would hold it
+def _copying(launch: dict[str, Any]) -> Callable[[Path, Path], None] | None:
+    """Return what copies the tenant's own directory for a profile; loaded while Berth's files are still in view."""
+    if not launch.get("copied_from"):
+        return None
+    from workers.controls.scratch import scratch_copy  # few jobs need it; every shim would hold it
 
-        scratch_copy(Path(launch["copied_from"]), Path(launch["cwd"]))
-    os.chdir(launch["cwd"])
+    return scratch_copy
 
 
 def _end_with(parent: int) -> None:
