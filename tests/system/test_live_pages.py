@@ -158,7 +158,8 @@ def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, co
     until(page, f"document.querySelectorAll('tr[data-parent=\"{array}\"][data-job]').length === 2")
     page.check(f"input[value='{counting}']")
     page.evaluate(FOCUS, f"input[value='{counting}']")
-    page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"][data-job]').__first = true")
+    task = page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"][data-job]').dataset.job")
+    page.evaluate(f"document.querySelector('tr[data-job=\"{task}\"]').__first = true")
     ended = []
 
     def submit():
@@ -169,7 +170,7 @@ def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, co
     assert page.is_checked(f"input[value='{counting}']")
     assert page.inner_text("[data-bulk-count]") == "1 selected"
     assert page.evaluate(f"document.querySelectorAll('tr[data-parent=\"{array}\"][data-job]').length") == 2
-    assert page.evaluate(f"document.querySelector('tr[data-parent=\"{array}\"][data-job]').__first") is True
+    assert page.evaluate(f"document.querySelector('tr[data-job=\"{task}\"]').__first") is True
     until(page, f"document.querySelectorAll('tr[data-job=\"{ended[-1]}\"]').length === 1")
     assert page.evaluate(STILL)
     tenant.act(array, "cancel")

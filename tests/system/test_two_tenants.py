@@ -46,7 +46,7 @@ print("ready", flush=True)
 time.sleep(600)
 """
 JOBS = int(os.environ.get("BERTH_TEST_JOBS", "12"))
-"""So many are started and ended to see what they leave; docs/evidence.md has the figures for 1 000."""
+"""So many are started and ended to see what they leave."""
 
 
 class Node(AgentRunner):
