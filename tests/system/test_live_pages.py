@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.system, pytest.mark.browser]
 
 SLOW_MS = 60_000
 HELD_SWAPS = 10
-TOLD_S = 150
+TOLD_S = 400
 COUNTING = "i=0; while :; do i=$((i+1)); echo line $i of many; sleep 0.3; done"
 COUNT_SWAPS = """(() => { window.__swaps = {};
   document.addEventListener('berth:enhance', (event) => {
