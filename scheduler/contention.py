@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 THRESHOLD, RELEASE, PERIODS, BAND = 0.75, 0.60, 3, 0.01
 LEAST_SHARE = 1 / 16
+LEAST_DRAWN = 0.05
+"""Who draws a smaller part of the bandwidth is not held back (ours): a training job may fill the memory by itself, and idle."""
 
 
 class Cause(StrEnum):
@@ -191,7 +193,8 @@ def _after_lift(watch: Watch, order: Order) -> Watch:
 def _throttled(watch: Watch, reading: Reading, rules: Rules) -> Order | None:
     """The largest drawer that may be held back (further), for the training job that lost most; else for one untried."""
     drawers = sorted(
-        (job for job, drawn in reading.drawn.items() if drawn > 0), key=lambda job: (-reading.drawn[job], job)
+        (job for job, drawn in reading.drawn.items() if drawn >= LEAST_DRAWN),
+        key=lambda job: (-reading.drawn[job], job),
     )
     for training, fell in _fallen(watch, reading, rules):
         for job in drawers:

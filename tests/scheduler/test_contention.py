@@ -191,3 +191,13 @@ def test_a_node_that_does_not_change_comes_to_rest(wants, sensitivity, seen_alon
     said = len([order for order in node.said if order])
     node.period(12)
     assert len([order for order in node.said if order]) == said
+
+
+@pytest.mark.parametrize("draws", [0.01, 0.049])
+def test_who_draws_next_to_nothing_is_not_held_back_for_traffic_that_others_make(draws):
+    """A training job may fill the memory by itself, and idle: a small job beside it is not to pay for that."""
+    before = Watch(before={TRAINING: Training(0.9, 4)})
+    reading = Reading(0.95, {TRAINING: Training(0.1, 4)}, {OTHER: draws})
+    assert observe(before, reading)[1] is None
+    assert observe(Watch(), reading)[1] is None, "not for a trial either"
+    assert observe(before, Reading(0.95, reading.trainings, {OTHER: 0.051}))[1].job == OTHER
