@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from portal.tenants.models import Tenant, User
 
+SLOWINGS = 20
+"""An attempt's last so many are told: a job of weeks may have been slowed each other minute."""
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}\Z", re.ASCII)
 _TASK = re.compile(r"([1-9][0-9]{0,17})_(0|[1-9][0-9]{0,8})\Z", re.ASCII)
 
@@ -51,12 +53,13 @@ def job_find(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
 
 
 def attempts_of(job: Job) -> QuerySet[Attempt]:
-    """Return a job's runs, the last one first, with nodes, cores and GPUs."""
+    """Return a job's runs, the last one first, with nodes, cores and GPUs; and `slowings_told`, the last of each."""
+    told = Slowing.objects.select_related("node", "attempt__job", "helped__job")
     return _with_parts(
         job.attempts.runs().order_by("-epoch").select_related("speed", "stop_for", "core_search")
     ).prefetch_related(
         "core_search__steps",
-        Prefetch("slowings", Slowing.objects.select_related("node", "attempt__job", "helped__job")),
+        Prefetch("slowings", told[:SLOWINGS], to_attr="slowings_told"),
     )
 
 

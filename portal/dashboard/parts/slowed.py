@@ -28,6 +28,7 @@ class SlowedRow(TypedDict):
     url: str | None
     from_at: str
     to_at: str | None
+    seconds: int | None  # where it was for less than a minute: both clocks may show the same
     why: str
     kept: str
     end: str
@@ -54,6 +55,11 @@ def _read() -> QuerySet[Slowing]:
     return Slowing.objects.select_related("attempt__job", "helped__job", "node")
 
 
+def _brief(slowing: Slowing) -> int | None:
+    seconds = (slowing.to_at - slowing.from_at).total_seconds() if slowing.to_at else None
+    return None if seconds is None or seconds >= 60 else round(seconds)
+
+
 def _row(slowing: Slowing, called: Callable[[Job], str], link: Callable[[Job], str | None]) -> SlowedRow:
     job = slowing.attempt.job
     helped = called(slowing.helped.job) if slowing.helped else "a training job"
@@ -63,6 +69,7 @@ def _row(slowing: Slowing, called: Callable[[Job], str], link: Callable[[Job], s
         "url": link(job),
         "from_at": slowing.from_at.isoformat(),
         "to_at": slowing.to_at.isoformat() if slowing.to_at else None,
+        "seconds": _brief(slowing),
         "why": reason(slowing, helped),
         "kept": FRACTIONS.get(slowing.share, f"{100 * slowing.share:.0f} %"),
         "end": outcome,

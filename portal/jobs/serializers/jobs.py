@@ -167,7 +167,12 @@ class AttemptSerializer(serializers.ModelSerializer):
     parts = serializers.SerializerMethodField()
     speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
     core_search = CoreSearchSerializer(read_only=True, allow_null=True, help_text="Null where cores were not tuned.")
-    slowings = SlowingSerializer(many=True, read_only=True, help_text="When it was slowed, the last first.")
+    slowings = SlowingSerializer(
+        source="slowings_told",
+        many=True,
+        read_only=True,
+        help_text="The last 20 times that it was slowed, the last first.",
+    )
 
     class Meta:
         model = Attempt

@@ -265,3 +265,21 @@ def test_the_pages_of_both_jobs_of_the_node_and_the_cluster_tell_it(pressed, cli
     seen = client.get(reverse("node-detail", args=["wide"])).content.decode()
     assert "A job of another tenant is slowed since" in seen
     assert f"#{hog}" not in seen
+
+
+def test_less_than_a_minute_is_told_in_seconds_and_an_attempts_last_twenty_in_rest(pressed, client):
+    pressed.go(2)
+    Slowing.objects.update(to_at=pressed.slowing.from_at + timedelta(seconds=25), outcome="calm")
+    client.force_login(pressed.cluster.owner)
+    page = client.get(reverse("job-detail", args=[pressed.hog.job.number])).content.decode()
+    assert "was slowed at" in page
+    assert "for 25 s" in page
+    one = pressed.slowing
+    later = [timedelta(hours=n + 1) for n in range(30)]
+    for each in later:
+        one.pk, one.from_at = None, one.from_at + each
+        one.save(force_insert=True)
+    attempt = next(each for each in attempts_of(pressed.hog.job) if each.pk == pressed.hog.pk)
+    told = AttemptSerializer(attempt).data["slowings"]
+    assert len(told) == 20
+    assert told == sorted(told, key=lambda each: each["from_at"], reverse=True)
