@@ -31,7 +31,7 @@ def ranks(values: ArrayLike) -> Floats:
 
 
 def standard_ranks(values: ArrayLike) -> Floats:
-    """Return ranks of mean 0 and length 1, so that a product of two is their correlation; zeros for a constant series.
+    """Return ranks of mean 0 and length 1: a product of two is Spearman's correlation (eq. 1). Zeros for a constant series.
 
     Along the last axis, at once for all series that stand in the others.
     """
@@ -40,17 +40,6 @@ def standard_ranks(values: ArrayLike) -> Floats:
     length = np.sqrt((found * found).sum(axis=-1, keepdims=True))
     standard: Floats = np.divide(found, length, out=np.zeros_like(found), where=length > 0.0)
     return standard
-
-
-def spearman(one: ArrayLike, other: ArrayLike) -> float:
-    """Return Spearman's rank correlation of two series of the same length, -1 to 1 (eq. 1, and as usual where values are equal).
-
-    A constant series goes up with nothing: 0. Raises ValueError for series of different lengths or of less than two samples.
-    """
-    first, second = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
-        raise ValueError(f"series of shapes {first.shape} and {second.shape} cannot be correlated")
-    return float(np.clip(standard_ranks(first) @ standard_ranks(second), -1.0, 1.0))
 
 
 def autocorrelation(values: ArrayLike, lag: int = 1) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from scheduler.sharing.series import Floats, Ints
 
@@ -58,33 +58,3 @@ def level(wanted: Floats) -> float:
         if each <= rising[taken]:
             return each
     raise AssertionError("unreachable: more than the whole is wanted")
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredPairs:
-    """Slowdowns measured by pair, added up where there are several neighbours; pairs that were never measured by `otherwise`.
-
-    `speeds[(a, b)]`: the speed of `a` beside `b` over its speed alone, as in Gavel's table of co-located throughputs.
-    """
-
-    speeds: Mapping[tuple[str, str], float]
-    otherwise: Law = field(default_factory=InTurns)
-
-    def slowdowns(self, signatures: Sequence[str], demands: Floats, gpus: Ints, n_gpus: int) -> Floats:
-        here: list[list[int]] = [[] for _ in range(n_gpus)]
-        for job, gpu in enumerate(gpus):
-            here[gpu].append(job)
-        found = np.ones(len(signatures))
-        for job, gpu in enumerate(gpus):
-            for other in here[gpu]:
-                if other != job:
-                    found[job] += self._by_pair(signatures, demands, job, other)
-        return found
-
-    def _by_pair(self, signatures: Sequence[str], demands: Floats, job: int, other: int) -> float:
-        speed = self.speeds.get((signatures[job], signatures[other]))
-        if speed is not None:
-            return 1.0 / max(speed, 1e-3) - 1.0
-        pair = [job, other]
-        alone = self.otherwise.slowdowns([signatures[n] for n in pair], demands[pair], np.zeros(2, dtype=np.int64), 1)
-        return float(alone[0]) - 1.0

@@ -32,7 +32,6 @@ class Tally:
     late: float = 0.0
     crashes: int = 0
     ended_s: dict[int, float] = field(default_factory=dict)
-    most_slowed: dict[int, float] = field(default_factory=dict)
     shared_s: float = 0.0
 
     def step(self, world: World, waiting: Ints) -> None:
@@ -52,8 +51,6 @@ class Tally:
         if job.critical:
             self.queries += job.queries_per_s * self.step_s
             self.late += job.queries_per_s * self.step_s * (job.query_ms * slowdown > SLO_MS)
-        if np.isfinite(slowdown):
-            self.most_slowed[number] = max(self.most_slowed.get(number, 1.0), slowdown)
 
     def figures(self) -> dict[str, float]:
         """Return the report: shares from 0 to 1, times in seconds, energy in kWh; percentiles are the mean over the GPUs."""

@@ -1,11 +1,11 @@
-"""How much jobs that share a GPU slow one another: fair turns, and pairs that were measured."""
+"""How much jobs that share a GPU slow one another: fair turns."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs, level
+from scheduler.simulator.sharing.laws import InTurns, level
 
 
 def slowed(law, *uses, names="abcdefgh"):
@@ -40,10 +40,3 @@ def test_fair_turns_give_out_the_whole_and_to_nobody_more_than_it_wants(wanted):
 def test_where_there_is_enough_there_is_no_level():
     with pytest.raises(ValueError, match="enough for all"):
         level(np.array([0.4, 0.5]))
-
-
-def test_measured_pairs_add_up_and_those_never_measured_go_by_the_other_law():
-    """Beside b at half the speed: 1 more; beside c at four fifths: a quarter more. c was never measured beside a."""
-    law = MeasuredPairs({("a", "b"): 0.5, ("a", "c"): 0.8}, otherwise=InTurns(switching=0))
-    assert slowed(law, 0.6, 0.6, 0.3)[0] == pytest.approx(2.25)
-    assert slowed(law, 0.9, 0.05, 0.6)[2] == pytest.approx(1.0 + 0.2)
