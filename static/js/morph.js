@@ -4,13 +4,13 @@
   "use strict";
   const Berth = window.Berth;
   const KEY = "key:"; // ids given here, so that a thing is found again when its neighbours come and go
-  const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, summary, form[action], [data-figure-url]";
+  const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, summary, form[action], [data-figure-url], tr[data-job]"; // a job's row: else a new one is made of it when many come and go at once
   const PRESS_MS = 2000; // a longer press is a selection or a mistake, and morphing keeps those
 
   // ---- which thing is which -----------------------------------------------------------------------------------
   function signature(element, root) {
     const form = element.closest("form[action]"); // one outside the fragment is outside the new content too
-    const own = ["href", "action", "name", "value", "aria-label", "data-figure-url", "data-tasks-url"].map((name) => (element.tagName === "INPUT" && name === "value" && !/^(checkbox|radio)$/.test(element.type) ? "" : element.getAttribute(name) || ""));
+    const own = ["href", "action", "name", "value", "aria-label", "data-figure-url", "data-tasks-url", "data-job"].map((name) => (element.tagName === "INPUT" && name === "value" && !/^(checkbox|radio)$/.test(element.type) ? "" : element.getAttribute(name) || ""));
     const words = /^(BUTTON|SUMMARY)$/.test(element.tagName) ? element.textContent.trim() : "";
     return [element.tagName, form && form !== element && root.contains(form) ? form.getAttribute("action") : "", ...own, words].join("|");
   }
