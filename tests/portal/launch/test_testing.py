@@ -92,7 +92,7 @@ def test_what_a_process_spends_counts_after_its_parent_ended_too(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     (told,) = tmp_path.glob("*.json")
     (spent_s,) = json.loads(told.read_text()).values()
-    assert spent_s >= 1.5
+    assert spent_s >= 1.4, "of 1.5 s, as the kernel counts"
 
 
 def test_every_test_of_the_waiting_part_stands_in_a_file_that_it_is_given(request):
