@@ -370,9 +370,9 @@ def test_the_page_and_rest_show_the_measured_speed_beside_the_predicted_and_say_
     assert job["attempts"][0]["speed"]["samples_lost"] is None
     stopped = owner.get(f"/api/v1/jobs/{first.job_id}").json()["attempts"][0]["speed"]
     assert (stopped["samples_saved"], stopped["samples_lost"], stopped["lost_s"]) == (180.0, 320.0, 1.0)
-    assert "320</td></tr>" not in page(first), "it may still save"
+    assert "320 samples lost at its end" not in page(first), "it may still save"
     world.end(first, exit_code=1)
-    assert "320</td></tr>" in page(first)
+    assert "320 samples lost at its end" in page(first)
     recorded(world, first, saved=500.0, offset=9)
     assert "samples: all is saved" in page(first)
     assert owner.get(f"/api/v1/jobs/{silent.job_id}").json()["attempts"][0]["speed"] is None
