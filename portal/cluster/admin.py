@@ -9,8 +9,9 @@ from django.db.models import Count, Q
 from django.utils.timesince import timesince
 from unfold.admin import TabularInline
 
-from portal.cluster import admin_join, services
+from portal.cluster import admin_environments, admin_join, services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
+from portal.cluster.named import NamedEnvironment
 from portal.console.base import (
     Command,
     ConsoleAdmin,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
+admin.site.register(NamedEnvironment, admin_environments.NamedEnvironmentAdmin)
 
 
 @admin.register(GpuType)

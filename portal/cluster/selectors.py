@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Count, Exists, OuterRef, Prefetch
 
 from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
+from portal.cluster.named import NamedEnvironment
 from portal.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
@@ -81,6 +82,16 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
 def software_offered() -> list[dict[str, Any]]:
     """Return what each living node tells of its software."""
     return list(Node.objects.alive().values_list("software", flat=True))
+
+
+def software_told() -> dict[str, dict[str, Any]]:
+    """Return the same by the node's name."""
+    return dict(Node.objects.alive().values_list("name", "software"))
+
+
+def environments_named() -> dict[str, str]:
+    """Return the directory of each software environment that an operator named for all nodes."""
+    return dict(NamedEnvironment.objects.values_list("name", "directory"))
 
 
 def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:

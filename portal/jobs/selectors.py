@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Exists, OuterRef
 
 from portal.cluster.models import Node
+from portal.cluster.selectors import environments_named
 from portal.environment import env
 from portal.errors import NotFound
 from portal.jobs.description import learning_rate_at
@@ -64,7 +65,12 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
     parts = parts.annotate(
         alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
     )
-    return {"revision": revision, "attempts": [_wanted(part) for part in parts], "heartbeat_s": heartbeat_s}
+    return {
+        "revision": revision,
+        "attempts": [_wanted(part) for part in parts],
+        "heartbeat_s": heartbeat_s,
+        "environments": environments_named(),
+    }
 
 
 def _grace_s(attempt: Attempt) -> int:

@@ -192,7 +192,7 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
 def _software_missing(figures: Figures) -> str:
     kind, _, name = figures["software"].partition(":")
     what, remedy = {
-        "environment": (f"a node with the environment {name}", "register it there (the agent's --environments)"),
+        "environment": (f"a node with the environment {name}", "make it on nodes and name it in the console"),
         "build": ("a node that builds environments", "install uv or pip on one and start its agent again"),
     }[kind]
     if figures["nodes"]:

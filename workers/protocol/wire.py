@@ -68,6 +68,7 @@ class Sync(TypedDict):
     revision: int
     attempts: list[Wanted]
     heartbeat_s: NotRequired[float]
+    environments: NotRequired[dict[str, str]]  # name -> directory, as operators named them for all nodes
 
 
 class WorldNode(TypedDict):

@@ -9,6 +9,7 @@ from portal.cluster.services.contact import (
     node_touch,
     nodes_touch,
 )
+from portal.cluster.services.environments import environment_add, environment_change, environment_remove
 from portal.cluster.services.health import (
     findings_overrule,
     gpu_cordon,
@@ -33,6 +34,9 @@ from portal.cluster.services.operating import (
 )
 
 __all__ = [
+    "environment_add",
+    "environment_change",
+    "environment_remove",
     "findings_overrule",
     "gpu_cordon",
     "gpu_resume",
