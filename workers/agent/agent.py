@@ -172,6 +172,8 @@ class Agent:
             accounts=self._means.accounts,
             view=self._means.view,
             devices=self._means.devices,
+            mps=self._means.mps,
+            mps_pipes=None if self._inventory["virtual"] else self._settings.mps_pipes,
             pids_limit=self._settings.pids_limit,
             landlock=self._inventory["isolation"]["landlock"],
             virtual_pace=virtual_pace(self._settings),

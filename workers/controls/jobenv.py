@@ -98,6 +98,23 @@ def _gloo(launch: dict[str, Any]) -> dict[str, str]:
     return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
 
 
+def _mps(launch: dict[str, Any]) -> dict[str, str]:
+    """Return how CUDA reaches, or does not reach, the MPS daemon of this node; nothing where none runs.
+
+    A percentage of the GPU's threads, and a limit for each GPU by its number among those that the job sees (NVIDIA,
+    *Multi-Process Service*, environment variables).
+    """
+    pipes, compute, mib = launch.get("mps"), int(launch.get("gpu_compute") or 0), launch.get("gpu_memory_mib")
+    if pipes is None:
+        return {}
+    if not pipes.startswith("/"):
+        return {"CUDA_MPS_PIPE_DIRECTORY": f"{launch['tmp_dir']}/no-mps"}
+    found = {"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": f"{max(1, compute // 10)}"}
+    if mib:
+        found["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(f"{gpu}={mib}M" for gpu in range(len(launch["gpus"])))
+    return found
+
+
 def job_environment(launch: dict[str, Any]) -> dict[str, str]:
     """Return the whole environment. The tenant's variables replace the base's; Berth's replace the tenant's."""
     given = {**_base(launch), **_gloo(launch), **launch["environment"]}
@@ -106,6 +123,7 @@ def job_environment(launch: dict[str, Any]) -> dict[str, str]:
         **_prefix(launch.get("prefix"), given["PATH"]),
         **_berth(launch),
         **_rendezvous(launch),
+        **_mps(launch),
         "CUDA_VISIBLE_DEVICES": _visible_devices(launch),
     }
 
