@@ -73,6 +73,7 @@ class Agent:
         tenant_file = settings.dir / "tenant.json"
         trusts = settings.trust_tenants or means.accounts
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts)
+        measuring.on_over = self._parts.end_over_grant
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)

@@ -52,6 +52,8 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_GPUS": len(launch["gpus"]),
         "BERTH_GPUS_TOTAL": launch["world"]["gpus_total"],
         "BERTH_GPU_TYPE": launch["gpu_type"],
+        "BERTH_GPU_COMPUTE": launch.get("gpu_compute"),
+        "BERTH_GPU_MEMORY_MIB": launch.get("gpu_memory_mib"),
         "BERTH_CORES": len(launch["cores"]),
         "BERTH_CORES_FILE": launch.get("cores_file"),
         "BERTH_MEMORY_MIB": launch["memory_mib"],
@@ -64,6 +66,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_RECORDS_DIR": launch["records_dir"],
         "BERTH_PROFILE": 1 if launch["profile"] else None,
         "BERTH_VIRTUAL_PACE": launch.get("virtual_pace"),
+        "BERTH_VIRTUAL_SPEED_FILE": launch.get("speed_file"),
         MARKER: launch["mark"],
     }
     return {name: str(value) for name, value in values.items() if value is not None}

@@ -16,6 +16,7 @@ from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
+from workers.telemetry.turns import SPEED_FILE
 
 if TYPE_CHECKING:
     from workers.environments.offer import Offer
@@ -201,6 +202,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "copied_from": str(copied_from) if copied_from else None,
         "cores_file": str(rooms.job / "cores"),
+        "speed_file": str(rooms.job / SPEED_FILE) if place.virtual else None,
         **_software(plan, place, rooms, walls, account),
         "account": account.to_json() if account else None,
         "view": view,
