@@ -208,7 +208,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "copied_from": str(copied_from) if copied_from else None,
         "cores_file": str(rooms.job / "cores"),
-        "speed_file": str(rooms.job / SPEED_FILE) if place.virtual else None,
+        "speed_file": str(rooms.job / SPEED_FILE) if place.virtual and spec.get("gpu_compute") else None,
         **_software(plan, place, rooms, walls, account),
         "account": account.to_json() if account else None,
         "view": view,
