@@ -12,6 +12,7 @@ END_REASONS = [
     "exit",
     "time_limit",
     "out_of_memory",
+    "gpu_memory_limit",
     "disk_limit",
     "stopped",
     "lease",
@@ -251,6 +252,15 @@ class Spec(PartKey):
     gpus = serializers.ListField(child=serializers.IntegerField())
     gpu_uuids = serializers.ListField(child=serializers.CharField())
     gpu_type = serializers.CharField(allow_null=True)
+    gpu_compute = serializers.IntegerField(
+        allow_null=True,
+        min_value=1,
+        max_value=1000,
+        help_text="Thousandths of each of its GPUs, which others may share; null: it has them for itself.",
+    )
+    gpu_memory_mib = serializers.IntegerField(
+        allow_null=True, min_value=1, help_text="The most that it may take of each of its GPUs; null: no limit."
+    )
     cores = serializers.ListField(child=serializers.IntegerField())
     memory_mib = serializers.IntegerField(allow_null=True)
     disk_mib = serializers.IntegerField(

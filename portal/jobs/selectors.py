@@ -149,6 +149,8 @@ def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
         "gpu_type": gpus[0].gpu.type_of(node) if gpus else None,
+        "gpu_compute": None,  # thousandths of each GPU, once jobs may share one
+        "gpu_memory_mib": None,
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
     }

@@ -245,7 +245,7 @@ def test_who_takes_too_much_disk_or_log_is_ended_or_cut_and_nobody_else_notices(
         node = Node(disk.path / "node").up("--disk-low-mib", "8")
         try:
             victim = victim_of(node)
-            full = node.run(2, "head -c 40M /dev/zero > big; sleep 600", tenant=EVIL, disk_mib=16)
+            full = node.run(2, "head -c 200M /dev/zero > big; sleep 600", tenant=EVIL, disk_mib=16)
             flood = node.run(3, "yes | head -c 100M", tenant=EVIL, log_limit_bytes=1 << 20)
             assert node.portal.wait_report(full, "ended")["reason"] == "disk_limit"
             assert node.portal.wait_report(flood, "ended")["exit_code"] == 0

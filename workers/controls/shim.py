@@ -257,8 +257,9 @@ class Shim:
         """Write the result. Without it a job that ended well would count as lost, so this waits while the disk is full."""
         self.group.remove()
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
+        spare = taken_too_much(self.launch) if reason == "disk_limit" else ()
         if self.job_record is not None:
-            write_until_room(self.directory / "job.json", self.job_record)
+            write_until_room(self.directory / "job.json", self.job_record, spare=spare)
         write_until_room(
             self.directory / "result.json",
             {
@@ -273,7 +274,7 @@ class Shim:
                 "peak_memory_mib": round(self.meter.peak_mib, 1),
                 "overran": self.ending is not None and self.ending.overran,
             },
-            spare=taken_too_much(self.launch) if reason == "disk_limit" else (),
+            spare=spare,
         )
 
 

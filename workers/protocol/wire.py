@@ -9,6 +9,7 @@ Reason = Literal[
     "exit",
     "time_limit",
     "out_of_memory",
+    "gpu_memory_limit",
     "disk_limit",
     "stopped",
     "lease",
@@ -97,6 +98,8 @@ class Spec(PartName):
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None
+    gpu_compute: NotRequired[int | None]  # thousandths of each of its GPUs; null or absent: they are its alone
+    gpu_memory_mib: NotRequired[int | None]  # that it may take of each of its GPUs; null or absent: no limit
     cores: list[int]
     memory_mib: int | None
     disk_mib: int | None

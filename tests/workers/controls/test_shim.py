@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from tests.smalldisk import small_disk
 from tests.workers.conftest import ROOT, processes_of, wait_until
 from tests.workers.specs import spec_make
 from workers.controls.cores import cores_map
@@ -362,3 +363,30 @@ def test_a_removed_directory_is_made_again_for_the_result(shim):
 def test_what_is_closed_is_opened_again_by_the_shim(shim):
     shim.prepare(command=f"chmod 000 {shim.directory}; exit 3").start()
     assert shim.result(within_s=40)["exit_code"] == 3
+
+
+SHIM_AFTER = """
+import os, pathlib, sys, time
+from workers.controls import shim
+spawn = shim.command_spawn
+def until_full(launch, *others):
+    pid = spawn(launch, *others)
+    while os.statvfs(sys.argv[1]).f_bavail:
+        time.sleep(0.01)
+    return pid
+shim.command_spawn = until_full
+sys.exit(shim.main(pathlib.Path(sys.argv[1])))
+"""
+"""A shim that comes to write `job.json` only when its job has filled the disk, as happens on a busy node."""
+
+
+@pytest.mark.system  # needs the right to mount
+def test_a_job_that_fills_the_disk_before_anything_of_it_is_written_still_reports_its_end():
+    with small_disk(32) as disk:
+        run = ShimRun(disk.path / "node").prepare(command="cat /dev/zero > big 2>/dev/null; sleep 600", disk_mib=8)
+        command = [sys.executable, "-c", SHIM_AFTER, str(run.directory)]
+        ran = subprocess.run(command, cwd=ROOT, timeout=60, check=False, capture_output=True)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        result, job = (json.loads((run.directory / f"{name}.json").read_text()) for name in ("result", "job"))
+        assert (result["reason"], result["pid"]) == ("disk_limit", job["pid"])
+        assert disk.free_mib() > 16, "what was too much is gone"
