@@ -75,6 +75,7 @@ class Agent:
         tenant_file = settings.dir / "tenant.json"
         trusts = settings.trust_tenants or means.accounts
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts)
+        measuring.on_over = self._parts.end_over_grant
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
@@ -178,6 +179,8 @@ class Agent:
             accounts=means.accounts,
             view=means.view,
             devices=means.devices,
+            mps=means.mps,
+            mps_pipes=None if self._inventory["virtual"] else self._settings.mps_pipes,
             pids_limit=self._settings.pids_limit,
             landlock=self._inventory["isolation"]["landlock"],
             virtual_pace=virtual_pace(self._settings),

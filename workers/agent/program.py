@@ -7,12 +7,14 @@ import contextlib
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers.agent import alive
 from workers.agent.agent import Agent
 from workers.agent.enrol import EnrolError, enrol
+from workers.agent.gpusharing import gpu_sharing_find
 from workers.agent.hold import HeldError, hold_agent
 from workers.agent.isolation import isolation_find, walls_of
 from workers.agent.measuring import Measuring, sources_for
@@ -49,13 +51,15 @@ async def _serve_alive(settings: AgentSettings) -> None:
     sources, inventory = await sources_for(settings, files)
     isolation, means = isolation_find(settings)
     inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
+    told, pipes = gpu_sharing_find(settings, inventory, means)
+    isolation["walls"], means = [*isolation.get("walls", ()), *told], replace(means, mps=pipes)
     if isolation["why"]:
         log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
     software = Software(software_find(settings), closed=walls_of(settings).closed)
     inventory["software"] = software.offer.to_wire()
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files)
+    measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files, mps=settings.mps_pipes)
     agent = Agent(
         settings=settings,
         portal=portal,

@@ -9,6 +9,7 @@ Reason = Literal[
     "exit",
     "time_limit",
     "out_of_memory",
+    "gpu_memory_limit",
     "disk_limit",
     "stopped",
     "lease",

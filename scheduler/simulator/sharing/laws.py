@@ -38,7 +38,7 @@ class InTurns:
             wanted = demands[:, resource]
             for gpu in np.flatnonzero(np.bincount(gpus, wanted, n_gpus) > 1.0):
                 here = np.flatnonzero(gpus == gpu)
-                found[here] = np.maximum(found[here], wanted[here] / np.minimum(wanted[here], level(wanted[here])))
+                found[here] = np.maximum(found[here], wanted[here] / level(wanted[here]))
         beside = np.bincount(gpus, demands[:, 0], n_gpus)[gpus] - demands[:, 0]
         slowed: Floats = found + self.switching * beside
         return slowed

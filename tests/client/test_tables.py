@@ -1,6 +1,6 @@
 """Aligned text, and a hostile name."""
 
-from portal.client.tables import table
+from berth_client.cli.tables import table
 
 
 def test_numbers_stand_to_the_right_and_what_is_not_known_is_a_dash():

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from portal.client import command
+from berth_client.cli.parser import parser_make
 from portal.laboratory.checking import SimulationOrder
 from portal.laboratory.models import LabTrace, Simulation
 from portal.laboratory.run.worker import simulation_next
@@ -198,6 +198,6 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
 )
 def test_a_bad_number_is_refused_with_its_option(capsys, arguments, complaint):
     with pytest.raises(SystemExit) as ended:
-        command.parser_make().parse_args(arguments)
+        parser_make("berth").parse_args(["lab", *arguments])
     assert ended.value.code == 2
     assert complaint in capsys.readouterr().err

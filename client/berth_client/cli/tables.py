@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the rows aligned: words left, numbers right. A control character becomes a question mark."""
-    cells = [[_cell(value) for value in row] for row in rows]
+    """Return the rows aligned: words left, numbers right."""
+    cells = [[cell(value) for value in row] for row in rows]
     numeric = [any(isinstance(row[n], (int, float)) for row in rows) for n in range(len(columns))]
     widths = [max(map(len, [column, *(row[n] for row in cells)])) for n, column in enumerate(columns)]
     lines = [
@@ -23,7 +23,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """Return a value as the text of one cell. A control character becomes a question mark."""
     if value is None:
         return "-"
     if isinstance(value, float):

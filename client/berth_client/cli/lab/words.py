@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .tables import table
+from berth_client.cli.tables import table
 
 OPEN = ("QUEUED", "RUNNING")
 

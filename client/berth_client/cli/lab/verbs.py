@@ -1,44 +1,45 @@
-"""`./berth lab`: the laboratory's simulations and traces, on the portal and by its own worker."""
+"""`berth lab`: the laboratory's simulations and traces, on the portal and by its own worker."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .rest import AwayError, ClientError, Portal
-from .tables import table
-from .words import OPEN, percent, words_of
+from berth_client.cli.lab.words import OPEN, percent, words_of
+from berth_client.cli.tables import table
+from berth_client.errors import AwayError, ClientError
+
+if TYPE_CHECKING:
+    from berth_client import Berth
 
 POLL_S = 1.0
-TRIES = 3
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------
 
 
-def run(asked: Any, portal: Portal) -> int:
+def run(asked: Any, berth: Berth) -> int:
     body, kept = _order(asked), None
     if asked.history is not None:
-        kept = _taken(asked, portal, name=None)["id"]
+        kept = _taken(asked, berth, name=None)["id"]
     elif asked.trace is not None and not asked.trace.isdecimal():
-        kept = _uploaded(asked, portal)["id"]
+        kept = _uploaded(asked, berth)["id"]
     elif asked.trace is not None:
         body["trace"] = int(asked.trace)
     try:
-        made = _sent(portal, body | ({"trace": kept} if kept else {}))
+        made = berth.simulations_ask(body | ({"trace": kept} if kept else {}))
     except AwayError:
         raise  # it may have been made
     except ClientError:
         if kept:
-            portal.ask("DELETE", f"/simulations/traces/{kept}")
+            berth.traces_delete(kept)
         raise
     if asked.wait:
-        return _followed(asked, portal, made["id"])
-    return _told(asked, made, f"simulation {made['id']}: {made['ahead']} before it; ./berth lab wait {made['id']}")
+        return _followed(asked, berth, made["id"])
+    return _told(asked, made, f"simulation {made['id']}: {made['ahead']} before it; berth lab wait {made['id']}")
 
 
 def _order(asked: Any) -> dict[str, Any]:
@@ -74,21 +75,8 @@ def _knob(text: str) -> tuple[str, Any]:
         return name, value or None
 
 
-def _sent(portal: Portal, body: dict[str, Any]) -> dict[str, Any]:
-    """Send it under one key: when no answer comes it is sent again, and no second simulation is made."""
-    key = {"Idempotency-Key": str(uuid.uuid4())}
-    for left in reversed(range(TRIES)):
-        try:
-            return portal.ask("POST", "/simulations", body=body, headers=key)
-        except AwayError:
-            if not left:
-                raise
-            time.sleep(POLL_S)
-    raise AssertionError
-
-
-def listed(asked: Any, portal: Portal) -> int:
-    rows = list(portal.pages("/simulations", query={"state": asked.state}, most=asked.most))
+def listed(asked: Any, berth: Berth) -> int:
+    rows = list(berth.simulations_each(state=asked.state, most=asked.most))
     columns = ("number", "state", "done", "name", "jobs", "cluster", "policies", "owner")
     cells = [
         (
@@ -103,37 +91,37 @@ def listed(asked: Any, portal: Portal) -> int:
         )
         for row in rows
     ]
-    return _told(asked, rows, table(columns, cells) if rows else "no simulation yet; ./berth lab run asks for one")
+    return _told(asked, rows, table(columns, cells) if rows else "no simulation yet; berth lab run asks for one")
 
 
-def show(asked: Any, portal: Portal) -> int:
-    found = portal.ask("GET", f"/simulations/{asked.number}")
+def show(asked: Any, berth: Berth) -> int:
+    found = berth.simulations_show(asked.number)
     if asked.csv:
-        _write(asked.csv, portal.call("GET", f"/simulations/{asked.number}/report", query={"format": "csv"}))
+        _write(asked.csv, berth.simulations_report(asked.number, format="csv"))
     return _told(asked, found, words_of(found))
 
 
-def wait(asked: Any, portal: Portal) -> int:
-    return _followed(asked, portal, asked.number)
+def wait(asked: Any, berth: Berth) -> int:
+    return _followed(asked, berth, asked.number)
 
 
-def cancel(asked: Any, portal: Portal) -> int:
-    found = portal.ask("POST", f"/simulations/{asked.number}/cancel")
+def cancel(asked: Any, berth: Berth) -> int:
+    found = berth.simulations_cancel(asked.number)
     return _told(asked, found, "it is cancelled" if found["state"] == "CANCELLED" else "it stops within seconds")
 
 
-def share(asked: Any, portal: Portal) -> int:
-    found = portal.ask("POST", f"/simulations/{asked.number}/share", body={"shared_with": asked.shared_with})
+def share(asked: Any, berth: Berth) -> int:
+    found = berth.simulations_share(asked.number, shared_with=asked.shared_with)
     return _told(asked, found, f"{found['name']} is shared with {found['shared_with']}")
 
 
-def delete(asked: Any, portal: Portal) -> int:
-    portal.ask("DELETE", f"/simulations/{asked.number}")
+def delete(asked: Any, berth: Berth) -> int:
+    berth.simulations_delete(asked.number)
     return _told(asked, None, "deleted")
 
 
-def traces(asked: Any, portal: Portal) -> int:
-    rows = list(portal.pages("/simulations/traces", query={}, most=asked.most))
+def traces(asked: Any, berth: Berth) -> int:
+    rows = list(berth.traces_each(most=asked.most))
     columns = ("number", "name", "format", "from", "jobs", "hours", "owner", "tenant")
     cells = [
         (
@@ -148,46 +136,44 @@ def traces(asked: Any, portal: Portal) -> int:
         )
         for row in rows
     ]
-    return _told(asked, rows, table(columns, cells) if rows else "no trace yet; ./berth lab upload keeps one")
+    return _told(asked, rows, table(columns, cells) if rows else "no trace yet; berth lab upload keeps one")
 
 
-def upload(asked: Any, portal: Portal) -> int:
+def upload(asked: Any, berth: Berth) -> int:
     asked.trace = str(asked.file)
-    return _trace_told(asked, _uploaded(asked, portal, name=asked.name))
+    return _trace_told(asked, _uploaded(asked, berth, name=asked.name))
 
 
-def history(asked: Any, portal: Portal) -> int:
+def history(asked: Any, berth: Berth) -> int:
     asked.history = asked.days
-    return _trace_told(asked, _taken(asked, portal, name=asked.name))
+    return _trace_told(asked, _taken(asked, berth, name=asked.name))
 
 
-def delete_trace(asked: Any, portal: Portal) -> int:
-    portal.ask("DELETE", f"/simulations/traces/{asked.number}")
+def delete_trace(asked: Any, berth: Berth) -> int:
+    berth.traces_delete(asked.number)
     return _told(asked, None, "deleted")
 
 
 # ---- what they share -------------------------------------------------------------------------------------------------
 
 
-def _uploaded(asked: Any, portal: Portal, *, name: str | None = None) -> dict[str, Any]:
+def _uploaded(asked: Any, berth: Berth, *, name: str | None = None) -> dict[str, Any]:
     path = Path(asked.trace)
     if not asked.format:
         raise ClientError(f"--trace {path}: say its --format (docs/traces.md names them).")
-    query = {"format": asked.format, "name": name or path.name, "tenant": asked.tenant}
-    return portal.ask("POST", "/simulations/traces", query=query, content=_read(path))
+    return berth.traces_upload(_read(path), format=asked.format, name=name or path.name, tenant=asked.tenant)
 
 
-def _taken(asked: Any, portal: Portal, *, name: str | None) -> dict[str, Any]:
-    body = {"days": asked.history, "name": name, "tenant": asked.tenant}
-    return portal.ask("POST", "/simulations/traces/history", body=body)
+def _taken(asked: Any, berth: Berth, *, name: str | None) -> dict[str, Any]:
+    return berth.traces_history(days=asked.history, name=name, tenant=asked.tenant)
 
 
-def _followed(asked: Any, portal: Portal, number: int) -> int:
+def _followed(asked: Any, berth: Berth, number: int) -> int:
     """Ask until it has ended. On a terminal a line shows the progress. While the portal is away, keep asking."""
     on_screen, away = sys.stderr.isatty(), 0
     while True:
         try:
-            found, away = portal.ask("GET", f"/simulations/{number}"), 0
+            found, away = berth.simulations_show(number), 0
         except AwayError:
             away += 1
             if away > 60:

@@ -1,30 +1,23 @@
-"""`./berth lab`: its verbs and their options."""
+"""`berth lab`: its verbs and their options."""
 
 from __future__ import annotations
 
-import argparse
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import lab
-from .rest import Portal
+from berth_client.cli.lab import verbs as lab
+from berth_client.cli.options import count, number
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
-
-def main(arguments: list[str]) -> int:
-    asked = parser_make().parse_args(arguments)
-    return asked.act(asked, Portal.from_environment())
+    from berth_client import Berth
 
 
-def parser_make() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="./berth lab",
-        description="Simulate on a Berth; BERTH_URL and BERTH_TOKEN say on which.",
-        allow_abbrev=False,
-    )
+def parsers_add(above: Any) -> None:
+    words = "use the laboratory: simulate jobs under other policies, knobs or clusters"
+    parser = above.add_parser("lab", help=words, description=f"{words[0].upper()}{words[1:]}.", allow_abbrev=False)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _run_parser(verbs)
     rows = _verb(verbs, "list", lab.listed, "list the newest simulations")
@@ -42,7 +35,6 @@ def parser_make() -> argparse.ArgumentParser:
         verbs.choices[verb].add_argument("number", type=int)
     verbs.choices["share"].add_argument("shared_with", choices=["owner", "tenant", "operators"])
     _trace_parsers(verbs)
-    return parser
 
 
 def _trace_parsers(verbs: Any) -> None:
@@ -53,7 +45,7 @@ def _trace_parsers(verbs: Any) -> None:
         "--format", required=True, metavar="NAME", help="the format of the file; they are in docs/traces.md"
     )
     taken = _verb(verbs, "history", lab.history, "keep the cluster's last days as a trace")
-    taken.add_argument("days", type=_number)
+    taken.add_argument("days", type=number)
     for kept in (sent, taken):
         kept.add_argument("--name", help="the trace's name")
         kept.add_argument("--tenant", metavar="T", help="the tenant that it is for; needed where you are in several")
@@ -61,33 +53,16 @@ def _trace_parsers(verbs: Any) -> None:
     forgotten.add_argument("number", type=int)
 
 
-def _verb(verbs: Any, name: str, act: Callable[[Any, Portal], int], words: str) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=words, allow_abbrev=False)
+def _verb(verbs: Any, name: str, act: Callable[[Any, Berth], int], words: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=words, allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print the portal's own answer")
-    parser.set_defaults(act=act)
+    parser.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
+    parser.set_defaults(act=act, asks_portal=True)
     return parser
 
 
 def _listing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--most", type=_count, default=50, metavar="N", help="how many rows at most (default 50)")
-
-
-def _count(text: str) -> int:
-    """Return a whole number, 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
-
-
-def _number(text: str) -> float:
-    """Return a finite number; JSON has no others."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
-    return value
+    parser.add_argument("--most", type=count, default=50, metavar="N", help="how many rows at most (default 50)")
 
 
 def _run_parser(verbs: Any) -> None:
@@ -95,7 +70,7 @@ def _run_parser(verbs: Any) -> None:
     parser.add_argument("name")
     jobs = parser.add_mutually_exclusive_group(required=True)
     jobs.add_argument("--trace", metavar="N|FILE", help="a trace of the portal by number, or a file, which is uploaded")
-    jobs.add_argument("--history", type=_number, metavar="DAYS", help="what the cluster ran in the last so many days")
+    jobs.add_argument("--history", type=number, metavar="DAYS", help="what the cluster ran in the last so many days")
     jobs.add_argument("--generator", metavar="NAME", help="a drawn workload: hops-64, hops-512")
     parser.add_argument("--format", metavar="NAME", help="the format of the file; they are in docs/traces.md")
     parser.add_argument("--jobs", type=int, metavar="N", help="how many jobs are drawn")
@@ -113,6 +88,6 @@ def _run_parser(verbs: Any) -> None:
         help="a knob of the scheduler; they are in docs/settings.md; may be given again",
     )
     parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--until", type=_number, metavar="H", help="end the simulation after so many virtual hours")
+    parser.add_argument("--until", type=number, metavar="H", help="end the simulation after so many virtual hours")
     parser.add_argument("--tenant", metavar="T", help="the tenant that it is for; needed where you are in several")
     parser.add_argument("--wait", action="store_true", help="wait until it has ended, and print its figures")
