@@ -16,7 +16,7 @@ from portal.jobs.models import Allocation, GpuAllocation
 from portal.jobs.queue_counts import SecondsUntil
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from django.db.models import Expression
@@ -40,12 +40,29 @@ def _held_s(start: str, *, since: datetime, now: datetime) -> Expression:
 
 
 def gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None = None) -> dict[int, float]:
-    """Return for how many of the last h hours' seconds each GPU (by row id) was held. One query."""
+    """Return for how many of the last h hours' seconds each GPU (by row id) was held, by whomever. Two queries."""
     since = now - timedelta(hours=hours)
     rows = GpuAllocation.objects.filter(Q(released_at=None) | Q(released_at__gt=since)).order_by()
     if node_ids is not None:
         rows = rows.filter(gpu__node__in=among(node_ids))
-    return dict(rows.values_list("gpu").annotate(held=Sum(_held_s("created_at", since=since, now=now))))
+    alone = rows.filter(mode=Gpu.Mode.EXCLUSIVE).values_list("gpu")
+    found: dict[int, float] = dict(alone.annotate(held=Sum(_held_s("created_at", since=since, now=now))))
+    shared: dict[int, list[tuple[datetime, datetime]]] = defaultdict(list)
+    for gpu, began, ended in rows.filter(mode=Gpu.Mode.SHARED).values_list("gpu", "created_at", "released_at"):
+        shared[gpu].append((max(began, since), ended or now))
+    for gpu, spans in shared.items():
+        found[gpu] = found.get(gpu, 0.0) + union_s(spans)
+    return found
+
+
+def union_s(spans: Iterable[tuple[datetime, datetime]]) -> float:
+    """Return how many seconds lie in at least one of the spans."""
+    total, until = 0.0, None
+    for began, ended in sorted(spans):
+        start = began if until is None else max(began, until)
+        total += max(0.0, (ended - start).total_seconds())
+        until = ended if until is None else max(until, ended)
+    return total
 
 
 def core_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None = None) -> dict[int, float]:
