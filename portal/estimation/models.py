@@ -8,6 +8,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from portal.estimation.queries import Queries, queries_summary
 from scheduler.model.speeds import Pattern
 
 
@@ -234,6 +235,8 @@ class AttemptSpeed(models.Model):
     samples_saved = models.FloatField(null=True, help_text="Of them in its newest checkpoint; null: it told of none.")
     records = models.PositiveBigIntegerField(default=0)
     dropped = models.PositiveBigIntegerField(default=0, help_text="What the job wrote that was no record.")
+    query_counts = models.JSONField(default=list, help_text="A server's queries by how long they took; empty: none.")
+    queries_late = models.PositiveBigIntegerField(default=0, help_text="Later than its SLO.")
     predicted_samples_per_s = models.FloatField(null=True)
     predicted_source = models.CharField(max_length=16, blank=True)
     at = models.DateTimeField()
@@ -245,6 +248,10 @@ class AttemptSpeed(models.Model):
     def samples_per_s(self) -> float | None:
         """Return the attempt's mean over all GPUs; None before anything was timed."""
         return self.samples / self.seconds if self.seconds > 0 else None
+
+    @property
+    def queries(self) -> Queries | None:
+        return queries_summary(self.query_counts, self.queries_late)
 
     @property
     def samples_lost(self) -> float | None:
@@ -289,4 +296,4 @@ class PairSpeed(models.Model):
         verbose_name_plural = "pairs of neighbours"
 
     def __str__(self) -> str:
-        return f"{self.signature} beside {self.beside}: {self.mean:.0%}"
+        return f"{self.signature} beside {self.beside}"

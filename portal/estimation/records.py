@@ -15,6 +15,7 @@ from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.estimation.prediction import prediction_make
+from portal.estimation.queries import queries_add
 from portal.estimation.runs import Run, type_beside
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
@@ -126,6 +127,9 @@ def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime)
         row.iterations += record["iterations"]
         row.samples += record["samples"]
         row.seconds += record["seconds"]
+        if record.get("queries"):
+            row.query_counts = queries_add(row.query_counts, record["queries"])
+            row.queries_late += record.get("late", 0)
         if record["seconds"] >= SHORTEST_S:
             row.last_samples_per_s = record["samples"] / record["seconds"]
         row.samples_done = row.samples_done if record["done"] is None else record["done"]
