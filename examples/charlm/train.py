@@ -36,11 +36,13 @@ class Pace:
     """Keeps this process to a share of a core: `rest` sleeps for what it has used since the last call.
 
     Of a virtual GPU's job VIRTUAL_RESPONSE may give the part of full speed at 1, 2, 3 ... cores a GPU, as slow data loading would
-    make it. The present number of cores stands in BERTH_CORES_FILE, since core tuning changes it.
+    make it. The present number of cores stands in BERTH_CORES_FILE, since core tuning changes it. VIRTUAL_GPU may say that it
+    keeps but a part of a GPU busy; what its neighbours there leave it of its speed stands in BERTH_VIRTUAL_SPEED_FILE.
     """
 
     def __init__(self, share):
-        self.share, self.used_s = share, time.process_time()
+        self.share, self.used_s = share * float(os.environ.get("VIRTUAL_GPU", "1").split(",")[0]), time.process_time()
+        self.beside = os.environ.get("BERTH_VIRTUAL_SPEED_FILE")
         self.parts = [float(part) for part in os.environ.get("VIRTUAL_RESPONSE", "").split(",") if part]
         self.part, self.look_at = 1.0, 0.0
 
@@ -51,15 +53,26 @@ class Pace:
 
     def speed(self):
         now = time.monotonic()
-        if self.parts and now >= self.look_at:
+        if now >= self.look_at:
             self.look_at = now + 1
-            try:
-                cores = int(Path(os.environ["BERTH_CORES_FILE"]).read_text())
-            except (KeyError, OSError, ValueError):
-                return self.part
-            each = max(1, cores // max(1, int(os.environ.get("BERTH_GPUS") or 1)))
-            self.part = max(0.01, self.parts[min(each, len(self.parts)) - 1])
+            self.part = max(0.01, self.by_cores() * self.by_neighbours())
         return self.part
+
+    def by_cores(self):
+        try:
+            cores = int(Path(os.environ["BERTH_CORES_FILE"]).read_text()) if self.parts else 0
+        except (KeyError, OSError, ValueError):
+            cores = 0
+        if not cores:
+            return 1.0
+        each = max(1, cores // max(1, int(os.environ.get("BERTH_GPUS") or 1)))
+        return self.parts[min(each, len(self.parts)) - 1]
+
+    def by_neighbours(self):
+        try:
+            return min(1.0, float(Path(self.beside).read_text())) if self.beside else 1.0
+        except (OSError, ValueError):  # it was never told: it is alone there
+            return 1.0
 
 
 def read_text(limit=4_000_000):

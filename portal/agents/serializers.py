@@ -12,6 +12,7 @@ END_REASONS = [
     "exit",
     "time_limit",
     "out_of_memory",
+    "gpu_memory_limit",
     "disk_limit",
     "stopped",
     "lease",

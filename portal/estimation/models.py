@@ -270,3 +270,23 @@ class PartOffset(models.Model):
 
     def __str__(self) -> str:
         return f"part {self.allocation_id}@{self.offset}"
+
+
+class PairSpeed(models.Model):
+    """How fast a signature ran on a GPU that it shared with one other: as a share of its speed alone on such a GPU."""
+
+    signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="pairs")
+    beside = models.CharField(max_length=200, help_text="The other's signature, by name: its row is another's to lock.")
+    gpu_type = models.ForeignKey("cluster.GpuType", on_delete=models.CASCADE, related_name="+")
+    count = models.PositiveBigIntegerField(default=0, help_text="So many records were compared.")
+    mean = models.FloatField(default=0.0, help_text="1: as fast as alone.")
+    squares = models.FloatField(default=0.0, help_text="Sum of squared deviations (Welford).")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["signature", "beside", "gpu_type"], name="pair_speed_once")]
+        verbose_name = "pair of neighbours"
+        verbose_name_plural = "pairs of neighbours"
+
+    def __str__(self) -> str:
+        return f"{self.signature} beside {self.beside}: {self.mean:.0%}"

@@ -1,4 +1,7 @@
-"""Migrations forward, back to nothing, and forward again; the triggers stand afterwards."""
+"""Migrations back to older states and forward again, back to nothing and forward again; the triggers stand afterwards.
+
+It is one test, for each way costs many seconds. What it carries along tells of itself in travellers.py.
+"""
 
 import pytest
 from django.core.management import call_command
@@ -8,6 +11,7 @@ from portal.jobs.services.placing import attempts_start
 from portal.jobs.services.placings import Placing, Profile
 from portal.jobs.triggers import QUEUE_SQLITE, SQLITE
 from tests.portal import given
+from tests.portal.travellers import TRAVELLERS, Means
 
 APPS = ("rounds", "jobs", "cluster", "events", "tenants")
 
@@ -29,21 +33,37 @@ def tables():
     return {name for name in names if name.split("_")[0] in APPS}
 
 
+def migrate(*arguments):
+    call_command("migrate", *arguments, verbosity=0)
+
+
+def profile_started(cluster):
+    """A profile: the kind of attempt that was not always there."""
+    placing = Placing(cluster.submit().pk, [given.free_part(cluster.node)], profile=Profile("x", "A100", 60))
+    assert attempts_start(placings=[placing], planning_number=1) == {}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_there_and_back(shared_cluster):
-    profile = Placing(
-        shared_cluster.submit().pk, [given.free_part(shared_cluster.node)], profile=Profile("x", "A100", 60)
-    )
-    assert attempts_start(placings=[profile], planning_number=1) == {}  # the kind of attempt that was not always there
+    profile_started(shared_cluster)
     shared_cluster.started()
+    travellers = [each(shared_cluster) for each in TRAVELLERS]
     before = tables()
     assert triggers_present() == {*SQLITE, *QUEUE_SQLITE}
     try:
+        for each in travellers:
+            migrate(*each.STOP)
+            each.back()
+        migrate()
+        for each in travellers:
+            each.forward()
+        migrate(*Means.STOP)
+        travellers[TRAVELLERS.index(Means)].back_again()
         for app in ("admin", "axes", "jobs", "rounds", "cluster", "events", "tenants"):
-            call_command("migrate", app, "zero", verbosity=0)
+            migrate(app, "zero")
         assert tables() == set()
     finally:
-        call_command("migrate", verbosity=0)
+        migrate()
     assert tables() == before
     assert triggers_present() == {*SQLITE, *QUEUE_SQLITE}
 

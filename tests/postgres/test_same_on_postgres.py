@@ -28,7 +28,7 @@ AGAIN = [
     "tests/portal/rounds/planning/test_stops.py",
     "tests/portal/test_bulk.py",
     "tests/portal/estimation/test_records.py",
-    "tests/portal/estimation/test_migrations.py",
+    "tests/portal/estimation/test_cells.py",
     "tests/portal/test_migrations.py",
 ]
 

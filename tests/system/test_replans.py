@@ -6,6 +6,7 @@ import pytest
 
 from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, operator_settings
+from tests.unbroken import unbroken
 
 pytestmark = pytest.mark.system
 
@@ -41,11 +42,8 @@ def attempts(tenant, number):
     return tenant.job(number)["attempts"][::-1]
 
 
-def test_an_elastic_training_grows_when_others_end_and_keeps_its_progress(berth, tenant):
-    others = [tenant.submit(WAITING, gpus=gpus, **RTX) for gpus in (4, 3)]
-    for number in others:
-        tenant.wait_state(number, "RUNNING")
-    training = tenant.submit(
+def submit_training(tenant):
+    return tenant.submit(
         '"$BERTH_PYTHON" train.py --steps 1000000 --batch 8',
         gpus=[1, 2, 4],
         files={"train.py": (SOURCE / "examples/charlm/train.py").read_text()},
@@ -54,23 +52,43 @@ def test_an_elastic_training_grows_when_others_end_and_keeps_its_progress(berth,
         max_requeues=0,
         **RTX,
     )
+
+
+def resized(berth, tenant, training, *, attempt, gpus):
+    """Wait until a re-plan has given the training its next attempt, of so many GPUs; return the step that the last one saved."""
+    berth.wait(lambda: len(attempts(tenant, training)) > attempt, limit_s=90, what="the re-plan that resizes it")
+    saved = re.search(
+        r"saved at step (\d+)", tenant.wait_log(training, "asked to stop: saved at step ", attempt=attempt)
+    )
+    resumed = tenant.wait_log(training, "chars/s", limit_s=40, attempt=attempt + 1)
+    assert resumed.startswith(f"{gpus} processes, from step {saved[1]}\n"), "no step is lost or made twice"
+    before, now = attempts(tenant, training)[attempt - 1 : attempt + 1]
+    assert (before["state"], before["stop_reason"], before["stop_cause"]) == ("PREEMPTED", "preempt", "resize")
+    assert before["stop_to_gpus"] == now["gpus"] == gpus
+    return int(saved[1])
+
+
+def test_an_elastic_training_grows_and_shrinks_with_the_losses_of_an_unbroken_run(berth, tenant):
+    """From 1 GPU to 4 to 2, through portal, agent, shim and the example's own checkpoints."""
+    others = [tenant.submit(WAITING, gpus=gpus, **RTX) for gpus in (4, 3)]
+    for number in others:
+        tenant.wait_state(number, "RUNNING")
+    training = submit_training(tenant)
     tenant.wait_log(training, "chars/s", limit_s=40)
     assert attempts(tenant, training)[0]["gpus"] == 1, "no more was idle"
-    for number in others:
-        tenant.act(number, "cancel")
-    berth.wait(lambda: len(attempts(tenant, training)) > 1, limit_s=90, what="the re-plan that resizes it")
-    said = tenant.wait_log(training, "asked to stop: saved at step ", attempt=1)
-    resumed = tenant.wait_log(training, "from step ", limit_s=40, attempt=2)
-    saved = int(re.search(r"saved at step (\d+)", said).group(1))
-    assert int(re.search(r"from step (\d+)", resumed).group(1)) == saved > 0
-    first, second, *more = attempts(tenant, training)
-    assert (first["state"], first["stop_reason"], first["stop_cause"]) == ("PREEMPTED", "preempt", "resize")
-    assert first["stop_to_gpus"] == second["gpus"] == 4
+    tenant.act(others[1], "cancel")  # the other node stays full, so that it can grow where it is alone
+    grown_at = resized(berth, tenant, training, attempt=1, gpus=4)
     berth.wait(lambda: attempts(tenant, training)[1]["restart_s"], what="the restart's cost")
+    late = tenant.submit(WAITING, gpus=2, **RTX)
+    shrunk_at = resized(berth, tenant, training, attempt=2, gpus=2)
+    tenant.wait_state(late, "RUNNING")
     job = tenant.job(training)
-    assert (job["preemptions"], job["failures"], job["requeues"]) == (1, 0, 0)
-    assert not more
-    assert tenant.log(training, attempt=2).startswith("4 processes")
+    assert (job["preemptions"], job["failures"], job["requeues"]) == (2, 0, 0)
+    log = "".join(tenant.log(training, attempt=attempt) for attempt in (1, 2, 3))
+    told = [(int(step), float(loss)) for step, loss in re.findall(r"step (\d+) loss ([\d.]+)", log)]
+    losses, _ = unbroken([(1, 0.5, grown_at), (4, 0.5, shrunk_at), (2, 0.5, told[-1][0])], batch=8)
+    assert told == [(step, pytest.approx(losses[step], abs=0.002)) for step, _ in told]
+    assert told[-1][0] > shrunk_at > grown_at > 0
 
 
 def test_a_borrower_is_called_back_for_an_owners_job(berth, tenant):

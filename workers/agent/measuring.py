@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.agent.memory import memory_find
+from workers.agent.speeds import Speeds, speeds_tell
 from workers.protocol.client import PortalRefusedError
 from workers.system import log
 from workers.system.filework import SlowFilesError
+from workers.system.mps import DIRECTORY, mps_daemon
 from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
 from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import Shim
@@ -82,11 +85,14 @@ def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
 
 
 class Measuring:
-    """Reads the figures and sends them. The portal sets `heartbeat_s`, and `known`: the measures that it takes."""
+    """Reads the figures and sends them. The portal sets `heartbeat_s`, and `known`: the measures that it takes.
 
-    def __init__(self, *, sources: Sources, backlog_s: int, files: FileWork) -> None:
+    `on_over` hears of each part that is above its grant of GPU memory: its attempt, and what to say of it.
+    """
+
+    def __init__(self, *, sources: Sources, backlog_s: int, files: FileWork, mps: Path = DIRECTORY) -> None:
         self._files = files
-        self._sampling = Sampling(host=sources.host, meter=sources.meter)
+        self._sampling = Sampling(host=sources.host, meter=sources.meter, daemon=lambda: mps_daemon(mps))
         sampler = sources.sampler
         self.sampler, self.beat, self.driver_trouble = sampler, Beat(sampler), sampler.trouble()
         self._window = Window(backlog_s)
@@ -95,6 +101,8 @@ class Measuring:
         self.known: dict[str, list[str]] | None = None
         self.on_refused: Callable[[str], None] = lambda _: None
         self.on_taken: Callable[[Taken], None] = lambda _: None
+        self.on_over: Callable[[str, str], None] = lambda *_: None
+        self._speeds = Speeds()
 
     @property
     def outside(self) -> list[OutsideUse]:
@@ -132,7 +140,19 @@ class Measuring:
             self._last = {"period_s": self.beat.period_s, "gpus": {}}
             for (index, name), values in taken.last.items():
                 self._last["gpus"].setdefault(str(index), {})[name] = values
+        for attempt, why in self._sampling.grants.over.items():
+            self.on_over(attempt, why)
+        if isinstance(self.sampler, SimulatedSampler):
+            await self._tell_speeds(self.sampler.speeds(self.beat.parts), journal)
         self.on_taken(taken)
+
+    async def _tell_speeds(self, speeds: dict[str, float], journal: Journal) -> None:
+        news = self._speeds.changed(speeds)
+        rooms = {p.attempt: journal.job_directory(p) for p in journal.parts.values() if p.attempt in news}
+        if rooms:
+            told = {room: news[attempt] for attempt, room in rooms.items()}
+            with contextlib.suppress(OSError):  # its files do not answer: the next change is told
+                await self._files.run("speeds", speeds_tell, told)
 
     async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
         parts = [p for p in journal.parts.values() if p.phase in {"starting", "running"}]
@@ -143,7 +163,16 @@ class Measuring:
             found = [(None, self._shims.get(p.attempt)) for p in parts]
         self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
         return [
-            Running(p.attempt, tuple(p.gpus), *each, len(p.cores), response=tuple(p.response), traffic=tuple(p.traffic))
+            Running(
+                p.attempt,
+                tuple(p.gpus),
+                *each,
+                len(p.cores),
+                response=tuple(p.response),
+                traffic=tuple(p.traffic),
+                gpu_use=tuple(p.gpu_use),
+                gpu_memory_mib=p.gpu_memory_mib,
+            )
             for p, each in zip(parts, found, strict=True)
         ]
 

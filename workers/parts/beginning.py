@@ -14,6 +14,7 @@ from workers.system.procs import boottime
 from workers.system.room import is_no_room
 from workers.telemetry.simulated import RESPONSE, response_parse
 from workers.telemetry.traffic import TRAFFIC, traffic_parse
+from workers.telemetry.turns import GPU_USE, use_parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,9 +89,10 @@ class Beginning:
             return False
         if not part.live:  # it was stopped while it was prepared
             return False
-        part.gpus, part.cores = spec["gpus"], spec["cores"]
+        part.gpus, part.cores, part.gpu_memory_mib = spec["gpus"], spec["cores"], spec.get("gpu_memory_mib")
         if place.virtual:
             part.response = list(response_parse(spec["environment"].get(RESPONSE, "")))
+            part.gpu_use = list(use_parse(spec["environment"].get(GPU_USE, "")))
             part.traffic = list(traffic_parse(spec["environment"].get(TRAFFIC, ""), cores=len(spec["cores"])))
         if wanted["go"]:
             self._tools.journal.enter(part, "prepared")

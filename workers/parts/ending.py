@@ -60,6 +60,14 @@ class Ending:
         engine.stop(directory, grace_s=grace_s, detail=detail)
         return False
 
+    def end_over_grant(self, part: Part, detail: str) -> None:
+        """Kill a part that takes more of a shared GPU's memory than it was granted; `detail` says how much."""
+        if not part.gpu_over:
+            part.gpu_over = detail
+            self._tools.journal.save(part)
+            log.warning("part over its grant", **part.name, job=part.job, why=detail)
+        self.stop(part, grace_s=0.0, detail=detail)
+
     def drop(self, part: Part, *, grace_s: float) -> None:
         """End the part without a report, because the portal has closed it."""
         if not part.dropped:
@@ -128,6 +136,8 @@ class Ending:
             async with asyncio.timeout(LAST_LOG_S):
                 await self._tell_rest(part)
         report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
+        if part.gpu_over and report["reason"] == "stopped":
+            report |= {"reason": "gpu_memory_limit", "detail": part.gpu_over}
         report["overran"] = result.get("overran") is True  # an older shim does not say
         self._tools.journal.report(part, {**report, "state": "ended", "at": result["ended_at"]}, phase="ended")
         self._forget(part)

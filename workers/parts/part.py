@@ -40,6 +40,11 @@ class Part:
     response: list[float] = field(default_factory=list)
     # And what it draws from the virtual memory (`telemetry.traffic.VirtualTraffic`).
     traffic: list[float] = field(default_factory=list)
+    # And what it takes of a virtual GPU (`telemetry.turns`).
+    gpu_use: list[float] = field(default_factory=list)
+    # Of GPUs that it shares with others: what it was granted of each; None: no limit. And why it was ended for taking more.
+    gpu_memory_mib: int | None = None
+    gpu_over: str = ""
     sequence: int = 0
     reports: list[Report] = field(default_factory=list)
     # The portal has closed it: nothing more about it is reported.

@@ -216,6 +216,12 @@ class Parts:
             await asyncio.sleep(VOID_PAUSE_S)
             return False
 
+    def end_over_grant(self, attempt: str, detail: str) -> None:
+        """End the attempt's part here, which takes more of a shared GPU's memory than it was granted."""
+        for part in list(self._tools.journal.parts.values()):
+            if part.attempt == attempt and part.live:
+                self._ending.end_over_grant(part, detail)
+
     async def make_room(self) -> None:
         """Remove the files of closed parts' jobs before their time, because the disk is almost full."""
         await self._ending.make_room(wanted=set(self._beginning.wanted))

@@ -9,6 +9,7 @@ Reason = Literal[
     "exit",
     "time_limit",
     "out_of_memory",
+    "gpu_memory_limit",
     "disk_limit",
     "stopped",
     "lease",
@@ -68,6 +69,7 @@ class Sync(TypedDict):
     revision: int
     attempts: list[Wanted]
     heartbeat_s: NotRequired[float]
+    environments: NotRequired[dict[str, str]]  # name -> directory, as operators named them for all nodes
 
 
 class WorldNode(TypedDict):

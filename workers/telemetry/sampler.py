@@ -53,6 +53,14 @@ class GpuProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What a part uses of a GPU that it holds. None: not known."""
+
+    memory_mib: float | None
+    utilisation: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuTrouble:
     """Why a GPU is not well.
 
@@ -68,11 +76,15 @@ class GpuTrouble:
 
 @dataclass(frozen=True, slots=True)
 class GpuLook:
-    """The slow look at all GPUs: figures, the processes on each, and what is wrong with them now."""
+    """The slow look at all GPUs: figures, the processes on each, and what is wrong with them now.
+
+    `uses`: of virtual GPUs, on which no processes are, what each part uses of each of its own, by attempt and index.
+    """
 
     samples: dict[int, GpuSample] = field(default_factory=dict)
     processes: dict[int, list[GpuProcess]] = field(default_factory=dict)
     troubles: tuple[GpuTrouble, ...] = ()
+    uses: dict[str, dict[int, GpuUse]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,8 @@ class PartUse:
     cores: int = 0  # that it has by the last order that holds; 0: not known
     response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
     traffic: tuple[float, ...] = ()  # and what it draws: see `workers.telemetry.traffic`
+    attempt: str = ""
+    gpu_use: tuple[float, ...] = ()  # and what it takes of a GPU: see `workers.telemetry.turns`
 
 
 class GpuSampler(Protocol):

@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 from workers.system.procs import boottime
 from workers.telemetry.counters import Rates
+from workers.telemetry.grants import Grants
 from workers.telemetry.owners import OUTSIDE, Shim, name_of, owner_of
 from workers.telemetry.sampler import PartUse
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from workers.controls.usage import Usage
     from workers.protocol.wire import OutsideUse
+    from workers.system.mps import Daemon
     from workers.telemetry.beat import Taken
     from workers.telemetry.host import HostSampler
-    from workers.telemetry.sampler import GpuLook, GpuProcess
+    from workers.telemetry.sampler import GpuLook, GpuProcess, GpuUse
     from workers.telemetry.traffic import Traffic, TrafficMeter
 
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
 OUTSIDE_MOST = 64
+_DAEMON = "the MPS daemon"
 DIGITS = {
     "memory_mib": 0,
     "gpu_memory_mib": 0,
@@ -50,19 +53,29 @@ class Running:
     cores: int = 0
     response: tuple[float, ...] = ()
     traffic: tuple[float, ...] = ()
+    gpu_use: tuple[float, ...] = ()
+    gpu_memory_mib: int | None = None  # that it may take of each of its GPUs
 
 
 @dataclass(slots=True)
 class _OnGpus:
     """What a part's processes use of the GPUs that they compute on; None: the driver does not say of one of them."""
 
-    memory_mib: float | None = 0.0
+    memory_mib: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
     uses: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
 
-    def add(self, gpu: int, process: GpuProcess) -> None:
-        memory_mib, use, before = process.memory_mib, process.utilisation, self.uses[gpu]
-        self.memory_mib = None if self.memory_mib is None or memory_mib is None else self.memory_mib + memory_mib
-        self.uses[gpu] = None if before is None or use is None else before + use
+    def add(self, gpu: int, found: GpuProcess | GpuUse) -> None:
+        self.memory_mib[gpu] = _sum(self.memory_mib[gpu], found.memory_mib)
+        self.uses[gpu] = _sum(self.uses[gpu], found.utilisation)
+
+    @property
+    def memory_in_all_mib(self) -> float | None:
+        known = [each for each in self.memory_mib.values() if each is not None]
+        return sum(known) if len(known) == len(self.memory_mib) else None
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
 
 
 def _rounded(measure: Measure, value: float | None) -> float | None:
@@ -85,14 +98,17 @@ class Sampling:
         host: HostSampler | None,
         owner: Callable[[int, dict[int, Shim]], str | None] = owner_of,
         meter: TrafficMeter | None = None,
+        daemon: Callable[[], Daemon | str] = str,
     ) -> None:
         self._host = host  # None on a virtual node: its host figures are its own parts'
         self._meter = meter
         self._owner = owner
+        self._daemon = daemon  # the MPS control daemon: its servers on GPUs are no strangers there
         self._before: dict[str, Usage] = {}
         self._uses: dict[str, PartUse] = {}
         self._disk = Rates()
         self.outside: list[OutsideUse] = []
+        self.grants = Grants()
 
     def uses(self, running: Iterable[Running]) -> dict[str, PartUse]:
         """Return what each part uses now, by attempt, where its shim tells it."""
@@ -132,29 +148,41 @@ class Sampling:
 
     def _on_gpus(self, running: list[Running], look: GpuLook) -> dict[Measure, float | None]:
         """Give each process on a GPU to its part, by the line of its parents."""
-        shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
         holders = {r.attempt: set(r.gpus) for r in running}
         by_part: dict[str, _OnGpus] = defaultdict(_OnGpus)
         outside: list[OutsideUse] = []
-        for gpu, processes in look.processes.items():
-            for process in processes:
-                owner = self._owner(process.pid, shims)
-                if owner is None:  # it has ended meanwhile
-                    continue
-                if owner != OUTSIDE:
-                    by_part[owner].add(gpu, process)
-                if gpu not in holders.get(owner, ()):
-                    name = name_of(process.pid)
-                    outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
+        for gpu, process, owner in self._owned(running, look):
+            if owner != OUTSIDE:
+                by_part[owner].add(gpu, process)
+            if gpu not in holders.get(owner, ()):
+                name = name_of(process.pid)
+                outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
         self.outside = outside[:OUTSIDE_MOST]
+        for attempt, of_gpus in look.uses.items():
+            for gpu, use in of_gpus.items():
+                by_part[attempt].add(gpu, use)
+        granted = {r.attempt: r.gpu_memory_mib for r in running if r.gpu_memory_mib is not None}
+        self.grants.look(granted, {attempt: own.memory_mib for attempt, own in by_part.items()}, look)
         values: dict[Measure, float | None] = {}
         for attempt, on_gpus in by_part.items():
             uses, count = list(on_gpus.uses.values()), len(holders.get(attempt, ())) or len(on_gpus.uses)
             known = [use for use in uses if use is not None]
-            values["attempts", attempt, "gpu_memory_mib"] = on_gpus.memory_mib
+            values["attempts", attempt, "gpu_memory_mib"] = on_gpus.memory_in_all_mib
             if len(known) == len(uses):
                 values["attempts", attempt, "gpu_utilisation"] = round(min(100.0, sum(known) / count), 2)
         return values
+
+    def _owned(self, running: list[Running], look: GpuLook) -> Iterator[tuple[int, GpuProcess, str]]:
+        """Yield (GPU, process, owner) without what has ended meanwhile, and what serves the parts."""
+        shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
+        daemon = self._daemon() if any(look.processes.values()) else ""
+        if not isinstance(daemon, str):
+            shims[daemon.pid] = Shim(daemon.pid, daemon.start_ticks, _DAEMON)
+        for gpu, processes in look.processes.items():
+            for process in processes:
+                owner = self._owner(process.pid, shims)
+                if owner not in {None, _DAEMON}:
+                    yield gpu, process, str(owner)
 
     def _use(self, part: Running) -> PartUse | None:
         """Return the part's rates between its shim's last two readings. Without a newer reading, repeat them for STALE_S."""
@@ -176,5 +204,15 @@ class Sampling:
         read, write = (None if rate is None else rate / 1e6 for rate in (moved["read"], moved["write"]))
         memory_mib = usage.memory_mib
         return PartUse(
-            part.gpus, cpu_cores, wait_cores, memory_mib, read, write, part.cores, part.response, part.traffic
+            part.gpus,
+            cpu_cores,
+            wait_cores,
+            memory_mib,
+            read,
+            write,
+            part.cores,
+            part.response,
+            part.traffic,
+            part.attempt,
+            part.gpu_use,
         )

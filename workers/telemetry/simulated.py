@@ -4,7 +4,11 @@ The use of a virtual GPU is the CPU time that its processes had or waited for, d
 they waited for a core counts, because a virtual node declares more cores than the machine has. So one process that
 computes without pause fills one GPU. With `core-percent`, that share of a core fills it: jobs read the share in
 BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. The use is smoothed over about three seconds,
-as NVML's is. Memory is that of the processes, spread over their GPUs. Power grows linearly from idle to board power.
+as NVML's is. Memory is that of the processes, spread over their GPUs, and what the job says that it takes (VIRTUAL_GPU).
+Power grows linearly from idle to board power.
+
+Where several parts share a GPU their uses and their memory add up, and each runs at the speed that `turns` leaves it: `speeds`
+tells it, and the part's job, which keeps to it as to its pace, reads it from BERTH_VIRTUAL_SPEED_FILE.
 
 A job may say how a virtual GPU answers to its CPU cores: VIRTUAL_RESPONSE in its environment is the part of full speed at
 1, 2, 3 ... cores a GPU, as a data loader would make it. No more than that part of the GPU is then used, by the cores that
@@ -15,8 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workers.telemetry.sampler import GpuFound, GpuLook, GpuSample, PartUse
+from workers.telemetry.sampler import GpuFound, GpuLook, GpuSample, GpuUse, PartUse
 from workers.telemetry.traffic import SimulatedTraffic, traffic_slows
+from workers.telemetry.turns import speeds_in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +67,8 @@ class SimulatedSampler:
         self._core_share = core_share
         self._traffic = traffic
         self._smooth = dict.fromkeys((g.index for g in gpus), 0.0)
+        self._shares: dict[tuple[str, int], float] = {}
+        self._speeds: dict[str, float] = {}
 
     def gpus(self) -> list[GpuFound]:
         return list(self._gpus)
@@ -73,20 +80,65 @@ class SimulatedSampler:
         return None
 
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
-        holder = {gpu: part for part in parts for gpu in part.gpus}
         asked = self._traffic.asked(parts) if self._traffic else 0.0
-        return {gpu.index: self._sample(gpu, holder.get(gpu.index), asked) for gpu in self._gpus}
+        holders: dict[int, list[PartUse]] = {}
+        for part in parts:
+            for gpu in part.gpus:
+                holders.setdefault(gpu, []).append(part)
+        self._shares = {
+            (part.attempt, gpu): self._shares.get((part.attempt, gpu), 0.0) for part in parts for gpu in part.gpus
+        }
+        return {gpu.index: self._sample(gpu, holders.get(gpu.index, []), asked) for gpu in self._gpus}
 
     def look(self, parts: Sequence[PartUse]) -> GpuLook:
-        """Return nothing further: a virtual GPU has no clocks, no temperature and no errors, and none are made up."""
-        return GpuLook()
+        """Return what each part uses of its GPUs. A virtual GPU has no clocks, temperature or errors, and none are made up."""
+        known = {gpu.index for gpu in self._gpus}
+        return GpuLook(
+            uses={
+                part.attempt: {
+                    gpu: GpuUse(_memory_mib(part), round(100 * self._shares.get((part.attempt, gpu), 0.0), 1))
+                    for gpu in part.gpus
+                    if gpu in known
+                }
+                for part in parts
+                if part.gpus
+            }
+        )
 
-    def _sample(self, gpu: GpuFound, part: PartUse | None, asked: float) -> GpuSample:
-        wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) / self._core_share if part else 0.0
-        most = response_at(part) * traffic_slows(part, asked) if part else 1.0
+    def speeds(self, parts: Sequence[PartUse]) -> dict[str, float]:
+        """Return at which part of its speed each part runs beside its neighbours: 1 for one that has its GPUs for itself.
+
+        What a part wants is what it uses now against the speed that it was left, at most what it says that it takes alone.
+        """
+        on: dict[int, list[tuple[str, float]]] = {}
+        for part in parts:
+            left = self._speeds.get(part.attempt, 1.0)
+            for gpu in part.gpus:
+                wanted = self._shares.get((part.attempt, gpu), 0.0) / left
+                on.setdefault(gpu, []).append((part.attempt, min(wanted, part.gpu_use[0] if part.gpu_use else 1.0)))
+        self._speeds = {part.attempt: 1.0 for part in parts}
+        for here in on.values():
+            for (attempt, _), speed in zip(here, speeds_in_turns([use for _, use in here]), strict=True):
+                self._speeds[attempt] = min(self._speeds[attempt], speed)  # it waits for its slowest GPU
+        return dict(self._speeds)
+
+    def _sample(self, gpu: GpuFound, parts: Sequence[PartUse], asked: float) -> GpuSample:
+        shares = [self._share(part, asked) for part in parts]
         before = self._smooth[gpu.index]
-        share = before + (min(most, wanted) - before) * _SMOOTHING
-        self._smooth[gpu.index] = share
-        memory_mib = min(part.memory_mib / len(part.gpus), gpu.memory_mib) if part else 0.0
-        power_w = board_power_w(gpu.type) * (_IDLE_SHARE + (1 - _IDLE_SHARE) * share)
-        return GpuSample(round(100 * share, 1), round(memory_mib, 1), round(power_w, 1))
+        whole = before + (min(1.0, sum(shares)) - before) * _SMOOTHING
+        self._smooth[gpu.index] = whole
+        for part, share in zip(parts, shares, strict=True):
+            old = self._shares[part.attempt, gpu.index]
+            self._shares[part.attempt, gpu.index] = old + (share - old) * _SMOOTHING
+        memory_mib = min(sum(map(_memory_mib, parts)), gpu.memory_mib)
+        power_w = board_power_w(gpu.type) * (_IDLE_SHARE + (1 - _IDLE_SHARE) * whole)
+        return GpuSample(round(100 * whole, 1), round(memory_mib, 1), round(power_w, 1))
+
+    def _share(self, part: PartUse, asked: float) -> float:
+        wanted = (part.cpu_cores + part.wait_cores) / len(part.gpus) / self._core_share
+        return min(response_at(part) * traffic_slows(part, asked), wanted)
+
+
+def _memory_mib(part: PartUse) -> float:
+    """Return what a part takes of each of its GPUs."""
+    return part.memory_mib / len(part.gpus) + (part.gpu_use[1] if part.gpu_use else 0.0)

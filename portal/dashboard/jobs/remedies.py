@@ -24,7 +24,7 @@ EXIT_CODES = {
 def remedy_for(job: Job) -> str | None:
     """Return one or two sentences, None when there is nothing to do."""
     if job.state == JobState.OUT_OF_MEMORY:
-        return "Ask for more memory_mib, or make batches smaller; the memory plot shows how it grew."
+        return _for_memory(job)
     if job.state == JobState.TIMEOUT:
         more = "" if job.checkpointable else " If it can resume from a checkpoint, mark it checkpointable."
         return f"Submit it with a longer time_limit_s.{more}"
@@ -42,3 +42,9 @@ def remedy_for(job: Job) -> str | None:
     if job.state == JobState.FAILED and job.exit_code is not None:
         return EXIT_CODES.get(job.exit_code)
     return None
+
+
+def _for_memory(job: Job) -> str:
+    if "(gpu_memory_mib)" in job.end_detail:
+        return "Ask for more gpu_memory_mib, or make batches smaller; a job that shares no GPU has all of its memory."
+    return "Ask for more memory_mib, or make batches smaller; the memory plot shows how it grew."

@@ -95,6 +95,8 @@ def _end_sentence(job: Job, attempts: Sequence[Attempt]) -> str:
         JobState.OUT_OF_MEMORY: "Stopped for using more memory than it asked for",
         JobState.NODE_FAIL: "Lost with its node",
     }[JobState(job.state)]
+    if "(gpu_memory_mib)" in job.end_detail:
+        word = "Stopped"  # the detail says for what
     times = f" in attempt {job.epoch}" if job.epoch > 1 else ""
     detail = f": {job.end_detail}" if job.end_detail and job.state != JobState.COMPLETED else ""
     ran = ""

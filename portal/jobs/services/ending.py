@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 A = AttemptState
 NEVER_RAN = frozenset({"tenant_not_trusted"})
 """Ends reported by the agent before any of the job's own code ran."""
+_MEMORY = frozenset({"out_of_memory", "gpu_memory_limit"})
 _LOST = frozenset({"lost", "lease", "tenant_not_trusted"})
 _STOPPED = {
     StopReason.CANCEL: A.CANCELLED,
@@ -36,7 +37,7 @@ def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: s
     """
     ends = list(parts)
     reasons = {reason for reason, _ in ends}
-    if "out_of_memory" in reasons:
+    if reasons & _MEMORY:
         return A.OUT_OF_MEMORY
     if "time_limit" in reasons:
         return A.TIMEOUT

@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from django.core.management import call_command
 from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import HealthCheck, settings
@@ -298,26 +296,6 @@ def test_a_flood_of_attempts_is_bounded_and_said(cluster, monkeypatch, caplog):
 
 
 # ---- migration -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db(transaction=True)
-def test_means_of_the_version_before_are_kept_there_and_back(shared_cluster):
-    node = shared_cluster.node
-    before = ("cluster", "0005_node_disk")
-    try:
-        call_command("migrate", *before, verbosity=0)
-        old = MigrationExecutor(connection).loader.project_state(before).apps.get_model("cluster", "TelemetryMean")
-        at = datetime.fromtimestamp(OLD - BLOCK_S, UTC)  # midnight: the row of the day has the same time
-        kept = {at + timedelta(minutes=5 * k): {"gpu0.utilisation": 10.0 * k, "host.cpu_cores": 1.5} for k in (0, 1, 3)}
-        old.objects.bulk_create(old(node_id=node.pk, start_at=each, means=means) for each, means in kept.items())
-        call_command("migrate", "cluster", verbosity=0)
-        assert TelemetryMean.objects.count() == 1
-        read = samples(between(node, OLD - BLOCK_S, 86_400 - 1))
-        assert read == {OLD - BLOCK_S + 300 * k: 10.0 * k for k in (0, 1, 3)}
-        call_command("migrate", *before, verbosity=0)
-        assert dict(old.objects.values_list("start_at", "means")) == kept
-    finally:
-        call_command("migrate", verbosity=0)
 
 
 def test_the_packed_form_is_what_the_migration_writes():

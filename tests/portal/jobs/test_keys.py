@@ -3,9 +3,7 @@
 import re
 
 import pytest
-from django.core.management import call_command
-from django.db import IntegrityError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from portal.jobs.keys import KEY_PATTERN, key_new
@@ -13,8 +11,6 @@ from portal.jobs.models import Attempt, Job
 from portal.jobs.selectors import part_spec, parts_wanted
 from portal.jobs.services import report_apply
 from tests.portal import given
-
-BEFORE = "0011_narrower_indexes"
 
 
 def test_a_key_fits_its_pattern_and_none_comes_twice():
@@ -59,21 +55,3 @@ def test_two_attempts_never_share_a_key(shared_cluster):
             created_at=timezone.now(),
             key=one.key,
         )
-
-
-@pytest.mark.django_db(transaction=True)
-def test_what_runs_during_the_upgrade_keeps_the_name_its_node_knows(shared_cluster):
-    attempt = shared_cluster.running(restartable=True)
-    waiting = shared_cluster.submit()
-    try:
-        call_command("migrate", "jobs", BEFORE, verbosity=0)
-        then = MigrationExecutor(connection).loader.project_state(("jobs", BEFORE)).apps.get_model("jobs", "Attempt")
-        assert not hasattr(then.objects.get(pk=attempt.pk), "key")
-    finally:
-        call_command("migrate", verbosity=0)
-    held = {"attempt": str(attempt.pk), "epoch": 1, "rank": 0}
-    answer = report_apply(node=shared_cluster.node, reports=[], holding=[held])
-    assert [lease["attempt"] for lease in answer["leases"]] == [str(attempt.pk)]
-    assert answer["stop"] == []
-    assert Job.objects.get(pk=attempt.job_id).key == str(attempt.job_id), "its checkpoints lie under that name"
-    assert len(Job.objects.get(pk=waiting.pk).key) == 32, "it is on no node yet"
