@@ -1,7 +1,8 @@
 """An inference server: guesses the next characters of a text, over HTTP, and tells Berth how long each answer took.
 
 It answers one query at a time; who asks meanwhile waits, and the waiting counts. On a virtual node it keeps to
-BERTH_VIRTUAL_PACE, the share of a real core that stands for a GPU, and to what its neighbours on the GPU leave it (BERTH_VIRTUAL_SPEED_FILE).
+BERTH_VIRTUAL_PACE, the share of a real core that stands for a GPU, and to what its neighbours on the GPU leave it
+(BERTH_VIRTUAL_SPEED_FILE).
 
     $BERTH_PYTHON serve.py --port 20871 --seconds 300
 """
