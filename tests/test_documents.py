@@ -27,13 +27,13 @@ def by_document(pattern, but=()):
 def code():
     files = [
         ROOT / "berth",
-        *(path for room in ("portal", "scheduler", "workers") for path in (ROOT / room).rglob("*.py")),
+        *(path for room in ("portal", "scheduler", "workers", "client") for path in (ROOT / room).rglob("*.py")),
     ]
     return "\n".join(path.read_text() for path in files)
 
 
 CODE = code()
-PATH = r"`((?:portal|scheduler|workers|tests|templates|static|docs|examples)/(?![\w/.-]*(?:NAME|ROOM))[\w./-]*)`"
+PATH = r"`((?:portal|scheduler|workers|client|tests|templates|static|docs|examples)/(?![\w/.-]*(?:NAME|ROOM))[\w./-]*)`"
 """NAME and ROOM stand for the reader's own."""
 ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
 """They tell of what was."""
@@ -43,8 +43,10 @@ OF_TESTS = "BERTH_TRACE_DATA"
 
 @pytest.mark.parametrize(("document", "verb"), by_document(r"\./berth ([a-z-]+)"))
 def test_command_exists(document, verb):
-    own = re.search(r"command not in \(([^)]*)\)", (ROOT / "berth").read_text()).group(1)
-    assert f'"{verb}"' in own or verb == "help"
+    script = (ROOT / "berth").read_text()
+    own = re.search(r"command not in \(([^)]*)\)", script).group(1)
+    asking = re.search(r"CLIENT_VERBS = \(([^)]*)\)", script).group(1)
+    assert f'"{verb}"' in own or verb == "help" or verb in re.findall(r"[a-z-]+", asking)
     if verb in {"join-token", "bench"}:
         assert verb.replace("-", "_") in get_commands()
 

@@ -80,13 +80,16 @@ def all_ended(berth):
 
 
 def test_readme_s_blocks_work_as_typed(terminal):
-    commands, join, node, exports, curl, python, *simulations = blocks("README.md")
+    commands, join, node, exports, curl, python, verbs, *simulations = blocks("README.md")
     assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["./berth up --demo", "./berth test"]
     terminal.type(exports)
     assert '"id"' in terminal.type(curl)
     told = terminal.type(python)
     assert told.startswith("COMPLETED"), told
     assert "step 20 loss" in told
+    told = terminal.type(verbs)
+    assert "step 20 loss" in told
+    assert "COMPLETED" in told, "the list of all jobs"
     found = terminal.berth.wait(lambda: all_ended(terminal.berth), limit_s=LIMIT_S, what="README's jobs to end")
     assert {name: job["state"] for name, job in found.items()} == dict.fromkeys(found, "COMPLETED")
     assert "hello" in found

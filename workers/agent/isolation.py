@@ -30,12 +30,16 @@ _INSTRUMENT = Path(instrument.__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """With what a job is set apart here. `walls` None: without Landlock. `view` None: it sees all files."""
+    """With what a job is set apart here. `walls` None: without Landlock. `view` None: it sees all files.
+
+    `mps`: the pipes of the MPS daemon that jobs on one GPU use; None: they take turns.
+    """
 
     walls: Walls | None = None
     accounts: bool = False
     view: View | None = None
     devices: Devices | None = None
+    mps: Path | None = None
 
     def with_software(self, software: Offer) -> Means:
         """Return the same, with the operator's environments and the installer where every job can use them."""

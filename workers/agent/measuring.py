@@ -14,6 +14,7 @@ from workers.agent.speeds import Speeds, speeds_tell
 from workers.protocol.client import PortalRefusedError
 from workers.system import log
 from workers.system.filework import SlowFilesError
+from workers.system.mps import DIRECTORY, mps_daemon
 from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
 from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import Shim
@@ -89,9 +90,9 @@ class Measuring:
     `on_over` hears of each part that is above its grant of GPU memory: its attempt, and what to say of it.
     """
 
-    def __init__(self, *, sources: Sources, backlog_s: int, files: FileWork) -> None:
+    def __init__(self, *, sources: Sources, backlog_s: int, files: FileWork, mps: Path = DIRECTORY) -> None:
         self._files = files
-        self._sampling = Sampling(host=sources.host, meter=sources.meter)
+        self._sampling = Sampling(host=sources.host, meter=sources.meter, daemon=lambda: mps_daemon(mps))
         sampler = sources.sampler
         self.sampler, self.beat, self.driver_trouble = sampler, Beat(sampler), sampler.trouble()
         self._window = Window(backlog_s)

@@ -83,6 +83,13 @@ SETTINGS: tuple[Setting, ...] = (
         4194304,
     ),
     Setting(
+        "mps_pipes",
+        Path,
+        Path("/tmp/nvidia-mps"),  # noqa: S108 - NVIDIA's own default
+        "",
+        "Where the pipes of NVIDIA's MPS control daemon lie, if one runs here: jobs of one account that share a GPU use it.",
+    ),
+    Setting(
         "closed",
         Path,
         None,
@@ -195,6 +202,7 @@ class AgentSettings:
     isolation: str
     accounts: str
     pids_limit: int
+    mps_pipes: Path
     closed: Path | None
     ca_sha256: str | None
     insecure: bool

@@ -9,7 +9,6 @@ from typing import Any
 
 from workers import instrument
 from workers.controls.leftovers import MARKER
-from workers.system.interfaces import interface_of
 
 # The shim sets these. A tenant's variable of the same name has no effect.
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")
@@ -94,8 +93,29 @@ def _gloo(launch: dict[str, Any]) -> dict[str, str]:
     Left alone, gloo takes the address that the machine's name has here, which often is one of the loopback (127.0.1.1).
     """
     nodes, rank = launch["world"]["nodes"], launch["rank"]
-    interface = interface_of(nodes[rank]["address"]) if len(nodes) > 1 and rank < len(nodes) else None
+    if len(nodes) < 2 or rank >= len(nodes):
+        return {}
+    from workers.system.interfaces import interface_of  # with the sockets, which few shims need
+
+    interface = interface_of(nodes[rank]["address"])
     return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
+
+
+def _mps(launch: dict[str, Any]) -> dict[str, str]:
+    """Return how CUDA reaches, or does not reach, the MPS daemon of this node; nothing where none runs.
+
+    A percentage of the GPU's threads, and a limit for each GPU by its number among those that the job sees (NVIDIA,
+    *Multi-Process Service*, environment variables).
+    """
+    pipes, compute, mib = launch.get("mps"), int(launch.get("gpu_compute") or 0), launch.get("gpu_memory_mib")
+    if pipes is None:
+        return {}
+    if not pipes.startswith("/"):
+        return {"CUDA_MPS_PIPE_DIRECTORY": f"{launch['tmp_dir']}/no-mps"}
+    found = {"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": f"{max(1, compute // 10)}"}
+    if mib:
+        found["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(f"{gpu}={mib}M" for gpu in range(len(launch["gpus"])))
+    return found
 
 
 def job_environment(launch: dict[str, Any]) -> dict[str, str]:
@@ -106,6 +126,7 @@ def job_environment(launch: dict[str, Any]) -> dict[str, str]:
         **_prefix(launch.get("prefix"), given["PATH"]),
         **_berth(launch),
         **_rendezvous(launch),
+        **_mps(launch),
         "CUDA_VISIBLE_DEVICES": _visible_devices(launch),
     }
 

@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from workers.protocol.inventory import SoftwareOffer
 
@@ -80,6 +80,29 @@ def named_parse(text: str) -> dict[str, Path]:
             raise OfferError(f"--environments: {name} is there twice")
         found[name] = Path(path)
     return found
+
+
+def offer_with(offer: Offer, wanted: Mapping[str, str], *, closed: Collection[Path] = ()) -> Offer:
+    """Return what this node offers with what operators named for all nodes, name -> directory; its own names come first.
+
+    `closed`: directories that no job may see, in which, and above which, no environment may lie. Looks at the disk.
+    """
+    named, missing = dict(offer.named), dict(offer.missing)
+    for name, directory in wanted.items():
+        if name in named or f"environment:{name}" in missing:
+            continue
+        path = Path(directory)
+        if not NAME.match(name) or not path.is_absolute() or ".." in path.parts:
+            missing[f"environment:{name}"] = "its name or directory is none; mend it in the console"
+            continue
+        real = path.resolve()
+        if any(real.is_relative_to(shut) or shut.is_relative_to(real) for shut in closed):
+            missing[f"environment:{name}"] = f"{path} is above or in a directory that is closed to jobs; use another"
+        elif (path / "bin" / "python").exists():
+            named[name] = path
+        else:
+            missing[f"environment:{name}"] = f"{path} has no bin/python; make it here, and it is found within a minute"
+    return replace(offer, named=named, missing=missing)
 
 
 def index_options(index: str | None, wheels: Path | None) -> tuple[str, ...]:

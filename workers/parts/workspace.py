@@ -14,6 +14,7 @@ from workers.environments.tidying import used_mark
 from workers.parts.accounts import Account, AccountError, account_of, give
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
+from workers.system.mps import mps_daemon
 from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
 from workers.telemetry.turns import SPEED_FILE
@@ -30,6 +31,9 @@ PROFILE_GRACE_S = 2.0
 """Short, because a profile has nothing to save."""
 _FOLDERS = {"job_dir": "work", "tmp_dir": "tmp", "records_dir": "records"}
 """Folders of a part that each run finds empty: their names in `launch.json` and on the disk."""
+
+
+NO_MPS = "none"
 
 
 class SpecError(Exception):
@@ -62,6 +66,8 @@ class Workplace:
     view: View | None = None  # of the machine's files, but for what is a part's own; None: they see them all
     pids_limit: int | None = None
     devices: Devices | None = None
+    mps: Path | None = None  # the pipes of the MPS daemon that jobs on one GPU use; None: they take turns
+    mps_pipes: Path | None = None  # where a daemon's pipes would lie; None: on a virtual node
     software: Offer | None = None
 
 
@@ -202,15 +208,27 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},
         "copied_from": str(copied_from) if copied_from else None,
         "cores_file": str(rooms.job / "cores"),
-        "speed_file": str(rooms.job / SPEED_FILE) if place.virtual else None,
+        "speed_file": str(rooms.job / SPEED_FILE) if place.virtual and spec.get("gpu_compute") else None,
         **_software(plan, place, rooms, walls, account),
         "account": account.to_json() if account else None,
         "view": view,
         "hidden_devices": hidden,
+        "mps": _mps(spec, place),
         **_of_the_node(place, scratch=scratch, grace_s=spec.get("grace_s", place.node_grace_s)),
         "leased": wanted["lease_s"] is not None,
     }
     write_json(rooms.control / "launch.json", launch)
+
+
+def _mps(spec: Spec, place: Workplace) -> str | None:
+    """Return the pipes that the part's programs are to look for an MPS daemon in: none lies in the part's own directory.
+
+    What it says is CUDA_MPS_PIPE_DIRECTORY: a job with its GPUs for itself, and one that takes turns, must not end up in the
+    daemon of others because its pipes lie where CUDA looks by itself. None: no daemon runs here, and nothing is said.
+    """
+    if place.mps_pipes is None or not spec["gpus"] or isinstance(mps_daemon(place.mps_pipes), str):
+        return None
+    return str(place.mps) if place.mps and spec.get("gpu_compute") else NO_MPS
 
 
 def _account(spec: Spec) -> Account:

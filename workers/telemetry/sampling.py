@@ -14,10 +14,11 @@ from workers.telemetry.sampler import PartUse
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from workers.controls.usage import Usage
     from workers.protocol.wire import OutsideUse
+    from workers.system.mps import Daemon
     from workers.telemetry.beat import Taken
     from workers.telemetry.host import HostSampler
     from workers.telemetry.sampler import GpuLook, GpuProcess, GpuUse
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
 OUTSIDE_MOST = 64
+_DAEMON = "the MPS daemon"
 DIGITS = {
     "memory_mib": 0,
     "gpu_memory_mib": 0,
@@ -96,10 +98,12 @@ class Sampling:
         host: HostSampler | None,
         owner: Callable[[int, dict[int, Shim]], str | None] = owner_of,
         meter: TrafficMeter | None = None,
+        daemon: Callable[[], Daemon | str] = str,
     ) -> None:
         self._host = host  # None on a virtual node: its host figures are its own parts'
         self._meter = meter
         self._owner = owner
+        self._daemon = daemon  # the MPS control daemon: its servers on GPUs are no strangers there
         self._before: dict[str, Usage] = {}
         self._uses: dict[str, PartUse] = {}
         self._disk = Rates()
@@ -144,20 +148,15 @@ class Sampling:
 
     def _on_gpus(self, running: list[Running], look: GpuLook) -> dict[Measure, float | None]:
         """Give each process on a GPU to its part, by the line of its parents."""
-        shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
         holders = {r.attempt: set(r.gpus) for r in running}
         by_part: dict[str, _OnGpus] = defaultdict(_OnGpus)
         outside: list[OutsideUse] = []
-        for gpu, processes in look.processes.items():
-            for process in processes:
-                owner = self._owner(process.pid, shims)
-                if owner is None:  # it has ended meanwhile
-                    continue
-                if owner != OUTSIDE:
-                    by_part[owner].add(gpu, process)
-                if gpu not in holders.get(owner, ()):
-                    name = name_of(process.pid)
-                    outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
+        for gpu, process, owner in self._owned(running, look):
+            if owner != OUTSIDE:
+                by_part[owner].add(gpu, process)
+            if gpu not in holders.get(owner, ()):
+                name = name_of(process.pid)
+                outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
         self.outside = outside[:OUTSIDE_MOST]
         for attempt, of_gpus in look.uses.items():
             for gpu, use in of_gpus.items():
@@ -172,6 +171,18 @@ class Sampling:
             if len(known) == len(uses):
                 values["attempts", attempt, "gpu_utilisation"] = round(min(100.0, sum(known) / count), 2)
         return values
+
+    def _owned(self, running: list[Running], look: GpuLook) -> Iterator[tuple[int, GpuProcess, str]]:
+        """Yield (GPU, process, owner) without what has ended meanwhile, and what serves the parts."""
+        shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
+        daemon = self._daemon() if any(look.processes.values()) else ""
+        if not isinstance(daemon, str):
+            shims[daemon.pid] = Shim(daemon.pid, daemon.start_ticks, _DAEMON)
+        for gpu, processes in look.processes.items():
+            for process in processes:
+                owner = self._owner(process.pid, shims)
+                if owner not in {None, _DAEMON}:
+                    yield gpu, process, str(owner)
 
     def _use(self, part: Running) -> PartUse | None:
         """Return the part's rates between its shim's last two readings. Without a newer reading, repeat them for STALE_S."""

@@ -172,13 +172,22 @@ WALLS = {
 def _wall_facts(isolation: dict[str, Any]) -> list[Fact]:
     """Return which walls stand on the node, as it has tried them at its start; what does not stand says why."""
     told = {wall["name"]: wall for wall in isolation.get("walls", ())}
-    return [
+    facts: list[Fact] = [
         {"label": label, "value": f"yes ({told[name]['by']})", "note": good}
         if told[name]["by"]
         else {"label": label, "value": "no", "note": told[name]["why"]}
         for name, (label, good) in WALLS.items()
         if name in told
     ]
+    return facts + _sharing_fact(told.get("gpus"))
+
+
+def _sharing_fact(told: dict[str, str] | None) -> list[Fact]:
+    """Return by what means jobs share a GPU of the node; nothing from an agent that tells none."""
+    if not told:
+        return []
+    note = "the shares of threads and memory that jobs were granted are held by NVIDIA's MPS daemon" * (not told["why"])
+    return [{"label": "Jobs on one GPU", "value": told["by"], "note": note or told["why"]}]
 
 
 def software_facts(told: dict[str, Any]) -> list[Fact]:

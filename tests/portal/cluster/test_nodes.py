@@ -183,6 +183,7 @@ def test_where_tenants_have_accounts_no_banner_stands_and_the_page_names_the_wal
     walls = [
         {"name": "accounts", "by": "setuid", "why": ""},
         {"name": "memory", "by": "", "why": "no control group here"},
+        {"name": "gpus", "by": "time slicing", "why": "no MPS control daemon runs here"},
     ]
     isolation = {"files": True, "signals": True, "landlock": 7, "why": "", "walls": walls}
     node_hello(
@@ -191,7 +192,8 @@ def test_where_tenants_have_accounts_no_banner_stands_and_the_page_names_the_wal
     client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
     page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
     assert "Single-account mode" not in page
-    for words in ("Tenants' accounts", "yes (setuid)", "Limit of memory", "no control group here"):
+    told = ("Jobs on one GPU", "time slicing", "no MPS control daemon runs here")
+    for words in ("Tenants' accounts", "yes (setuid)", "Limit of memory", "no control group here", *told):
         assert words in page
 
 

@@ -60,7 +60,7 @@ def test_the_client_needs_no_installation(berth, installs, monkeypatch):
     became = []
     monkeypatch.setattr(berth.os, "execve", lambda python, argv, _: became.append([python, *argv[1:]]))
     berth.main(["lab", "list"])
-    assert became == [[sys.executable, "-P", "-m", "client", "lab", "list"]]
+    assert became == [[sys.executable, "-P", "-m", "berth_client", "lab", "list"]]
     assert installs == []
 
 

@@ -1,0 +1,163 @@
+"""Verbs on nodes (nodes, drain, resume), and `usage`: who I am and what my tenants use."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.output import Columns, facts, memory, repeated, rest_noted, rows_told, value_text, when
+from berth_client.cli.tables import table
+
+if TYPE_CHECKING:
+    import argparse
+
+    from berth_client import Berth
+    from berth_client.shapes import Me, MyTenant, NodeDetail, Use
+
+
+def _rate(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.0f} %"
+
+
+COLUMNS = Columns(
+    short=(
+        ("node", lambda node: node["name"]),
+        ("health", lambda node: node["health"]),
+        ("type", lambda node: node["gpu_type"]),
+        ("gpus", lambda node: f"{node['gpus_allocated']}/{node['gpus']}"),
+        ("cores", lambda node: f"{node['cores_allocated']}/{node['cores']}"),
+        ("memory", lambda node: f"{memory(node['memory_allocated_mib'])} of {memory(node['memory_mib'])}"),
+        ("note", lambda node: node["drain_reason"]),
+    ),
+    wide=(
+        ("gpus active", lambda node: _rate(node["gpu_active_rate"])),
+        ("cores active", lambda node: _rate(node["cpu_active_rate"])),
+        ("disk free", lambda node: memory(node["disk_free_mib"])),
+        ("last contact", lambda node: when(node["last_contact_at"])),
+        ("agent", lambda node: node["agent_version"]),
+    ),
+    name=lambda node: str(node["name"]),
+)
+
+
+def _used(use: Use) -> str:
+    return f"{use['used']} of {'any' if use['quota'] is None else use['quota']}"
+
+
+TENANTS = Columns(
+    short=(
+        ("tenant", lambda tenant: tenant["name"]),
+        ("role", lambda tenant: tenant["role"]),
+        ("GPUs", lambda tenant: _used(tenant["gpus"])),
+        ("cores", lambda tenant: _used(tenant["cores"])),
+        ("waiting jobs", lambda tenant: _used(tenant["queued_jobs"])),
+    ),
+    wide=(
+        ("weight", lambda tenant: tenant["weight"]),
+        ("open", lambda tenant: "yes" if tenant["is_active"] else "no"),
+    ),
+    name=lambda tenant: str(tenant["name"]),
+)
+
+
+def parsers_add(verbs: Any) -> None:
+    listed = verb_add(verbs, "nodes", nodes, "list the nodes, or show one: what it has and what is held of it")
+    completed(listed.add_argument("name", metavar="NODE", nargs="?", help="show this one"), "nodes")
+    listed.add_argument("--gpu-type", metavar="TYPE", help="only nodes with GPUs of this type")
+    listed.add_argument("--hours", type=count, metavar="H", help="so many hours the active rates look back (1)")
+    listed.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
+    output_add(listed, watch=True)
+    drained = verb_add(verbs, "drain", drain, "place nothing new on a node, or on one of its GPUs (operators)")
+    _node(drained)
+    drained.add_argument("--reason", required=True, metavar="TEXT", help="why; people who meet it later will read it")
+    _node(verb_add(verbs, "resume", resume, "place jobs again on a node, or on one of its GPUs (operators)"))
+    used = verb_add(verbs, "usage", usage, "show who I am, my tenants with quota and use, and what this token may")
+    output_add(used, watch=True)
+
+
+def _node(parser: argparse.ArgumentParser) -> None:
+    completed(parser.add_argument("name", metavar="NODE"), "nodes")
+    parser.add_argument("--gpu", type=int, metavar="INDEX", help="only this GPU of it")
+    output_add(parser)
+
+
+def nodes(asked: Any, berth: Berth) -> int:
+    def told() -> str:
+        if asked.name:
+            return _node_told(asked, berth.nodes_show(asked.name, hours=asked.hours))
+        rows, found = berth.some("/nodes", query={"gpu_type": asked.gpu_type, "hours": asked.hours}, most=asked.most)
+        rest_noted(len(rows), found)
+        return rows_told(asked, rows, COLUMNS, empty="no node yet; `./berth node` on a machine makes it one")
+
+    return repeated(asked, told)
+
+
+def drain(asked: Any, berth: Berth) -> int:
+    if asked.gpu is None:
+        found = berth.nodes_drain(asked.name, reason=asked.reason)
+    else:
+        found = berth.gpus_cordon(asked.name, asked.gpu, reason=asked.reason)
+    return _changed(asked, found, "gets no new job")
+
+
+def resume(asked: Any, berth: Berth) -> int:
+    found = berth.nodes_resume(asked.name) if asked.gpu is None else berth.gpus_resume(asked.name, asked.gpu)
+    return _changed(asked, found, "gets jobs again")
+
+
+def _changed(asked: Any, node: NodeDetail, words: str) -> int:
+    if asked.output == "table" and not asked.parsable:
+        which = node["name"] if asked.gpu is None else f"GPU {asked.gpu} of {node['name']}"
+        running = f"; {len(node['running'])} parts of jobs run on it" if node["running"] else ""
+        print(f"{which} {words}{running}")
+    else:
+        sys.stdout.write(_node_told(asked, node))
+    return 0
+
+
+def _node_told(asked: Any, node: NodeDetail) -> str:
+    if asked.output in {"json", "yaml"}:
+        return value_text(asked, node)
+    if asked.parsable or asked.output == "name":
+        return rows_told(asked, [node], COLUMNS, empty="")
+    told = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
+    findings = "".join(
+        f"{each['level']}  {each['subject']}: {each['detail']} {each['remedy']}\n" for each in node["findings"]
+    )
+    cards = [
+        (each["index"], each["gpu_type"], _holder(each), memory(each["memory_mib"]), each["cordon_reason"])
+        for each in node["gpu_list"]
+    ]
+    gpus = table(("gpu", "type", "held by", "memory", "cordoned"), cards) + "\n" if cards else ""
+    return "\n".join(filter(None, (told, findings, gpus)))
+
+
+def _holder(gpu: dict[str, Any]) -> str | None:
+    return f"job {gpu['job']}" if gpu["job"] else "another tenant" if gpu["allocated"] else None
+
+
+def usage(asked: Any, berth: Berth) -> int:
+    def told() -> str:
+        me = berth.me()
+        if asked.output in {"json", "yaml"}:
+            return value_text(asked, me)
+        rows: list[MyTenant] = me["tenants"]
+        text = rows_told(asked, rows, TENANTS, empty="no tenant yet; an operator adds you to one")
+        if asked.parsable or asked.output == "name":
+            return text
+        return f"{_me_told(me)}\n{text}"
+
+    return repeated(asked, told)
+
+
+def _me_told(me: Me) -> str:
+    told = [("user", me["username"] + (", operator" if me["is_operator"] else ""))]
+    if token := me["token"]:
+        told += [
+            ("token", token["name"]),
+            ("may", ", ".join(token["scopes"])),
+            ("only for", token["tenant"] or ""),
+            ("until", when(token["expires_at"]) or ""),
+        ]
+    return facts(told)

@@ -1,0 +1,152 @@
+"""The flags of `submit` and `plan`, and the job description that they make. The portal says whether it can run."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from berth_client.cli.options import array, completed, duration, gib, gpus, mib, number, pair
+from berth_client.errors import ClientError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Flag(NamedTuple):
+    """One flag, and the field of the description that it fills."""
+
+    name: str
+    field: str
+    read: Any
+    metavar: str
+    help: str
+
+
+FLAGS = (
+    Flag("--name", "name", str, "TEXT", "what the job is called; else its program's name"),
+    Flag("--tenant", "tenant", str, "T", "for which tenant, where you are in several"),
+    Flag("--gpus", "gpus", gpus, "N", "how many GPUs: 2, or all counts that it accepts: 1,2,4 or 1-8; 0: a CPU job"),
+    Flag("--cores-per-gpu", "cores_per_gpu", int, "N", "CPU cores for each GPU; else Berth finds the number"),
+    Flag("--cores", "cores", int, "N", "of a CPU job: cores in all"),
+    Flag("--memory", "memory_mib", mib, "AMOUNT", "host memory, for example 24G; a job that takes more is ended"),
+    Flag("--disk", "disk_gib", gib, "AMOUNT", "disk on each node, for example 50G; a job that takes more is ended"),
+    Flag("--time", "time_limit_s", duration, "T", "time limit, for example 30min, 10h or 1:30:00 (hours first)"),
+    Flag("--grace", "grace_s", duration, "T", "from SIGTERM to SIGKILL when it is to stop (30 s)"),
+    Flag(
+        "--expected",
+        "expected_duration_s",
+        duration,
+        "T",
+        "how long it will run, as you think; it helps to order the queue",
+    ),
+    Flag(
+        "--workdir", "working_directory", str, "DIR", "where it runs: absolute on the node, or below its own directory"
+    ),
+    Flag("--category", "category", str, "C", "cv, nlp, speech, cpu or other"),
+    Flag("--model", "model", str, "NAME", "jobs with one model share what was measured of them"),
+    Flag("--batch-per-gpu", "batch_per_gpu", int, "N", "samples a GPU and iteration"),
+    Flag("--samples", "samples", int, "N", "how many samples the training takes in all"),
+    Flag("--learning-rate", "learning_rate", number, "X", "the learning rate at every size"),
+    Flag("--array", "array", array, "N[%M]", "so many tasks, M of them at once; each reads BERTH_ARRAY_INDEX"),
+    Flag("--retries", "retries", int, "N", "how often it starts again after a failure"),
+    Flag("--priority", "priority", int, "N", "-100 to 0, managers to 100; it orders one tenant's jobs"),
+)
+SWITCHES = {
+    "--cores-exactly": ("cores_exactly", "exactly these cores: never fewer, never tuned"),
+    "--checkpointable": ("checkpointable", "it may be stopped and resumes from its own checkpoint"),
+    "--restartable": ("restartable", "it may start again from the beginning after its node is lost"),
+    "--instrumented": ("instrumented", "it records its iterations"),
+}
+
+
+def flags_add(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what the job needs")
+    for flag in FLAGS:
+        made = group.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=flag.help)
+        if flag.field == "tenant":
+            completed(made, "tenants")
+    for name, (field, words) in SWITCHES.items():
+        group.add_argument(name, dest=field, action="store_true", default=None, help=words)
+    group.add_argument("--gpu-type", action="append", metavar="TYPE", help="only GPUs of this type; may be given again")
+    group.add_argument("--after", action="append", type=int, metavar="JOB", help="start when this job has completed")
+    group.add_argument("--after-any", action="append", type=int, metavar="JOB", help="start when it has ended, however")
+    group.add_argument("--env", action="append", type=pair, metavar="NAME=VALUE", help="a variable; may be given again")
+    group.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="a label; may be given again")
+    group.add_argument(
+        "--file",
+        action="append",
+        metavar="PATH[:NAME]",
+        help="a file that comes along, under its own name or NAME; may be given again",
+    )
+    software = group.add_mutually_exclusive_group()
+    software.add_argument(
+        "--requirements", metavar="FILE", help="Python packages, built on the node: a requirements.txt"
+    )
+    software.add_argument("--environment", metavar="NAME", help="an environment that the nodes offer, by name")
+    software.add_argument("--environment-path", metavar="DIR", help="an environment on the nodes, by its directory")
+    group.add_argument(
+        "--set", action="append", type=pair, metavar="FIELD=JSON", help="any other field of the description, as in REST"
+    )
+    parser.set_defaults(command=[])
+    parser.usage = f"{parser.prog} [options] -- COMMAND"
+    parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
+
+
+def described(asked: Any) -> dict[str, Any]:
+    """Return the description that the flags make. Raises ClientError for files that cannot be read."""
+    found = {
+        field: value
+        for field in (*(flag.field for flag in FLAGS), *(field for field, _ in SWITCHES.values()))
+        if (value := getattr(asked, field)) is not None
+    }
+    if asked.command:
+        found["command"] = asked.command[0] if len(asked.command) == 1 else shlex.join(asked.command)
+    if asked.gpu_type:
+        found["gpu_types"] = asked.gpu_type
+    if asked.after or asked.after_any:
+        found["depends_on"] = [*(asked.after or ()), *({"job": job, "kind": "any"} for job in asked.after_any or ())]
+    if asked.env:
+        found["environment"] = dict(asked.env)
+    if asked.label:
+        found["labels"] = {name: value for name, _, value in (label.partition("=") for label in asked.label)}
+    if asked.file:
+        found["files"] = dict(map(_file, asked.file))
+    return found | _software(asked) | dict(map(_set, asked.set or ()))
+
+
+def _software(asked: Any) -> dict[str, Any]:
+    if asked.requirements:
+        return {"software": {"requirements": read(asked.requirements).decode(errors="replace")}}
+    if asked.environment:
+        return {"software": {"environment": asked.environment}}
+    return {"software": {"path": asked.environment_path}} if asked.environment_path else {}
+
+
+def _file(named: str) -> tuple[str, Any]:
+    """Return name and content as REST takes them: text, or base64 of what is none."""
+    path, _, name = named.partition(":")
+    content = read(path)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    whole = text if "\0" not in text else {"base64": base64.b64encode(content).decode()}
+    return name or Path(path).name, whole
+
+
+def _set(given: tuple[str, str]) -> tuple[str, Any]:
+    field, text = given
+    try:
+        return field, json.loads(text)
+    except ValueError:
+        raise ClientError(f"--set {field}: {text!r} is no JSON; write a text in quotes, as '\"text\"'.") from None
+
+
+def read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ClientError(f"{path} cannot be read: {error.strerror}.") from None

@@ -1,0 +1,170 @@
+"""A job, its explanation and a plan as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from berth_client.cli.output import Columns, facts, lasting, listed, memory, seconds_between, when
+from berth_client.cli.tables import cell, table
+from berth_client.jobs import FINAL
+
+if TYPE_CHECKING:
+    from berth_client.shapes import Attempt, Explanation, Job, JobDetail, Plan
+
+
+def _time(job: Job) -> str | None:
+    """Return how long it has waited while it waits, else how long it has run."""
+    if job["started_at"] is None:
+        return lasting(job["waited_s"])
+    return lasting(seconds_between(job["started_at"], job["ended_at"]))
+
+
+def _where(job: Job) -> str:
+    """Return where it runs, why it waits, or how it ended; of an array, how many tasks are in which state."""
+    if job["array_counts"]:
+        return ", ".join(f"{tasks} {state}" for state, tasks in job["array_counts"].items() if tasks)
+    if job["state"] in FINAL:
+        code = job["exit_code"]
+        return f"exit code {code}" if code else ""
+    return listed(job["nodes"]) or job["reason"]
+
+
+COLUMNS = Columns(
+    short=(
+        ("job", lambda job: job["number"]),
+        ("name", lambda job: job["name"]),
+        ("owner", lambda job: job["owner"]),
+        ("state", lambda job: job["state"]),
+        ("gpus", lambda job: listed(job["gpus"])),
+        ("time", _time),
+        ("where or why", _where),
+    ),
+    wide=(
+        ("tenant", lambda job: job["tenant"]),
+        ("priority", lambda job: job["priority"]),
+        ("types", lambda job: listed(job["gpu_types"]) or "any"),
+        ("cores", lambda job: job["cores_per_gpu"] or job["cores"]),
+        ("memory", lambda job: memory(job["memory_mib"])),
+        ("limit", lambda job: lasting(job["time_limit_s"])),
+        ("LR", lambda job: job["latency_ratio"]),
+        ("submitted", lambda job: when(job["submitted_at"])),
+        ("started", lambda job: when(job["started_at"])),
+        ("ended", lambda job: when(job["ended_at"])),
+        ("labels", lambda job: listed([f"{name}={value}" if value else name for name, value in job["labels"].items()])),
+    ),
+    name=lambda job: str(job["number"]),
+)
+
+
+def job_facts(job: JobDetail, *, wide: bool = False) -> str:
+    """Return one job as text: what it is, what it wants, how it goes, and its attempts."""
+    found = facts(
+        [
+            ("job", f"{job['number']}, {job['name']}"),
+            ("owner", f"{job['owner']}, of {job['tenant']}"),
+            ("state", _state(job)),
+            ("GPUs", f"{listed(job['gpus'])} of {listed(job['gpu_types']) or 'any type'}"),
+            ("cores", job["cores"] or (f"{job['cores_per_gpu']} a GPU" if job["cores_per_gpu"] else None)),
+            ("memory", memory(job["memory_mib"])),
+            ("time limit", lasting(job["time_limit_s"])),
+            ("priority", job["priority"] or None),
+            ("waits for", listed([each["job"] for each in job["depends_on"]])),
+            ("submitted", when(job["submitted_at"])),
+            ("started", when(job["started_at"])),
+            ("ended", when(job["ended_at"])),
+            ("waited", lasting(job["waited_s"])),
+            ("progress", _progress(job)),
+            *(_more(job) if wide else ()),
+        ]
+    )
+    if not job["attempts"]:
+        return found
+    columns = ("attempt", "state", "GPUs", "nodes", "began", "took", "ended by")
+    rows = [_attempt(each) for each in job["attempts"]]
+    return f"{found}\n{table(columns, rows)}\n"
+
+
+def _more(job: JobDetail) -> list[tuple[str, Any]]:
+    return [
+        ("model", job["model"]),
+        ("category", job["category"]),
+        ("directory", job["working_directory"]),
+        ("files", listed([each["name"] for each in job["files"]])),
+        ("labels", listed([f"{name}={value}" for name, value in job["labels"].items()])),
+        ("may resume", "yes" if job["checkpointable"] else None),
+        ("command", job["command"].replace("\n", "; ")),
+    ]
+
+
+def _state(job: JobDetail) -> str:
+    if job["array_counts"]:
+        return f"{job['state']}: {_where(job)}"
+    if job["state"] in FINAL:
+        told = [f"exit code {job['exit_code']}" if job["exit_code"] is not None else "", job["end_detail"]]
+        return ", ".join([job["state"], *filter(None, told)])
+    more = f" on {listed(job['nodes'])}" if job["nodes"] else f": {job['reason']}" if job["reason"] else ""
+    stopping = ", being stopped" if job["cancel_requested_at"] else ""
+    return f"{job['state']}{more}{stopping}"
+
+
+def _progress(job: JobDetail) -> str | None:
+    progress = job["progress"]
+    return f"{100 * progress['fraction']:.0f} %" if progress and progress["samples_total"] else None
+
+
+def _attempt(attempt: Attempt) -> list[Any]:
+    ended_by = attempt["end_detail"] or attempt["stop_reason"]
+    if attempt["exit_code"] and not ended_by:
+        ended_by = f"exit code {attempt['exit_code']}"
+    took = lasting(seconds_between(attempt["started_at"], attempt["ended_at"]))
+    nodes = listed([each["node"] for each in attempt["parts"]])
+    return [attempt["epoch"], attempt["state"], attempt["gpus"], nodes, when(attempt["started_at"]), took, ended_by]
+
+
+def explained(found: Explanation) -> str:
+    """Return why a job waits, or where it was placed, as text."""
+    queue = found.get("queue")
+    place = f"{found.get('place')} of {found.get('queue_length')} in {queue}" if queue else None
+    changes = found.get("what_would_start")
+    lines = facts(
+        [
+            ("reason", found.get("reason")),
+            ("place", place),
+            ("waited", lasting(found.get("wait_s"))),
+            ("expected run time", lasting(found.get("age_s"))),
+            ("latency ratio", found.get("latency_ratio")),
+            ("expected start", start_words(found.get("predicted_start")) or found.get("predicted_start_missing")),
+        ]
+    )
+    told = f"{cell(found.get('sentence') or 'Nothing is known of it yet.')}\n\n{lines}"
+    if larger := found.get("larger_sentence"):
+        told += f"\n{cell(larger)}\n"
+    if changes is not None:
+        told += "\nWhat would start it:\n" + "".join(f"  {cell(each['sentence'])}\n" for each in changes or NO_CHANGE)
+    return told
+
+
+NO_CHANGE = ({"sentence": "no single change that was tried"},)
+
+
+def plan_words(found: Plan) -> str:
+    """Return what the next planning would decide, as text."""
+    placed = [f"{each['node']}: {each['gpus']} GPUs, {each['cores']} cores" for each in found["placement"] or ()]
+    lines = facts(
+        [
+            ("would start", "with the next planning" if found["placeable"] else "later"),
+            ("on", "; ".join(placed)),
+            ("reason", found["reason"]),
+            ("place", f"{found['place']} of {found['queue_length']} in {found['queue']}" if found["place"] else None),
+            ("expected start", None if found["placeable"] else start_words(found["start"])),
+        ]
+    )
+    return f"{cell(found['sentence'])}\n\n{lines}"
+
+
+def start_words(start: Any) -> str | None:
+    """Return a range of times; None when there is none."""
+    if not start or not start.get("earliest_at"):
+        return None
+    latest = start.get("latest_at")
+    return f"{when(start['earliest_at'])} to {when(latest) if latest else 'beyond what was simulated'}"

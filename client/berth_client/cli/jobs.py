@@ -1,0 +1,160 @@
+"""Verbs on jobs that there are: ps, show, cancel, hold, release, requeue, retry, explain, edit."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from berth_client.cli.job_words import COLUMNS, explained, job_facts
+from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.output import repeated, rest_noted, rows_told, value_text
+from berth_client.errors import AwayError, ClientError, RefusedError
+from berth_client.jobs import FINAL
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from berth_client import Berth
+    from berth_client.shapes import JobDetail
+
+UNFINISHED = "PENDING,HELD,STARTING,RUNNING,PREEMPTED"
+STATES = (*UNFINISHED.split(","), *sorted(FINAL))
+ACTIONS = {
+    "cancel": "end jobs: at once while they wait, within their grace while they run",
+    "hold": "keep waiting jobs from starting",
+    "release": "let held jobs wait again",
+    "requeue": "stop running jobs and let them wait again",
+    "retry": "let jobs that failed wait again; of an array its failed tasks",
+}
+
+
+def parsers_add(verbs: Any) -> None:
+    _ps_parser(verbs)
+    shown = verb_add(verbs, "show", show, "show a job, what it wants and its attempts")
+    numbers(shown)
+    output_add(shown, watch=True)
+    for verb, words in ACTIONS.items():
+        parser = verb_add(verbs, verb, act, words)
+        numbers(parser, several=True)
+        output_add(parser)
+        if verb == "retry":
+            parser.add_argument("--state", metavar="S,S", help="of an array: only its tasks in these states")
+    why = verb_add(verbs, "explain", explain, "say why a job waits, or where it was placed and why")
+    numbers(why)
+    why.add_argument("--what-if", action="store_true", help="also which single changes would start it; takes seconds")
+    output_add(why, watch=True)
+    changed = verb_add(verbs, "edit", edit, "change a waiting job's priority")
+    numbers(changed)
+    changed.add_argument(
+        "--priority",
+        type=int,
+        required=True,
+        metavar="N",
+        help="-100 to 0, managers to 100; it orders one tenant's jobs",
+    )
+    output_add(changed)
+
+
+def numbers(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the argument that names a job, or one that names several."""
+    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
+    made = parser.add_argument("number", metavar="JOB", nargs="+" if several else None, help=words)
+    completed(made, "jobs")
+
+
+def _ps_parser(verbs: Any) -> None:
+    parser = verb_add(verbs, "ps", ps, "list jobs that have not ended, of all that you may see; arrays are one line")
+    parser.add_argument("-a", "--all", action="store_true", help="also those that have ended")
+    parser.add_argument("--mine", action="store_true", help="only your own")
+    parser.add_argument("--state", metavar="S,S", help=f"only those in these states: {', '.join(STATES)}")
+    completed(parser.add_argument("--tenant", metavar="T", help="only this tenant's"), "tenants")
+    parser.add_argument("--owner", metavar="USER", help="only this person's")
+    parser.add_argument("--category", metavar="C", help="only of this category: cv, nlp, speech, cpu, other")
+    parser.add_argument("--label", metavar="NAME[=VALUE]", help="only those with this label")
+    parser.add_argument("--name", metavar="TEXT", help="only those whose name contains this")
+    parser.add_argument("--array", type=int, metavar="JOB", help="the tasks of this array")
+    parser.add_argument("--since", metavar="TIME", help="submitted then or later, for example 2026-01-31T12:00:00Z")
+    parser.add_argument("--until", metavar="TIME", help="submitted before")
+    parser.add_argument(
+        "--ordering", metavar="FIELD", help="by id (newest first), name, state, priority, ...; -FIELD turns it"
+    )
+    parser.add_argument("--most", type=count, default=50, metavar="N", help="how many lines at most (default 50)")
+    output_add(parser, watch=True)
+
+
+def ps(asked: Any, berth: Berth) -> int:
+    query = {
+        name: getattr(asked, name)
+        for name in ("state", "tenant", "owner", "category", "label", "name", "array", "since", "until", "ordering")
+    }
+    if not asked.all and asked.state is None:
+        query["state"] = UNFINISHED
+    if asked.mine:
+        query["owner"] = berth.me()["username"]
+
+    def told() -> str:
+        rows, found = berth.some("/jobs", query=query, most=asked.most)
+        rest_noted(len(rows), found)
+        empty = "no such job" if asked.all else "no such job; -a: also those that have ended"
+        return rows_told(asked, rows, COLUMNS, empty=empty)
+
+    return repeated(asked, told)
+
+
+def show(asked: Any, berth: Berth) -> int:
+    return repeated(asked, lambda: job_told(asked, berth.jobs_show(asked.number)))
+
+
+def job_told(asked: Any, job: JobDetail) -> str:
+    """Return one job in the form that was asked for."""
+    if asked.output in {"json", "yaml"}:
+        return value_text(asked, job)
+    if asked.parsable or asked.output == "name":
+        return rows_told(asked, [job], COLUMNS, empty="")
+    return job_facts(job, wide=asked.output == "wide")
+
+
+def act(asked: Any, berth: Berth) -> int:
+    """Do one verb to each job. One that is refused is told of, and the others are still done."""
+    more = {"state": asked.state} if asked.verb == "retry" else {}
+    return each_done(asked, lambda number: getattr(berth, f"jobs_{asked.verb}")(number, **more))
+
+
+def edit(asked: Any, berth: Berth) -> int:
+    asked.number = [asked.number]
+    return each_done(asked, lambda number: berth.jobs_change(number, priority=asked.priority))
+
+
+def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
+    done, code = [], 0
+    for number in asked.number:
+        try:
+            done.append(do(number))
+        except AwayError:
+            raise
+        except RefusedError as error:
+            print(f"berth: job {number}: {error}", file=sys.stderr)
+            code = ClientError.exit_code
+        else:
+            if asked.output == "table" and not asked.parsable:
+                print(_done(asked.verb, done[-1]))
+    if asked.output != "table" or asked.parsable:
+        sys.stdout.write(rows_told(asked, done, COLUMNS, empty=""))
+    return code
+
+
+def _done(verb: str, job: JobDetail) -> str:
+    if verb == "cancel" and job["state"] not in FINAL:
+        return f"job {job['number']}: {job['state']}, it is being stopped"
+    if verb == "edit":
+        return f"job {job['number']}: {job['state']}, priority {job['priority']}"
+    return f"job {job['number']}: {job['state']}"
+
+
+def explain(asked: Any, berth: Berth) -> int:
+    def told() -> str:
+        found = berth.jobs_explain(asked.number, what_if=asked.what_if)
+        return value_text(asked, found) if asked.output in {"json", "yaml"} else explained(found)
+
+    return repeated(asked, told)

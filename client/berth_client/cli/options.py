@@ -1,0 +1,139 @@
+"""What the verbs' options share: how a verb is added, and how numbers, durations and amounts are written."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMATS = ("table", "wide", "json", "yaml", "name")
+WATCH_S = 2.0
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|m|min|h|d)\Z", re.ASCII)
+_CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,6}):(\d{1,2})(?::(\d{1,2}))?\Z", re.ASCII)
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT])i?B?\Z", re.ASCII | re.IGNORECASE)
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+def verb_add(
+    verbs: Any, name: str, act: Callable[..., int], words: str, *, asks_portal: bool = True, about: str = ""
+) -> argparse.ArgumentParser:
+    """Add a verb. `act(asked, berth)` does it and returns the exit code; without `asks_portal` it is `act(asked)`."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        name,
+        help=words,
+        description=about or f"{words[0].upper()}{words[1:]}.",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(act=act, asks_portal=asks_portal)
+    if asks_portal:
+        parser.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
+    return parser
+
+
+def output_add(parser: argparse.ArgumentParser, *, watch: bool = False) -> None:
+    parser.add_argument(
+        "-o", "--output", choices=FORMATS, default="table", help="how it is printed; `name`: only what it is called"
+    )
+    parser.add_argument(
+        "--parsable", action="store_true", help="the columns of `wide` between tabs, without a heading; for scripts"
+    )
+    if watch:
+        parser.add_argument(
+            "--watch",
+            nargs="?",
+            type=seconds,
+            const=WATCH_S,
+            metavar="S",
+            help="print it again every S seconds (2), until Ctrl-C",
+        )
+
+
+def completed(argument: argparse.Action, of: str) -> None:
+    """Let the shell complete an argument with live values: `jobs`, `nodes`, `tenants` (`berth_client.cli.completion`)."""
+    argument.completes = of  # type: ignore[attr-defined] # read there
+
+
+def count(text: str) -> int:
+    """Return a whole number, 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Return a finite number; JSON has no others."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
+def duration(text: str) -> int:
+    """Return whole seconds of `90`, `90 s`, `30min`, `2h`, `1.5 d`, `1:30:00`, `0:45` (hours and minutes) or `2-12:00:00`."""
+    if text.isdecimal():
+        return int(text)
+    if found := _TIME.match(text):
+        return math.ceil(float(found[1]) * _SECONDS[found[2]])
+    if found := _CLOCK.match(text):
+        days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30min, 2h, 1d or 1:30:00 (hours first)")
+
+
+def seconds(text: str) -> float:
+    found = number(text)
+    if found < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than one second")
+    return found
+
+
+def mib(text: str) -> int:
+    """Return whole MiB of `24G`, `24 GiB`, `512M`."""
+    return math.ceil(_mib(text))
+
+
+def gib(text: str) -> float:
+    return _mib(text) / 1024
+
+
+def _mib(text: str) -> float:
+    if found := _SIZE.match(text):
+        return float(found[1]) * _MIB[found[2].upper()]
+    raise argparse.ArgumentTypeError(f"{text!r} is no amount; write it with its unit: 24G, 512M")
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    return name, value
+
+
+def gpus(text: str) -> int | list[int] | dict[str, int]:
+    """Return the GPU counts of `4`, `1,2,4` or `1-8`."""
+    low, dash, high = text.partition("-")
+    if dash and low.isdecimal() and high.isdecimal():
+        return {"min": int(low), "max": int(high)}
+    counts = text.split(",")
+    if not all(each.isdecimal() for each in counts):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of GPUs; write 4, or 1,2,4, or 1-8")
+    found = [int(each) for each in counts]
+    return found[0] if len(found) == 1 else found
+
+
+def array(text: str) -> dict[str, int]:
+    """Return size and concurrency of `100` or `100%8`: a hundred tasks, eight at once."""
+    size, percent, most = text.partition("%")
+    if not size.isdecimal() or (percent and not most.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no array; write 100, or 100%8 for eight at once")
+    return {"size": int(size)} | ({"concurrency": int(most)} if percent else {})

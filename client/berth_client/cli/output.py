@@ -1,0 +1,117 @@
+"""How answers are printed: as tables, JSON, YAML or names, once or again and again; times and amounts in short words."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from berth_client.cli.tables import cell, table
+from berth_client.errors import AwayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+
+
+class Columns(NamedTuple):
+    """The columns of a list: headings, and how a row's cell is found. `wide` comes after `short`."""
+
+    short: Sequence[tuple[str, Callable[[Any], Any]]]
+    wide: Sequence[tuple[str, Callable[[Any], Any]]]
+    name: Callable[[Any], str]
+
+
+def rows_told(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) -> str:
+    """Return a list in the form that was asked for; `empty` is what a table without rows says."""
+    if asked.parsable:
+        every = [find for _, find in (*columns.short, *columns.wide)]
+        return "".join("\t".join(cell(find(row)) for find in every) + "\n" for row in rows)
+    if asked.output == "name":
+        return "".join(f"{columns.name(row)}\n" for row in rows)
+    if asked.output in {"json", "yaml"}:
+        return value_text(asked, list(rows))
+    chosen = [*columns.short, *(columns.wide if asked.output == "wide" else ())]
+    if not rows:
+        return f"{empty}\n"
+    return table([head for head, _ in chosen], [[find(row) for _, find in chosen] for row in rows]) + "\n"
+
+
+def value_text(asked: Any, value: Any) -> str:
+    if asked.output == "json":
+        return json.dumps(value, indent=1) + "\n"
+    from berth_client.cli.yaml_text import yaml_text
+
+    return yaml_text(value)
+
+
+def facts(pairs: Sequence[tuple[str, Any]]) -> str:
+    """Return names and values, one a line; those that are None or empty are left out."""
+    shown = [(name, cell(value)) for name, value in pairs if value not in (None, "", [], {})]
+    width = max((len(name) for name, _ in shown), default=0)
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in shown)
+
+
+def repeated(asked: Any, told: Callable[[], str]) -> int:
+    """Print what `told` returns; with --watch again and again, until Ctrl-C. A portal that is away is waited for."""
+    if asked.watch is None:
+        sys.stdout.write(told())
+        return 0
+    on_screen = sys.stdout.isatty()
+    while True:
+        try:
+            text = told()
+        except AwayError as error:
+            text = f"{error}\n"
+        sys.stdout.write(f"{CLEAR}{datetime.now().astimezone():%H:%M:%S}\n{text}" if on_screen else f"{text}\n")
+        sys.stdout.flush()
+        time.sleep(asked.watch)
+
+
+def rest_noted(shown: int, count: int) -> None:
+    """Say on standard error that a list goes on."""
+    if count > shown:
+        print(f"{shown} of {count} shown; --most N shows more", file=sys.stderr)
+
+
+# ---- short words -----------------------------------------------------------------------------------------------------
+
+
+def when(text: str | None) -> str | None:
+    """Return a time of REST in the reader's own zone."""
+    return None if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def seconds_between(begin: str | None, end: str | None) -> float | None:
+    """Return the seconds from one time of REST to another, or to now."""
+    if begin is None:
+        return None
+    until = datetime.fromisoformat(end) if end else datetime.now(UTC)
+    return max(0.0, (until - datetime.fromisoformat(begin)).total_seconds())
+
+
+def lasting(seconds: float | None) -> str | None:
+    """Return `45 s`, `12 min`, `3 h 05 min` or `2 d 4 h`."""
+    if seconds is None:
+        return None
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if minutes < 120:
+        return f"{minutes:.0f} min"
+    if hours < 48:
+        return f"{hours:.0f} h {minutes % 60:02.0f} min"
+    return f"{days:.0f} d {hours % 24:.0f} h"
+
+
+def memory(mib: float | None) -> str | None:
+    if mib is None:
+        return None
+    return f"{mib / 1024:.4g} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def listed(values: Sequence[object]) -> str:
+    return ",".join(map(str, values))

@@ -1,0 +1,197 @@
+"""Jobs over REST: submit, list, show, act, read logs; and what needs several requests: wait for an end, follow a log."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from berth_client.errors import AwayError
+from berth_client.rest import Rest, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from berth_client.shapes import Explanation, Job, JobDescription, JobDetail, LogPiece, Page, Plan
+
+T = TypeVar("T")
+FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"})
+
+FOLLOW_S = 20
+POLL_S = 1.0
+PATIENCE_S = 600.0
+"""For so long one who waits asks a portal that does not answer."""
+
+
+class Jobs(Rest):
+    def jobs_list(
+        self,
+        *,
+        state: str | Sequence[str] | None = None,
+        tenant: str | None = None,
+        owner: str | None = None,
+        category: str | None = None,
+        label: str | None = None,
+        name: str | None = None,
+        array: int | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        ordering: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[Job]:
+        query = {
+            "state": state,
+            "tenant": tenant,
+            "owner": owner,
+            "category": category,
+            "label": label,
+            "name": name,
+            "array": array,
+            "since": since,
+            "until": until,
+            "ordering": ordering,
+            "page": page,
+            "page_size": page_size,
+        }
+        found: Page[Job] = self.ask("GET", "/jobs", query=query)
+        return found
+
+    def jobs_submit(self, description: JobDescription, *, idempotency_key: str | None = None) -> JobDetail:
+        """Submit a job, once only: when no answer comes it is sent again under one key (yours, or one made here)."""
+        found: JobDetail = self.ask_once("/jobs", description, idempotency_key)
+        return found
+
+    def jobs_plan(self, description: JobDescription) -> Plan:
+        found: Plan = self.ask("POST", "/jobs/plan", body=description)
+        return found
+
+    def jobs_show(self, number: int | str) -> JobDetail:
+        return self._job("GET", number)
+
+    def jobs_change(self, number: int | str, *, priority: int) -> JobDetail:
+        return self._job("PATCH", number, body={"priority": priority})
+
+    def jobs_explain(self, number: int | str, *, what_if: bool = False) -> Explanation:
+        query = {"what_if": True} if what_if else None
+        found: Explanation = self.ask("GET", f"/jobs/{part(number)}/explain", query=query)
+        return found
+
+    def jobs_cancel(self, number: int | str) -> JobDetail:
+        return self._job("POST", number, "/cancel")
+
+    def jobs_hold(self, number: int | str) -> JobDetail:
+        return self._job("POST", number, "/hold")
+
+    def jobs_release(self, number: int | str) -> JobDetail:
+        return self._job("POST", number, "/release")
+
+    def jobs_requeue(self, number: int | str) -> JobDetail:
+        return self._job("POST", number, "/requeue")
+
+    def jobs_retry(self, number: int | str, *, state: str | Sequence[str] | None = None) -> JobDetail:
+        return self._job("POST", number, "/retry", query={"state": state})
+
+    def jobs_logs(
+        self,
+        number: int | str,
+        *,
+        attempt: int | None = None,
+        profile: int | None = None,
+        rank: int | None = None,
+        stream: Literal["stdout", "stderr"] | None = None,
+        cursor: str | None = None,
+        offset: int | None = None,
+        tail: int | None = None,
+        since: str | None = None,
+        follow: bool = False,
+        wait: int | None = None,
+    ) -> LogPiece:
+        query = {
+            "attempt": attempt,
+            "profile": profile,
+            "rank": rank,
+            "stream": stream,
+            "cursor": cursor,
+            "offset": offset,
+            "tail": tail,
+            "since": since,
+            "follow": True if follow else None,
+            "wait": wait,
+        }
+        found: LogPiece = self.ask("GET", f"/jobs/{part(number)}/logs", query=query)
+        return found
+
+    def jobs_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Job]:
+        """Yield the jobs of `jobs_list(**filters)`, page by page, at most `most`."""
+        yield from self.each("/jobs", query=filters, most=most)  # type: ignore[misc] # rows are what REST says they are
+
+    def jobs_wait(self, number: int | str, *, on_state: Callable[[JobDetail], object] | None = None) -> JobDetail:
+        """Return the job once it has ended. `on_state` is called with it at first and whenever its state has changed.
+
+        A portal that does not answer is asked again for ten minutes.
+        """
+        state = None
+        while True:
+            job = self._patiently(lambda: self.jobs_show(number))
+            if on_state is not None and job["state"] != state:
+                state = job["state"]
+                on_state(job)
+            if job["state"] in FINAL:
+                return job
+            time.sleep(POLL_S)
+
+    def jobs_follow(
+        self,
+        number: int | str,
+        *,
+        attempt: int | None = None,
+        rank: int | None = None,
+        stream: Literal["stdout", "stderr"] | None = None,
+        tail: int | None = None,
+        since: str | None = None,
+    ) -> Iterator[LogPiece]:
+        """Yield the output as it comes, from attempt to attempt, until the job has ended; of `attempt`: until that has.
+
+        Through a connection that breaks it goes on where it was: no line is missing and none comes twice.
+        """
+        only = attempt is not None
+        query: dict[str, Any] = {"attempt": attempt, "rank": rank, "stream": stream, "tail": tail, "since": since}
+        while True:
+            asked_s = time.monotonic()
+            piece = self._patiently(partial(self.jobs_logs, number, follow=True, wait=FOLLOW_S, **query))
+            if piece["attempt"] is not None:  # from here on it is this attempt's, also when another begins meanwhile
+                query |= {"attempt": piece["attempt"], "cursor": piece["next"], "tail": None, "since": None}
+            if piece["text"]:
+                yield piece
+            if piece["complete"]:
+                following = None if only else self._attempt_after(number, piece["attempt"])
+                if following is None:
+                    return
+                query |= {"attempt": following, "cursor": None}
+            elif not piece["text"] and time.monotonic() - asked_s < POLL_S:
+                time.sleep(POLL_S)  # too many follow logs: it was answered at once
+
+    def _attempt_after(self, number: int | str, attempt: int | None) -> int | None:
+        """Return the attempt that follows once it has begun; None when the job ends without another."""
+        while True:
+            job = self._patiently(lambda: self.jobs_show(number))
+            if attempt is not None and job["epoch"] > attempt:
+                return attempt + 1
+            if job["state"] in FINAL:
+                return None
+            time.sleep(POLL_S)
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        since_s = time.monotonic()
+        while True:
+            try:
+                return ask()
+            except AwayError:
+                if time.monotonic() - since_s > PATIENCE_S:
+                    raise
+            time.sleep(POLL_S)
+
+    def _job(self, method: str, number: int | str, verb: str = "", **more: Any) -> JobDetail:
+        found: JobDetail = self.ask(method, f"/jobs/{part(number)}{verb}", **more)
+        return found

@@ -1,0 +1,14 @@
+"""The client class: a method for each operation of the REST API, under the same name."""
+
+from __future__ import annotations
+
+from berth_client.cluster import Cluster
+from berth_client.jobs import Jobs
+from berth_client.laboratory import Laboratory
+
+
+class Berth(Jobs, Cluster, Laboratory):
+    """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
+
+    Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.
+    """

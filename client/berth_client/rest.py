@@ -1,0 +1,140 @@
+"""One portal over REST: requests with a token, JSON in and out, lists page by page; a refusal becomes one sentence."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlencode
+
+from berth_client.errors import AwayError, ClientError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from berth_client.wire import Answer, Transport
+
+TIMEOUT_S = 60.0
+"""A trace of the largest size is read line by line before it is answered."""
+PAGE_SIZE = 500
+TRIES = 3
+RETRY_S = 1.0
+_AWAY = frozenset({502, 503, 504})
+"""Answers of a portal that is starting, or of what stands before it. What was asked may have been done."""
+
+
+class Rest:
+    """Raises RefusedError where the portal refuses, AwayError where it does not answer."""
+
+    def __init__(self, url: str, token: str, *, ca_file: str | None = None, transport: Transport | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ClientError(f"The portal's address is {url!r}; it begins with http:// or https://.")
+        self.url, self._token = url.rstrip("/"), token
+        self._ca_file, self._transport = ca_file, transport
+        self.timeout_s = TIMEOUT_S
+
+    @classmethod
+    def from_environment(cls, *, portal: str | None = None, transport: Transport | None = None) -> Self:
+        """Return the portal that BERTH_URL and BERTH_TOKEN name, else what `berth login` wrote down."""
+        from berth_client.settings import chosen
+
+        found = chosen(portal)
+        return cls(found.url, found.token, ca_file=found.ca_file, transport=transport)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Return the body of the answer. `body` is sent as JSON, `content` as it is. A None in the query is left out."""
+        asked = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        url = f"{self.url}/api/v1{path}" + (f"?{urlencode(asked)}" if asked else "")
+        sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
+        if body is not None:
+            content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+        elif content is not None:
+            sent["Content-Type"] = "application/octet-stream"
+        if self._transport is None:  # urllib and TLS take longer to load than all the rest
+            from berth_client.transport import UrllibTransport
+
+            self._transport = UrllibTransport(ca_file=self._ca_file)
+        answer = self._transport(method, url, headers=sent, body=content, timeout_s=self.timeout_s)
+        if 200 <= answer.status < 300:
+            return answer.body
+        raise _refusal(answer, self.url)
+
+    def ask(self, method: str, path: str, **more: Any) -> Any:
+        """Return the JSON of the answer; None of an empty one."""
+        answer = self.call(method, path, **more)
+        try:
+            return json.loads(answer) if answer else None
+        except ValueError:
+            raise ClientError(f"{self.url} answers, but not as a Berth does; is the address right?") from None
+
+    def ask_once(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
+        """POST under an Idempotency-Key. Where no answer comes it is sent again, and is still done once only."""
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        for left in reversed(range(TRIES)):
+            try:
+                return self.ask("POST", path, body=body, headers=headers)
+            except AwayError:
+                if not left:
+                    raise
+                time.sleep(RETRY_S)
+        raise AssertionError
+
+    def each(self, path: str, *, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a list, at most `most`, page by page."""
+        page, size = 1, PAGE_SIZE if most is None else min(most, PAGE_SIZE)
+        while True:
+            answer = self.ask("GET", path, query={**query, "page": page, "page_size": size})
+            left = None if most is None else most - (page - 1) * size
+            yield from answer["results"][:left]
+            if answer["next"] is None or (most is not None and page * size >= most):
+                return
+            page += 1
+
+    def some(self, path: str, *, query: Mapping[str, Any], most: int) -> tuple[list[dict[str, Any]], int]:
+        """Return at most `most` rows of a list, and how many it has."""
+        rows: list[dict[str, Any]] = []
+        page, size = 1, min(most, PAGE_SIZE)
+        while True:
+            answer = self.ask("GET", path, query={**query, "page": page, "page_size": size})
+            rows += answer["results"]
+            if answer["next"] is None or len(rows) >= most:
+                return rows[:most], int(answer["count"])
+            page += 1
+
+
+def part(name: object) -> str:
+    """Return a name as one part of a path."""
+    return quote(str(name), safe="")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple, set, frozenset)) else str(value)
+
+
+def _refusal(answer: Answer, url: str) -> ClientError:
+    """Return what the error's envelope says."""
+    try:
+        told = json.loads(answer.body)["error"]
+        code, field, detail = str(told["code"]), told["field"], str(told["detail"])
+    except (ValueError, KeyError, TypeError):
+        code, field, detail = "", None, f"the portal answers {answer.status}."
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    if 300 <= answer.status < 400:
+        detail = f"{url} sends its callers to {headers.get('location', 'elsewhere')!r}; use that address."
+    if answer.status in _AWAY:
+        return AwayError(detail)
+    wait = headers.get("retry-after", "")
+    retry_after_s = float(wait) if wait.isdecimal() else None
+    return RefusedError(detail, status=answer.status, code=code, field=field, retry_after_s=retry_after_s)

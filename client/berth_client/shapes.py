@@ -1,0 +1,319 @@
+"""What REST takes and answers, for type checkers. Units stand in the names; times are ISO-8601 texts in UTC.
+
+A portal that is newer than the client may answer with more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, Required, TypedDict, TypeVar
+
+Row = TypeVar("Row")
+State = Literal[
+    "PENDING",
+    "HELD",
+    "STARTING",
+    "RUNNING",
+    "PREEMPTED",
+    "COMPLETED",
+    "FAILED",
+    "TIMEOUT",
+    "CANCELLED",
+    "OUT_OF_MEMORY",
+    "NODE_FAIL",
+]
+
+
+class Page(TypedDict, Generic[Row]):
+    """A page of a list. `next` and `previous` are URLs, None where there is none."""
+
+    count: int
+    page: int
+    page_size: int
+    next: str | None
+    previous: str | None
+    results: list[Row]
+
+
+class JobDescription(TypedDict, total=False):
+    """What to run and what it needs; `/api/v1/docs` on the portal says what each field means."""
+
+    command: Required[str]
+    name: str | None
+    tenant: str | None
+    files: dict[str, str | dict[str, str]] | None
+    working_directory: str | None
+    environment: dict[str, str] | None
+    software: dict[str, str] | None
+    labels: dict[str, str] | list[str] | None
+    category: str | None
+    pipelined: bool | None
+    model: str | None
+    parameters: int | None
+    heavy_between_iterations: bool | None
+    instrumented: bool | None
+    gpus: int | list[int] | dict[str, int] | None
+    gpu_types: list[str] | None
+    cores_per_gpu: int | None
+    cores_exactly: bool | None
+    cores: int | None
+    memory_mib: int | None
+    disk_gib: float | None
+    time_limit_s: int | None
+    grace_s: int | None
+    batch_per_gpu: int | None
+    samples: int | None
+    epochs: int | None
+    dataset_size: int | None
+    learning_rate: float | dict[str, Any] | None
+    expected_duration_s: float | None
+    checkpointable: bool | None
+    restartable: bool | None
+    retries: int | None
+    max_requeues: int | None
+    array: dict[str, int | None] | None
+    depends_on: list[int | dict[str, Any]] | None
+    priority: int | None
+
+
+class Job(TypedDict):
+    """A job in a list. A figure that is not known is None."""
+
+    id: int
+    number: str
+    url: str
+    name: str
+    tenant: str
+    owner: str
+    state: State
+    labels: dict[str, str]
+    category: str | None
+    model: str
+    gpus: list[int]
+    gpu_types: list[str]
+    cores_per_gpu: int | None
+    cores_exactly: bool
+    cores: int | None
+    memory_mib: int | None
+    disk_gib: float | None
+    time_limit_s: int | None
+    grace_s: int | None
+    priority: int
+    array_job: int | None
+    array_index: int | None
+    array_size: int | None
+    array_concurrency: int | None
+    array_counts: dict[str, int]
+    array_retries: int
+    nodes: list[str]
+    submitted_at: str
+    started_at: str | None
+    ended_at: str | None
+    waited_s: float
+    latency_ratio: float | None
+    reason: str
+    reason_figures: dict[str, Any]
+    reason_at: str | None
+    epoch: int
+    overran_epoch: int | None
+    exit_code: int | None
+    end_detail: str
+
+
+class Part(TypedDict):
+    """What an attempt holds on one node."""
+
+    node: str
+    rank: int
+    gpus: list[int]
+    cores: list[int]
+    memory_mib: int
+    exit_code: int | None
+    end_reason: str
+
+
+class Attempt(TypedDict):
+    """One run of a job."""
+
+    epoch: int
+    state: str
+    planning_number: int | None
+    gpus: int
+    cores: int
+    parts: list[Part]
+    speed: dict[str, Any] | None
+    core_search: dict[str, Any] | None
+    slowings: list[dict[str, Any]]
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    stop_reason: str
+    stop_cause: str
+    stop_for: str | None
+    stop_to_gpus: int | None
+    stop_at: str | None
+    restart_s: float | None
+    exit_code: int | None
+    end_detail: str
+
+
+class JobDetail(Job):
+    """One job: also what it runs, its attempts, and what it waits for."""
+
+    command: str
+    working_directory: str
+    environment: dict[str, str]
+    software: dict[str, str]
+    files: list[dict[str, Any]]
+    depends_on: list[dict[str, Any]]
+    pipelined: bool | None
+    parameters: int | None
+    heavy_between_iterations: bool | None
+    instrumented: bool
+    batch_per_gpu: int | None
+    samples: int | None
+    learning_rate: dict[str, Any] | None
+    expected_duration_s: float | None
+    checkpointable: bool
+    restartable: bool
+    retries: int
+    max_requeues: int
+    failures: int
+    requeues: int
+    preemptions: int
+    held_by: str
+    cancel_requested_at: str | None
+    age_s: float | None
+    age_source: str
+    progress: dict[str, Any] | None
+    attempts: list[Attempt]
+    profiles: list[dict[str, Any]]
+
+
+class LogPiece(TypedDict):
+    """A piece of an attempt's output; `next` is the cursor of what follows. `complete`: nothing follows."""
+
+    attempt: int | None
+    rank: int
+    stream: str
+    text: str
+    next: str
+    offset: int | None
+    next_offset: int | None
+    complete: bool
+    available: list[dict[str, Any]]
+
+
+class Plan(TypedDict):
+    """What the next planning would decide."""
+
+    at: str
+    placeable: bool
+    reason: str | None
+    sentence: str
+    figures: dict[str, Any]
+    placement: list[dict[str, Any]] | None
+    cores: int
+    array: str | None
+    side: str | None
+    queue: str | None
+    place: int | None
+    queue_length: int | None
+    ahead: int | None
+    latency_ratio: float | None
+    age_s: float | None
+    age_source: str
+    start: dict[str, Any] | None
+
+
+class Explanation(TypedDict, total=False):
+    """Why a job waits, or where it was placed and why: a sentence and the figures behind it."""
+
+    reason: str | None
+    sentence: str | None
+    wait_s: float | None
+    age_s: float | None
+    latency_ratio: float | None
+    queue: str | None
+    place: int | None
+    queue_length: int | None
+    ahead: int | None
+    candidates: list[dict[str, Any]] | None
+    chosen: dict[str, Any] | None
+    best_rejected: dict[str, Any] | None
+    predicted_start: dict[str, Any] | None
+    predicted_start_missing: str | None
+    larger_sentence: str | None
+    what_would_start: Any
+
+
+class Node(TypedDict):
+    """A node in a list. Rates are shares, 0 to 1."""
+
+    name: str
+    health: str
+    gpu_type: str | None
+    gpus: int
+    gpus_by_type: dict[str, int]
+    gpus_allocated: int
+    cores: int
+    cores_allocated: int
+    memory_mib: int
+    memory_allocated_mib: int
+    gpu_active_rate: float | None
+    cpu_active_rate: float | None
+    storage_domain: str
+    agent_version: str
+    is_virtual: bool
+    registered_at: str
+    last_contact_at: str | None
+    drained_at: str | None
+    drain_reason: str
+    dead_at: str | None
+    disk_free_mib: int | None
+    disk_total_mib: int | None
+
+
+class NodeDetail(Node):
+    """One node: also its GPUs, what runs on it, what its checks find, and its last events."""
+
+    heartbeat_s: float
+    findings: list[dict[str, Any]]
+    memory_traffic: dict[str, Any] | None
+    memory_share: float | None
+    gpu_list: list[dict[str, Any]]
+    running: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+
+
+class Use(TypedDict):
+    """`quota` None: no limit."""
+
+    quota: int | None
+    used: int
+
+
+class MyTenant(TypedDict):
+    name: str
+    role: str
+    is_active: bool
+    weight: float
+    gpus: Use
+    cores: Use
+    queued_jobs: Use
+
+
+class MyToken(TypedDict):
+    name: str
+    prefix: str
+    scopes: list[str]
+    tenant: str | None
+    expires_at: str | None
+
+
+class Me(TypedDict):
+    """Who the token is. `token` None: signed in by browser."""
+
+    username: str
+    is_operator: bool
+    tenants: list[MyTenant]
+    token: MyToken | None

@@ -1,0 +1,73 @@
+"""Requests by Python's own urllib. Loaded at the first request."""
+
+from __future__ import annotations
+
+import ssl
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from berth_client.errors import AwayError, ClientError
+from berth_client.wire import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Urllib would send the token to wherever it is sent."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class UrllibTransport:
+    """Sends one request at a time; proxies as the environment says. `ca_file`: who vouches for the portal's certificate."""
+
+    def __init__(self, *, ca_file: str | None = None) -> None:
+        self._ca_file = ca_file
+        self._openers: dict[str, urllib.request.OpenerDirector] = {}
+
+    def _opener(self, url: str) -> urllib.request.OpenerDirector:
+        scheme = urlsplit(url).scheme
+        if scheme not in self._openers:  # reading the machine's certificates takes longer than a request by http
+            handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+            if scheme == "https":
+                handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
+            self._openers[scheme] = urllib.request.build_opener(*handlers)
+        return self._openers[scheme]
+
+    def _tls(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self._ca_file)
+        except OSError as error:
+            raise ClientError(f"The file of certificates {self._ca_file} cannot be read: {error}.") from None
+
+    def __call__(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout_s: float
+    ) -> Answer:
+        named = {"User-Agent": "berth-client", **headers}
+        request = urllib.request.Request(url, data=body, method=method, headers=named)  # noqa: S310 - http(s) only
+        try:
+            with self._opener(url).open(request, timeout=timeout_s) as answer:
+                return Answer(answer.status, dict(answer.headers), answer.read())
+        except urllib.error.HTTPError as error:
+            try:
+                return Answer(error.code, dict(error.headers), error.read())
+            except (OSError, HTTPException) as cut:
+                _away(url, cut)
+        except (OSError, HTTPException) as error:
+            _away(url, error)
+
+
+def _away(url: str, error: Exception) -> NoReturn:
+    reason = getattr(error, "reason", None) or error
+    where = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        raise AwayError(
+            f"{where} shows a certificate that nobody here vouches for. Name the file of its authority (tls/ in the "
+            "portal's data directory): `berth login --ca FILE`, or SSL_CERT_FILE."
+        ) from None
+    raise AwayError(f"{where} does not answer: {reason}.") from None

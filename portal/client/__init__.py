@@ -1,1 +1,0 @@
-"""The command line's client: calls the REST API and needs nothing but Python."""

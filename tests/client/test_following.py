@@ -1,0 +1,162 @@
+"""A job that is waited for and its log followed: over attempts, through broken connections, to its exit code."""
+
+import itertools
+
+import pytest
+from django.utils import timezone
+
+from berth_client import AwayError, Berth, jobs, rest
+from berth_client.cli import main
+from portal.jobs.models import Job, LogChunk
+from portal.tenants.services import token_create
+from tests.client.conftest import URL, InProcess
+from tests.portal.conftest import cluster  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.django_db
+
+
+MOST = 100
+
+
+class Happening(InProcess):
+    """What happens to the job comes from a list, one step before each request of its log; `cuts` are answers that are lost."""
+
+    def __init__(self, steps, cuts=()):
+        super().__init__()
+        self.steps, self.cuts, self.count = iter(steps), set(cuts), itertools.count()
+
+    def __call__(self, method, url, **more):
+        number = next(self.count)
+        assert number < MOST or self.cuts, "it asks without end"
+        if "/logs" in url or number == 0:
+            next(self.steps, lambda: None)()
+        answer = super().__call__(method, url, **more)
+        if number in self.cuts:
+            raise AwayError("the connection broke")
+        return answer
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    for module in (jobs, rest):
+        for name in ("POLL_S", "RETRY_S"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, 0.01)
+    monkeypatch.setattr(jobs, "FOLLOW_S", 1)
+
+
+@pytest.fixture
+def token(cluster):  # noqa: F811
+    return token_create(user=cluster.owner, name="cli", scopes=["jobs:read", "jobs:write"], actor=None)[1]
+
+
+def write(attempt, text, stream="stdout"):
+    held = LogChunk.objects.filter(attempt=attempt, stream=stream)
+    offset = sum(held.values_list("length", flat=True))
+    data = text.encode()
+    LogChunk.objects.create(
+        attempt=attempt, rank=0, stream=stream, offset=offset, length=len(data), data=data, at=timezone.now()
+    )
+
+
+@pytest.fixture
+def two_attempts(cluster):  # noqa: F811
+    """A job and the steps of its life: an attempt that fails in the middle of its output, and one that completes."""
+    job = cluster.submit(retries=1)
+    first = cluster.start(job)
+
+    def second():
+        cluster.end(first, exit_code=3)
+        again = cluster.start(job)
+        write(again, "again\n")
+        steps.append(lambda: write(again, "done\n"))
+        steps.append(lambda: cluster.end(again))
+
+    steps = [
+        lambda: write(first, "one\ntw"),
+        lambda: write(first, "o\n"),
+        lambda: write(first, "warning\n", "stderr"),
+        second,
+    ]
+    return job, steps
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 2, 4), range(0, 12, 2)])
+def test_no_line_is_missing_or_comes_twice(two_attempts, token, cuts):
+    job, steps = two_attempts
+    berth = Berth(URL, token, transport=Happening(steps, cuts))
+    pieces = list(berth.jobs_follow(job.pk))
+    assert "".join(piece["text"] for piece in pieces) == "one\ntwo\nwarning\nagain\ndone\n"
+    assert [piece["attempt"] for piece in pieces][-1] == 2
+
+
+def test_of_one_attempt_until_that_has_ended(two_attempts, token):
+    job, steps = two_attempts
+    berth = Berth(URL, token, transport=Happening(steps))
+    assert "".join(piece["text"] for piece in berth.jobs_follow(job.pk, attempt=1)) == "one\ntwo\nwarning\n"
+
+
+def test_a_job_that_never_began_ends_the_log_too(cluster, token):  # noqa: F811
+    job = cluster.submit()
+    berth = Berth(URL, token, transport=Happening([lambda: None, lambda: berth.jobs_cancel(job.pk)]))
+    assert list(berth.jobs_follow(job.pk)) == []
+
+
+def test_a_portal_that_stays_away_is_told(cluster, token, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(jobs, "PATIENCE_S", 0.05)
+    berth = Berth(URL, token, transport=Happening([], cuts=range(10_000)))
+    with pytest.raises(AwayError):
+        berth.jobs_wait(cluster.submit().pk)
+
+
+@pytest.mark.parametrize(("exit_code", "ends_with"), [(0, 0), (3, 3), (-9, 137)])
+def test_submit_ends_with_the_job_s_exit_code(cluster, token, monkeypatch, capsys, exit_code, ends_with):  # noqa: F811
+    monkeypatch.setenv("BERTH_URL", URL)
+    monkeypatch.setenv("BERTH_TOKEN", token)
+
+    def life():
+        attempt = cluster.start(Job.objects.get())
+        write(attempt, "hello\n")
+        steps.append(lambda: cluster.end(attempt, exit_code=exit_code))
+
+    steps = [lambda: None, life]
+    assert main(["submit", "--follow", "--gpus", "1", "--", "true"], transport=Happening(steps)) == ends_with
+    told = capsys.readouterr()
+    assert told.out == "hello\n"
+    assert f"job {Job.objects.get().pk}: {'FAILED' if exit_code else 'COMPLETED'}" in told.err
+
+
+def test_a_job_without_an_exit_code_ends_with_one(cluster, token, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setenv("BERTH_URL", URL)
+    monkeypatch.setenv("BERTH_TOKEN", token)
+    transport = Happening([])
+    berth = Berth(URL, token, transport=transport)
+    original = berth.jobs_show
+
+    def cancelled(_self, number):
+        berth.jobs_cancel(number)
+        return original(number)
+
+    monkeypatch.setattr(Berth, "jobs_show", cancelled)
+    assert main(["submit", "--wait", "-o", "name", "--", "true"], transport=transport) == 1
+    assert capsys.readouterr().out == f"{Job.objects.get().pk}\n"
+
+
+def test_an_order_whose_answer_is_lost_is_sent_again_and_made_once(cluster, token):  # noqa: F811
+    berth = Berth(URL, token, transport=Happening([], cuts=(0, 1)))
+    assert berth.jobs_submit({"command": "true"})["id"] == Job.objects.get().pk
+
+
+def test_logs_once_by_tail_and_by_stream(cluster, token, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setenv("BERTH_URL", URL)
+    monkeypatch.setenv("BERTH_TOKEN", token)
+    attempt = cluster.running()
+    write(attempt, "one\ntwo\nthr")
+    write(attempt, "error\n", "stderr")
+    for arguments, printed in (
+        ([], "one\ntwo\nerror\n"),
+        (["--tail", "1", "--stream", "stdout"], "thr"),
+        (["--stream", "stderr", "--attempt", "1"], "error\n"),
+    ):
+        assert main(["logs", str(attempt.job_id), *arguments], transport=InProcess()) == 0
+        assert capsys.readouterr().out == printed

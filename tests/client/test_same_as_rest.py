@@ -1,0 +1,74 @@
+"""The client class has the operations of REST under their names, with their parameters, and its shapes name what is answered."""
+
+import inspect
+import typing
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from berth_client import Berth, shapes
+from berth_client.jobs import FINAL
+from portal.jobs import states
+
+SHAPES = {
+    "Job": shapes.Job,
+    "JobDetail": shapes.JobDetail,
+    "JobDescription": shapes.JobDescription,
+    "JobLogAnswer": shapes.LogPiece,
+    "Attempt": shapes.Attempt,
+    "Part": shapes.Part,
+    "PlanAnswer": shapes.Plan,
+    "Explanation": shapes.Explanation,
+    "Node": shapes.Node,
+    "NodeDetail": shapes.NodeDetail,
+    "Me": shapes.Me,
+    "MyTenant": shapes.MyTenant,
+    "MyToken": shapes.MyToken,
+    "TenantUse": shapes.Use,
+}
+OWN = {"description", "order", "content", "idempotency_key"}
+"""Arguments that are bodies and headers in REST."""
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
+@pytest.fixture(scope="module")
+def operations(schema):
+    """{id: (names of parameters, names of the body's fields)} of /api/v1."""
+    found = {}
+    for path, methods in schema["paths"].items():
+        for operation in methods.values() if path.startswith("/api/v1/") else ():
+            content = (
+                (operation.get("requestBody") or {}).get("content", {}).get("application/json", {}).get("schema", {})
+            )
+            name = content.get("$ref", "").rpartition("/")[2]
+            fields = set(schema["components"]["schemas"][name]["properties"]) if name else set()
+            found[operation["operationId"]] = ({each["name"] for each in operation.get("parameters", ())}, fields)
+    return found
+
+
+def test_each_operation_has_its_method(operations):
+    methods = {name for name, _ in inspect.getmembers(Berth, inspect.isfunction)}
+    assert operations.keys() - methods == set()
+
+
+def test_each_argument_is_one_of_rest_s(operations):
+    for name, (parameters, fields) in operations.items():
+        own = set(inspect.signature(getattr(Berth, name)).parameters) - {"self"}
+        assert own - OWN <= parameters | fields, name
+        assert parameters - {"Idempotency-Key"} <= own, name
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_field_of_a_shape_is_one_of_rest_s(schema, name):
+    known = schema["components"]["schemas"][name]["properties"]
+    own = typing.get_type_hints(SHAPES[name])
+    assert own.keys() - known.keys() == set()
+
+
+def test_states_are_those_of_the_portal():
+    assert set(typing.get_args(shapes.State)) == set(states.JobState)
+    assert states.FINAL == FINAL

@@ -1,0 +1,222 @@
+"""Each verb against the REST API: what it does, what it prints in each form, and how it ends."""
+
+import json
+
+import pytest
+import yaml
+
+from portal.cluster.models import Node
+from portal.jobs.models import Job
+from portal.rounds.planning.run import planning_run
+
+pytestmark = pytest.mark.django_db
+
+
+def test_submit_sends_what_its_flags_say(cli, tmp_path):
+    (tmp_path / "train.py").write_text("print('é')\n")
+    (tmp_path / "w.bin").write_bytes(b"\xff\0")
+    (tmp_path / "requirements.txt").write_text("numpy==2.4.6\n")
+    flags = (
+        "--name hello --gpus 1,2,4 --gpu-type A100 --cores-per-gpu 2 --memory 24G --disk 1.5G --time 1:30:00 --grace 90 "
+        "--expected 2h --workdir src --category cv --model m --batch-per-gpu 8 --samples 100 --learning-rate 4e-4 --retries 2 "
+        "--priority -5 --checkpointable --instrumented --env A=b=c --label team=x --label plain --set max_requeues=3"
+    ).split()
+    files = ["--file", tmp_path / "train.py", "--file", f"{tmp_path}/w.bin:data/w.bin"]
+    software = ["--requirements", tmp_path / "requirements.txt"]
+    Node.objects.update(software={"installer": "uv"})
+    made = cli("submit", *flags, *files, *software, "-o", "json", "--", "python3", "train.py", "a b").json
+    assert made["command"] == "python3 train.py 'a b'"
+    assert [each["name"] for each in made["files"]] == ["train.py", "data/w.bin"]
+    assert [each["bytes"] for each in made["files"]] == [12, 2]
+    wanted = {
+        "name": "hello",
+        "gpus": [1, 2, 4],
+        "gpu_types": ["A100"],
+        "cores_per_gpu": 2,
+        "memory_mib": 24576,
+        "disk_gib": 1.5,
+        "time_limit_s": 5400,
+        "grace_s": 90,
+        "expected_duration_s": 7200.0,
+        "working_directory": "src",
+        "category": "cv",
+        "model": "m",
+        "batch_per_gpu": 8,
+        "samples": 100,
+        "retries": 2,
+        "max_requeues": 3,
+        "priority": -5,
+        "checkpointable": True,
+        "restartable": False,
+        "instrumented": True,
+        "environment": {"A": "b=c"},
+        "labels": {"team": "x", "plain": ""},
+        "software": {"requirements": "numpy==2.4.6\n"},
+    }
+    assert {name: made[name] for name in wanted} == wanted
+
+
+def test_what_submit_prints(cli):
+    assert cli("submit", "--parsable", "--", "true").out.strip() == str(Job.objects.last().pk)
+    number = Job.objects.last().pk
+    assert cli("submit", "--", "true").out == f"job {number + 1} is submitted\n"
+    assert cli("submit", "-o", "name", "--array", "20%4", "--after", number, "--", "a; b").out == f"{number + 2}\n"
+    made = Job.objects.get(pk=number + 2)
+    assert (made.payload.command, made.array_size, made.array_concurrency) == ("a; b", 20, 4)
+    assert [(each.on_id, each.kind) for each in made.dependencies.all()] == [(number, "ok")]
+    same = [cli("submit", "--key", "k1", "--parsable", "--", "true").out for _ in range(2)]
+    assert same[0] == same[1]
+
+
+def test_a_command_may_hold_two_dashes_itself(cli):
+    made = cli("submit", "-o", "json", "--", "srun", "--", "x").json
+    assert made["command"] == "srun -- x"
+    assert "takes no command after --" in cli("ps", "--", "x", code=2).err
+
+
+def test_ps_has_every_form(cli, world):
+    first, second = (world.owner.submit(name=name, gpus=[1, 2]) for name in ("one", "two"))
+    world.teammate.submit(name="theirs")
+    world.outsider.submit(name="foreign")
+    table = cli("ps").out
+    assert [line.split()[1] for line in table.splitlines()] == ["name", "theirs", "two", "one"]
+    assert cli("ps", "--mine", "-o", "name").out.split() == [second["number"], first["number"]]
+    assert [job["name"] for job in cli("ps", "--name", "on", "-o", "json").json] == ["one"]
+    assert [job["name"] for job in yaml.safe_load(cli("ps", "-o", "yaml").out)] == ["theirs", "two", "one"]
+    rows = [line.split("\t") for line in cli("ps", "--parsable").out.splitlines()]
+    assert [row[:5] for row in rows][1] == [second["number"], "two", "lena", "PENDING", "1,2"]
+    heads = cli("ps", "-o", "wide").out.splitlines()[0]
+    assert "submitted" in heads
+    assert "foreign" not in table
+
+
+def test_ps_tells_that_it_goes_on_and_what_it_leaves_out(cli, world):
+    for name in "abc":
+        world.owner.submit(name=name)
+    few = cli("ps", "--most", "2")
+    assert (len(few.out.splitlines()), few.err) == (3, "2 of 3 shown; --most N shows more\n")
+    for job in Job.objects.all():
+        cli("cancel", job.pk)
+    assert cli("ps").out == "no such job; -a: also those that have ended\n"
+    assert len(cli("ps", "-a", "--parsable").out.splitlines()) == 3
+    assert cli("ps", "--state", "CANCELLED", "-o", "name").out.split() == ["3", "2", "1"]
+
+
+def test_several_at_once_and_one_that_is_refused(cli, world):
+    one, two = (world.owner.submit()["number"] for _ in range(2))
+    foreign = world.outsider.submit()["number"]
+    done = cli("hold", one, foreign, two, code=2)
+    assert done.out == f"job {one}: HELD\njob {two}: HELD\n"
+    assert done.err.startswith(f"berth: job {foreign}: ")
+    assert set(Job.objects.filter(pk__in=[one, two]).values_list("state", flat=True)) == {"HELD"}
+    assert cli("release", one, two).out == f"job {one}: PENDING\njob {two}: PENDING\n"
+    assert cli("edit", one, "--priority", "-3").out == f"job {one}: PENDING, priority -3\n"
+    assert cli("cancel", one, "-o", "json").json[0]["state"] == "CANCELLED"
+    assert "job" in cli("requeue", two, code=2).err
+    assert "retry" in cli("retry", two, code=2).err or "fail" in cli("retry", two, code=2).err
+
+
+def test_show_and_explain_in_words(cli, world):
+    job = world.owner.submit(name="big", gpus=4, memory_mib=2048, time_limit_s=7200, command="one\ntwo")
+    waiting = [world.owner.submit(gpus=4) for _ in range(3)][-1]
+    planning_run()
+    shown = cli("show", job["number"]).out
+    assert f"job         {job['number']}, big\n" in shown
+    assert "memory      2 GiB\n" in shown
+    assert "time limit  2 h 00 min\n" in shown
+    assert "attempt  state" in shown
+    assert "command     one; two\n" in cli("show", job["number"], "-o", "wide").out
+    assert cli("show", job["number"], "-o", "name").out == f"{job['number']}\n"
+    assert yaml.safe_load(cli("show", job["number"], "-o", "yaml").out)["command"] == "one\ntwo"
+    told = cli("explain", waiting["number"]).out
+    assert "reason" in told
+    assert cli("explain", waiting["number"], "-o", "json").json["sentence"] == told.splitlines()[0]
+    assert "What would start it:\n" in cli("explain", waiting["number"], "--what-if").out
+
+
+def test_plan_says_by_its_code_whether_it_would_start(cli, world):
+    told = cli("plan", "--gpus", "1,2", "--", "true")
+    assert "would start  with the next planning\n" in told.out
+    assert cli("plan", "--gpus", "1", "-o", "name", "--", "true").out == "start\n"
+    assert not Job.objects.exists()
+    while True:
+        world.owner.submit(gpus=4, cores_per_gpu=1)
+        if not planning_run().placed:
+            break
+    told = cli("plan", "--gpus", "4", "--", "true", code=2)
+    assert "would start     later\n" in told.out
+    assert "gpus: " in cli("plan", "--gpus", "9", "--", "true", code=2).err
+
+
+def test_nodes_drain_and_resume(cli, world):
+    assert [line.split()[0] for line in cli("nodes").out.splitlines()] == ["node", "cpu-01", "rtx-01", "rtx-02"]
+    assert cli("nodes", "--gpu-type", "A100", "-o", "name").out.split() == ["rtx-01", "rtx-02"]
+    assert "Only an operator" in cli("drain", "rtx-01", "--reason", "fans", code=2).err
+    operator = {"caller": world.operator}
+    assert cli("drain", "rtx-01", "--reason", "fans", **operator).out == "rtx-01 gets no new job\n"
+    assert "fans" in cli("nodes").out
+    assert cli("resume", "rtx-01", **operator).out == "rtx-01 gets jobs again\n"
+    assert cli("drain", "rtx-01", "--gpu", 2, "--reason", "ECC", **operator).out == "GPU 2 of rtx-01 gets no new job\n"
+    assert "ECC" in cli("nodes", "rtx-01").out
+    assert cli("resume", "rtx-01", "--gpu", 2, "-o", "name", **operator).out == "rtx-01\n"
+    assert json.loads(cli("nodes", "rtx-01", "-o", "json").out)["gpu_list"][2]["cordoned_at"] is None
+
+
+def test_usage(cli, world):
+    told = cli("usage")
+    assert "user   lena\n" in told.out
+    assert "vision-lab  member  0 of any" in told.out
+    assert cli("usage", "-o", "name").out == "vision-lab\n"
+    assert cli("usage", "-o", "yaml", caller=world.operator).out.startswith("username: root\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["submit", "--gpus", "two", "--", "x"], "--gpus: 'two' is no number of GPUs; write 4, or 1,2,4, or 1-8"),
+        (["submit", "--time", "soon", "--", "x"], "--time: 'soon' is no time; write 90s, 30min, 2h, 1d or 1:30:00"),
+        (["submit", "--memory", "24", "--", "x"], "--memory: '24' is no amount; write it with its unit: 24G, 512M"),
+        (["submit", "--array", "0-9", "--", "x"], "--array: '0-9' is no array; write 100, or 100%8"),
+        (["submit", "--env", "A", "--", "x"], "--env: 'A': write NAME=VALUE"),
+        (["ps", "--most", "0"], "--most: '0' is not a whole number of 1 or more"),
+        (["ps", "--watch", "0.1"], "--watch: '0.1' is less than one second"),
+        (["submit", "--set", "retries=two", "--", "x"], "--set retries: 'two' is no JSON"),
+        (["submit", "--file", "nowhere.py", "--", "x"], "nowhere.py cannot be read: No such file"),
+        (["submit"], "command: `command` is missing; say what to run."),
+        (["submit", "--set", "colour=1", "--", "x"], "colour: A job description has no 'colour'"),
+        (["ps", "--state", "LOST"], "state: "),
+        (["show", "987654321"], "No such job"),
+        (["show", "../me"], "No such path"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+    ],
+)
+def test_what_is_refused_is_said_and_changes_nothing(cli, arguments, complaint):
+    assert complaint in cli(*arguments, code=2).err
+    assert not Job.objects.exists()
+
+
+def test_watch_prints_it_again_and_lives_through_a_portal_that_is_away(cli, world, monkeypatch):
+    from berth_client import AwayError, Berth
+
+    world.owner.submit(name="one")
+    asked = []
+    original = Berth.some
+
+    def some(self, *arguments, **more):
+        asked.append(1)
+        if len(asked) == 2:
+            raise AwayError("it is away.")
+        return original(self, *arguments, **more)
+
+    def sleep(seconds):
+        assert seconds == 5
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Berth, "some", some)
+    monkeypatch.setattr("berth_client.cli.output.time.sleep", sleep)
+    printed = []
+    monkeypatch.setattr("sys.stdout.write", printed.append)
+    with pytest.raises(KeyboardInterrupt):
+        cli("ps", "--watch", "5", "-o", "name")
+    assert printed == ["1\n\n", "it is away.\n\n", "1\n\n"]
