@@ -13,7 +13,7 @@ from portal.environment import env
 from portal.errors import NotFound
 from portal.jobs.description import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
-from portal.jobs.sizes import grace_of
+from portal.jobs.sizes import grace_of, slo_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -196,6 +196,8 @@ def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:
     values: dict[str, Any] = {"BERTH_BATCH_PER_GPU": job.batch_per_gpu, "BERTH_SAMPLES": job.samples}
     if job.batch_per_gpu and gpus:
         values["BERTH_BATCH"] = job.batch_per_gpu * gpus
+    if job.latency_class == Job.LatencyClass.LATENCY:
+        values["BERTH_SLO_MS"] = f"{slo_ms():g}"
     if job.learning_rate is not None:
         values["BERTH_LEARNING_RATE"] = learning_rate_at(job, gpus)
     if job.array_id:

@@ -146,6 +146,18 @@ def parts_shown(attempt: Attempt) -> list[dict[str, Any]]:
     ]
 
 
+class QueriesSerializer(serializers.Serializer):
+    """What an attempt that serves has answered, as it told."""
+
+    answered = serializers.IntegerField()
+    late = serializers.IntegerField(
+        help_text="Answered later than the operator's `slo_ms`, as it was when the attempt began."
+    )
+    late_share = serializers.FloatField(help_text="Of the answered ones, 0 to 1.")
+    median_ms = serializers.FloatField(allow_null=True, help_text="Null: longer than ten seconds.")
+    p99_ms = serializers.FloatField(allow_null=True, help_text="Null: longer than ten seconds.")
+
+
 class SpeedSerializer(serializers.Serializer):
     """Samples a second over all GPUs: what the attempt measured, beside what was predicted before its first record."""
 
@@ -169,6 +181,7 @@ class SpeedSerializer(serializers.Serializer):
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
     dropped = serializers.IntegerField(help_text="How many lines the job wrote that were no records.")
+    queries = QueriesSerializer(allow_null=True, help_text="Of a server; null for a job that answers no queries.")
 
 
 class ProgressSerializer(serializers.Serializer):

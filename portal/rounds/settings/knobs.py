@@ -48,6 +48,14 @@ PORTAL_KNOBS = (
         0,
         1,
     ),
+    Parameter(
+        "slo_ms",
+        "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their queries.",
+        "ms",
+        150.0,
+        1,
+        60000,
+    ),
     Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
     Parameter(
         "grace_most_s",
@@ -77,7 +85,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
-    ("Shared GPUs", ("sharing_policy", "shared_gpus")),
+    ("Shared GPUs", ("sharing_policy", "shared_gpus", "slo_ms")),
     ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
     (
         "Memory bandwidth",
