@@ -117,6 +117,13 @@ def _gpu_resume(node: Node, actor: Any, *, index: int) -> None:
     services.gpu_resume(node=node, index=index, actor=actor)
 
 
+def _gpu_mode(mode: str) -> Callable[..., None]:
+    def change(node: Node, actor: Any, *, index: int) -> None:
+        services.gpu_mode_set(node=node, index=index, mode=mode, actor=actor)
+
+    return change
+
+
 def _heartbeat(node: Node, actor: Any, *, heartbeat_s: float) -> None:
     services.node_heartbeat_set(node=node, actor=actor, heartbeat_s=heartbeat_s)
 
@@ -203,6 +210,22 @@ class NodeAdmin(ConsoleAdmin):
             "Jobs get this GPU again. What its checks still find is set aside until it was gone and comes again.",
             _gpu_resume,
             lambda node: node.gpus.filter(cordoned_at__isnull=False).exists(),
+            form=GpuForm,
+        ),
+        Command(
+            "share-gpu",
+            "Let jobs share a GPU",
+            "Jobs that ask for a part of a GPU run on it beside each other, and no other job gets it. It must be idle.",
+            _gpu_mode(Gpu.Mode.SHARED),
+            lambda node: node.gpus.present().exclude(mode=Gpu.Mode.SHARED).exists(),
+            form=GpuForm,
+        ),
+        Command(
+            "own-gpu",
+            "Hand a GPU out whole",
+            "One job at a time gets this GPU again. It must be idle.",
+            _gpu_mode(Gpu.Mode.EXCLUSIVE),
+            lambda node: node.gpus.filter(mode=Gpu.Mode.SHARED).exists(),
             form=GpuForm,
         ),
         Command(

@@ -32,6 +32,7 @@ from portal.cluster.services.operating import (
     node_token_revoke,
     node_tuning,
 )
+from portal.cluster.services.sharing import gpu_mode_set, gpu_modes_balance
 
 __all__ = [
     "environment_add",
@@ -39,6 +40,8 @@ __all__ = [
     "environment_remove",
     "findings_overrule",
     "gpu_cordon",
+    "gpu_mode_set",
+    "gpu_modes_balance",
     "gpu_resume",
     "gpu_type_upsert",
     "join_token_create",

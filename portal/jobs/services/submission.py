@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from portal.cluster.selectors import capacity_check, software_offered
+from portal.cluster.selectors import capacity_check, gpu_memory_check, software_offered
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
     "memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable "
-    "retries max_requeues priority array_size array_concurrency"
+    "retries max_requeues priority array_size array_concurrency shareable gpu_compute gpu_memory_mib latency_class"
 ).split()
 
 
@@ -142,13 +142,13 @@ def _checks(*, user: User, tenant: Tenant | None, parsed: JobDescription) -> lis
 
 def _grace_check(parsed: JobDescription) -> None:
     """Raise BerthError when it asks for more grace than the operator allows."""
-    most_s = grace_most_s()
-    if parsed.grace_s is not None and parsed.grace_s > most_s:
+    if parsed.grace_s is not None and parsed.grace_s > (most_s := grace_most_s()):
         raise BerthError("invalid", f"`grace_s` is at most {most_s} here; the operator sets it.", field="grace_s")
 
 
 def _capacity_check(parsed: JobDescription) -> None:
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    gpu_memory_check(gpu_types=parsed.gpu_types, memory_mib=parsed.gpu_memory_mib)
     need_check(software_need(parsed.software or {}), software_offered)
 
 

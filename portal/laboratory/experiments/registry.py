@@ -28,6 +28,8 @@ MODULES: dict[str, str] = {
     "validity": f"{_HERE}.validity",
     # Kube-Knots
     "knots": f"{_HERE}.knots",
+    # DqnGPU
+    "dqn": f"{_HERE}.dqn",
     # Of all of them
     "ablation": f"{_HERE}.ablation",
     "clairvoyant": f"{_HERE}.bounds",
