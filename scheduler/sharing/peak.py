@@ -28,7 +28,9 @@ class CbpPeak(Cbp):
 
     def rules(self, board: Board, row: int) -> Ints:
         found = super().rules(board, row)
-        fits = board.total_mib - board.ahead_mib >= board.grants[row]  # False where nothing can be forecast: NaN
+        fits = board.total_mib - board.ahead_mib >= self.need_mib(
+            board, row
+        )  # False where nothing can be forecast: NaN
         ahead = np.where(fits, NUMBERS[Rule.FORECAST], NUMBERS[Rule.PEAK])
         second = np.where(board.follows, ahead, NUMBERS[Rule.NO_TREND])
         refused = (found == REFUSED[0]) | (found == REFUSED[1])
