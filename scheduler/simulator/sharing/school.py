@@ -40,7 +40,7 @@ EYES = {
     "deeprm-mean": Eyes(Frame(SLOTS, together=False), LIMITS, "mean"),
 }
 PAY = Pay(total=1.0, waiting=0.0)
-RECIPE = Recipe(updates=100, workloads=5, gamma=1.0, unit=50.0, rate=2e-3)
+RECIPE = Recipe(updates=40, workloads=5, gamma=1.0, unit=50.0, rate=2e-3)
 TAUGHT_JOBS = 30
 
 
