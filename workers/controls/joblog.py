@@ -22,8 +22,8 @@ CHUNK_BYTES = 256 * 1024
 """So much is read from a file, and sent to the portal, at a time."""
 _PIPE_BYTES = 64 * 1024
 DISCARD_PAUSE_S = 0.002
-_NO_FILE: list[int | None] = [None, -1]
 """The pause after each pipeful that is thrown away: at most 32 MB/s, for a few per cent of a core."""
+_NO_FILE: list[int | None] = [None, -1]
 WRITE_AGAIN_S = 1.0
 """When a file cannot be written (a full disk), the next try comes after so long. The job waits, as for a full pipe."""
 
@@ -136,7 +136,7 @@ def logs_known(job: dict[str, Any] | None, boot_id: str) -> dict[str, list[int |
     """
     logs, same = (job or {}).get("logs") or {}, (job or {}).get("boot_id") == boot_id
     if not isinstance(logs, dict):
-        return {name: _NO_FILE for name in STREAMS}
+        return dict.fromkeys(STREAMS, _NO_FILE)
     pairs = {name: pair if isinstance(pair, list) and len(pair) == 2 else _NO_FILE for name, pair in logs.items()}
     return {name: [pair[0] if same else None, pair[1]] for name, pair in pairs.items()}
 
