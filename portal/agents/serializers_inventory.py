@@ -61,6 +61,9 @@ class SoftwareOffer(serializers.Serializer):
 
     python = serializers.CharField(max_length=32, allow_blank=True, help_text="Of environments that it builds.")
     installer = serializers.ChoiceField(choices=["uv", "pip"], allow_null=True, help_text="Null: it builds none.")
+    images = serializers.ChoiceField(
+        choices=["apptainer"], allow_null=True, required=False, help_text="What runs container images; null: nothing."
+    )
     environments = serializers.ListField(
         child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="By name; that it has."
     )

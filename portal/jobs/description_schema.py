@@ -66,6 +66,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
             "environment": {**_TEXT, "pattern": software.NAME_PATTERN, "description": "Registered on nodes."},
             "path": {**_TEXT, "maxLength": software.MAX_PATH_CHARS, "description": "Of one on the node."},
             "requirements": {**_TEXT, "description": "As in requirements.txt: built on the node, once."},
+            "image": {
+                **_TEXT,
+                "pattern": software.IMAGE_PATTERN,
+                "maxLength": software.MAX_IMAGE_CHARS,
+                "description": "A container image with its registry, among those allowed to the tenant.",
+            },
             "requirements_file": {**_TEXT, "description": "The same, from the job's `files`."},
         },
         "additionalProperties": False,

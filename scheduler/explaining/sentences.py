@@ -196,6 +196,10 @@ def _software_missing(figures: Figures) -> str:
     kind, _, name = figures["software"].partition(":")
     what, remedy = {
         "environment": (f"a node with the environment {name}", "make it on nodes and name it in the console"),
+        "image": (
+            "a node that runs container images",
+            "install Apptainer on one (each node's page says what it lacks)",
+        ),
         "build": ("a node that builds environments", "install uv or pip on one and start its agent again"),
     }[kind]
     if figures["nodes"]:

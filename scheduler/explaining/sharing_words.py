@@ -18,6 +18,8 @@ CLOSED: Mapping[str, str] = {
     "unknown": "it or a job there was never seen to run, so nobody can say how well they get on",
     "no trend": "nothing can be forecast from the use of its memory so far",
     "peak": "the memory in use is forecast to leave too little",
+    "declined": "the learned policy would rather wait, or start others there",
+    "exceeds": "with the jobs there it would use more of the GPU than there is",
     "apart": "it ran out of memory there beside such a job before",
     "node": "its node has too few idle cores or too little memory",
     "barred": "its type, node or software is not what it may use",
@@ -26,6 +28,7 @@ CLOSED: Mapping[str, str] = {
 RULES: Mapping[str, str] = {
     "alone": "nobody else is on it",
     "fits": "what it asks for is left there",
+    "learned": "the learned policy would start it there now",
     "uncorrelated": "its use and that of the jobs there do not rise together (correlation {correlation:g}, at most 0.5)",
     "forecast": "the memory in use there is forecast at {ahead_mib:g} MiB, which leaves room for it",
 }

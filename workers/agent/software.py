@@ -36,7 +36,7 @@ def software_find(settings: AgentSettings) -> Offer:
     except OfferError as error:
         raise SettingError(str(error)) from error
     for what, why in offer.missing.items():
-        log.warning("software not offered", what=what, why=why)
+        (log.info if what == "image" else log.warning)("software not offered", what=what, why=why)
     return offer
 
 

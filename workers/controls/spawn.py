@@ -92,12 +92,23 @@ def _child(
         if copy is not None:
             copy(Path(launch["copied_from"]), Path(launch["cwd"]))
         os.chdir(launch["cwd"])
-        step = "/bin/sh"
+        step = "container"
+        argv, environment = _started(launch, environment)
+        step = argv[0]
         os.umask(0o022)
-        os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
+        os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
     except BaseException as error:  # noqa: BLE001 - the parent must hear of any error
         os.write(writer, f"{step}: {error}".encode())
     os._exit(127)
+
+
+def _started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return the job's program and environment: a shell, here or in a container."""
+    if not launch.get("container"):
+        return ["/bin/sh", "-c", launch["command"]], environment
+    from workers.controls.container import container_start  # few jobs need it
+
+    return container_start(launch, environment)
 
 
 def _apart() -> Callable[[dict[str, Any]], Iterator[str]]:

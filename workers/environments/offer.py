@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workers.environments.images import ENGINE, engine_find
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -45,13 +47,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none."""
+    """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none.
+
+    `engine`: the program that runs images; None: none does.
+    """
 
     root: Path
     python: str = sys.executable
     about: Mapping[str, Any] = field(default_factory=dict)
     installer: str | None = None
     program: tuple[str, ...] = ()
+    engine: str | None = None
     named: Mapping[str, Path] = field(default_factory=dict)
     index: tuple[str, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)  # what is not offered -> why, and the remedy
@@ -62,6 +68,7 @@ class Offer:
         return {
             "python": str(self.about.get("version", "")),
             "installer": self.installer,
+            "images": ENGINE if self.engine else None,
             "environments": sorted(self.named),
             "missing": dict(self.missing),
         }
@@ -132,6 +139,8 @@ def offer_find(
         missing["build"] = f"{chosen} does not run; name a Python with the agent's --environments-python"
     elif installer is None:
         missing["build"] = "neither uv nor pip was found; install one (`pip install uv`) and start the agent again"
+    engine, no_engine = engine_find(environ.get("PATH"), is_root=os.geteuid() == 0)
+    missing |= {"image": no_engine} if no_engine else {}
     found, environments = {}, named_parse(named)
     for name, path in environments.items():
         if (path / "bin" / "python").exists():
@@ -144,6 +153,7 @@ def offer_find(
         about=about,
         installer=installer if about else None,
         program=program,
+        engine=engine,
         named=found,
         index=index_options(index, wheels),
         missing=missing,

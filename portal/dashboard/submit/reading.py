@@ -44,6 +44,7 @@ FORM_OF = {
     "software.requirements": "requirements",
     "software.requirements_file": "software_path",
     "software.path": "software_path",
+    "software.image": "software_path",
     "software.environment": "software",
     "learning_rate.at": "learning_rate_at",
     "learning_rate.rule": "learning_rate_rule",

@@ -36,7 +36,7 @@ FIELDS = (
     ),
     Field("workdir", "Working directory", 4, "Empty: the job's own directory.", mono=True),
     Field("software", "Software", 4, kind="select"),
-    Field("software_path", "Its directory, or the file's name", 8, mono=True, placeholder="/opt/venvs/mine"),
+    Field("software_path", "Its directory, file or image", 8, mono=True, placeholder="/opt/venvs/mine"),
     Field(
         "requirements",
         "Requirements",

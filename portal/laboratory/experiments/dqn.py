@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.dqn_pairs import measured
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class _Entry:
 
 
 def run(options: Options) -> Result:
-    """Train the learned policies, and run each policy on each workload; means over the seeds."""
+    """Train the learned policies, and run each policy on each workload; means over the seeds. `data`: measured pairs too."""
     updates = QUICK_UPDATES if options.quick else None
     layers = dict(
         zip(LEARNED, options.run_all([Task(f"train {each}", _Train(each, updates)) for each in LEARNED]), strict=True)
@@ -93,7 +94,11 @@ def run(options: Options) -> Result:
     answers = iter(options.run_all(tasks))
     found = {group: {policy: means([next(answers) for _ in seeds]) for policy in POLICIES} for group in GROUPS}
     tables = tuple(_table(group, found[group], options) for group in GROUPS)
-    return Result("dqn", tables, {"workloads": found})
+    answer: dict[str, Any] = {"workloads": found}
+    if options.data is not None:
+        table, answer["pairs"] = measured(options, updates)
+        tables = (*tables, table)
+    return Result("dqn", tables, answer)
 
 
 def means(answers: Sequence[Mapping[str, float]]) -> Figures:

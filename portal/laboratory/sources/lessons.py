@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from portal.estimation.models import SignatureUse
 from portal.laboratory.errors import SimulationError
+from scheduler.sharing.learned.seen import phases_of
 from scheduler.simulator.generators.dqngpu import GROUPS, PHASE_S
 from scheduler.simulator.sharing.pairs import PairWorld, half_of, pairs_read
 from scheduler.simulator.sharing.school import EYES, LAW, LONGEST, Groups, Pairs, Seen
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 GENERATORS = ("dqngpu", *(f"dqngpu-{group}" for group in GROUPS))
 LEAST_SIGNATURES = 2
-PCIE_MB_S = 16_000.0
-"""Of a link of 16 lanes of PCIe 3: what `pcie` is a part of."""
 STEPS_OF_LONG = 30
 """The 90th percentile of the seconds that signatures ran is so many steps."""
 
@@ -77,17 +75,7 @@ def _series(series: Mapping[str, Sequence[float | None]]) -> Floats | None:
 
 
 def _usage(row: SignatureUse, step_s: float, memory_mib: int) -> Usage:
-    """Return it in steps. A step's memory is the highest in it; SMs are not measured apart: they count as the GPU's time."""
     found = _series(row.series)
     assert found is not None
-    steps = int(np.clip(round(row.seconds / step_s), 1, LONGEST // 2))
-    parts = np.zeros((steps, 4))
-    for step, samples in enumerate(_stretches(found, steps)):
-        parts[step] = samples[:, 0].mean(), samples[:, 1].max() / memory_mib, samples[:, 0].mean(), samples[:, 2].mean()
-    parts[:, 3] /= PCIE_MB_S
-    return Usage(row.signature.name, np.clip(parts, 0.0, 1.0), PHASE_S)
-
-
-def _stretches(samples: Floats, steps: int) -> list[Floats]:
-    edges = np.linspace(0, len(samples), steps + 1)
-    return [samples[int(a) : max(int(a) + 1, int(np.ceil(b)))] for a, b in pairwise(edges)]
+    found[:, 1] /= memory_mib
+    return Usage(row.signature.name, phases_of(found, row.seconds, step_s, LONGEST // 2), PHASE_S)

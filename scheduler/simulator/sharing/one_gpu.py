@@ -75,6 +75,7 @@ class OneGpu:
         self.used: list[Floats] = []
         self.ended_s: dict[int, float] = {}
         self.started_s: dict[int, float] = {}
+        self.met: list[set[int]] = [set() for _ in self.views]
         self.crashes = 0
         self.grants: dict[int, int] = {}
         self._weights = np.array([1.0 / max(1, len(job.usage.parts)) for job in jobs])
@@ -149,6 +150,9 @@ class OneGpu:
         stepped = self.world.step(STEP_S)
         self.now_s += STEP_S
         self.used.append(self.world.used[0].copy())
+        if len(self.world.ran) > 1:
+            for job in self.world.ran:
+                self.met[job].update(int(other) for other in self.world.ran if other != job)
         for job in stepped.ended:
             self.ended_s[job] = self.now_s
             self._unfinished -= float(self._weights[job])
@@ -162,17 +166,21 @@ class OneGpu:
             self._added = (-1,), np.empty(0)
         return bool(stepped.ended or stepped.crashed)
 
+    def slowdowns(self) -> dict[int, float]:
+        """Return how many times as long as alone each job took, by its place."""
+        alone = {job: np.ceil(self.world.jobs[job].usage.alone_s / STEP_S) * STEP_S for job in self.ended_s}
+        return {job: float((self.ended_s[job] - self.started_s[job]) / alone[job]) for job in self.ended_s}
+
     def figures(self) -> dict[str, float]:
         """Return the report: seconds, shares of the GPU and its memory over them, jobs not slowed, the worst, crashes."""
         used = np.array(self.used)
-        took = np.array([self.ended_s[job] - self.started_s[job] for job in self.ended_s])
-        alone = np.array([np.ceil(self.world.jobs[job].usage.alone_s / STEP_S) * STEP_S for job in self.ended_s])
+        slowed = np.array(list(self.slowdowns().values()))
         return {
             "total_s": self.now_s,
             "gpu_util": float(used[:, GPU].mean()),
             "memory_util": float(used[:, MEMORY].mean()),
-            "not_slowed": float((took <= alone * NOT_SLOWED).sum()),
-            "slowdown": float((took / alone).mean()),
-            "worst_slowdown": float((took / alone).max()),
+            "not_slowed": float((slowed <= NOT_SLOWED).sum()),
+            "slowdown": float(slowed.mean()),
+            "worst_slowdown": float(slowed.max()),
             "oom": float(self.crashes),
         }

@@ -264,6 +264,14 @@ def software_nowhere():
     return make_plan([node(1), node(2)], [job(1, cores=1, software="build")]), 1, said
 
 
+def image_nowhere():
+    said = (
+        "It needs a node that runs container images, and no node for it is one. Ask the operator to install Apptainer on one "
+        "(each node's page says what it lacks), or change the job's software."
+    )
+    return make_plan([node(1), node(2)], [job(1, cores=1, software="image")]), 1, said
+
+
 def software_on_a_node_that_is_away():
     nodes = [node(1, schedulable=False, offers=frozenset({"build"})), node(2)]
     said = "It needs 1 GPU. The nodes that could hold it take no jobs now: n1."
@@ -599,6 +607,7 @@ CASES = {
     checkpoint_elsewhere: Reason.CHECKPOINT_ELSEWHERE,
     software_on_a_full_node: Reason.SOFTWARE_MISSING,
     software_nowhere: Reason.SOFTWARE_MISSING,
+    image_nowhere: Reason.SOFTWARE_MISSING,
     no_shared_gpu: Reason.NO_SHARED_GPU,
     no_shared_gpu_up: Reason.NO_SHARED_GPU,
     sharing_off: Reason.NO_SHARED_GPU,

@@ -20,7 +20,7 @@ def test_this_machine_builds_with_what_it_has(tmp_path):
     found = offer_find(tmp_path)
     assert found.installer in {"uv", "pip"}
     assert found.to_wire()["python"].startswith("3.")
-    assert found.missing == {}
+    assert set(found.missing) <= {"image"}
 
 
 def test_a_node_with_neither_uv_nor_a_python_says_the_remedy(tmp_path):
