@@ -107,7 +107,7 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
 
 
 def _was_given_too_little(job: Job, attempt: Attempt) -> bool:
-    """Say whether it was ended for GPU memory that it asked for and was not granted: that was Berth's guess, and costs no retry."""
+    """Say whether it was ended for GPU memory that it asked for and was not granted: Berth's guess, so it costs no retry."""
     if not job.is_requeueable or job.gpu_memory_mib is None:
         return False
     parts = GpuAllocation.objects.filter(allocation__attempt=attempt, allocation__end_reason="gpu_memory_limit")
