@@ -3,6 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
+from portal.estimation.api import NeighboursView
 from portal.jobs.api import imports, jobs
 from portal.jobs.api import nodes as cluster
 from portal.jobs.api.logs import JobLogsView
@@ -45,5 +46,6 @@ urlpatterns = [
     path("simulations/<str:number>/cancel", simulations.SimulationCancelView.as_view(), name="api-simulation-cancel"),
     path("simulations/<str:number>/share", simulations.SimulationShareView.as_view(), name="api-simulation-share"),
     path("simulations/<str:number>/report", simulations.SimulationReportView.as_view(), name="api-simulation-report"),
+    path("neighbours", NeighboursView.as_view(), name="api-neighbours"),
     path("metrics", rounds.MetricsView.as_view(), name="api-metrics"),
 ]

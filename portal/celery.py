@@ -2,6 +2,7 @@
 
 import gc
 import os
+from multiprocessing import current_process
 from typing import Any
 
 from celery import Celery, bootsteps
@@ -55,6 +56,19 @@ def pool_signs(**_: Any) -> None:
 def loaded_stays(**_: Any) -> None:
     """What the pool's parent loaded is shared with it; a collector's pass would copy it, page by page."""
     gc.freeze()
+
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a file there is opened by its descriptor alone, and deleted before it is used
+
+
+@celeryd_init.connect
+def pool_memory_in_memory(**_: Any) -> None:
+    """Keep what the pool's processes share in memory, as Python's own pools do.
+
+    Else Celery's pool makes a folder for it in the machine's temporary one, which a killed worker leaves there for ever.
+    """
+    if os.access(SHARED_MEMORY, os.W_OK):
+        current_process()._config["tempdir"] = SHARED_MEMORY  # type: ignore[attr-defined] # noqa: SLF001 - it has no public name
 
 
 @celeryd_init.connect

@@ -118,7 +118,10 @@ def live_latency_ratio(ratios: Sequence[float]) -> tuple[float | None, float | N
 
 
 def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
-    """GPUs and cores held after the plan. On a node that gets no new jobs what is not idle in the snapshot is held."""
+    """GPUs and cores held after the plan. On a node that gets no new jobs what is not idle in the snapshot is held.
+
+    Shared GPUs are not among them: a planning counts those by itself.
+    """
     gpus = cores = 0
     for node in nodes:
         room = ledger.rooms.get(node.id)

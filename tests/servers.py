@@ -224,9 +224,9 @@ def pause_s(asking_s, least_s=0.1):
     """How long to wait before the same is asked again: what is waited for needs the processor more than the question does.
 
     A question to a portal costs it hundredths of a second; ten a second for each of a dozen jobs took all of a core. Asking
-    takes a tenth of the time at most, for other tests run meanwhile.
+    takes a twentieth of the time at most, for other tests run meanwhile.
     """
-    return min(1.0, max(least_s, 9 * asking_s))
+    return min(1.0, max(least_s, 19 * asking_s))
 
 
 def _decoded(body):

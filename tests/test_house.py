@@ -1,13 +1,39 @@
-"""The house's own rules: lint, types, who may import whom, and no change of a model without its migration."""
+"""The house's own rules: lint, types, who may import whom, no change of a model without its migration, nothing left lying."""
+
+from fnmatch import fnmatch
 
 import pytest
 
-from tests.house import CHECKS
+from tests.house import CHECKS, ROOT
 
 LIMIT_S = 120
+DOORSTEP = set(
+    """
+        .ci .git .gitattributes .github .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md berth client
+        docs examples manage.py portal pyproject.toml requirements-dev.txt requirements.txt scheduler static templates tests workers
+    """.split()
+)
+"""What may lie at the top of the repository, beside what .gitignore names. A new name is a choice, and is made here."""
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_house_rule(name, house_checks):
     output, _ = house_checks[name].communicate(timeout=LIMIT_S)
     assert house_checks[name].returncode == 0, f"{name}:\n{output}"
+
+
+def strays(root=ROOT):
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
+    found = {path.name for path in root.iterdir()} - DOORSTEP
+    return sorted(name for name in found if not any(fnmatch(name, pattern) for pattern in ignored))
+
+
+def test_nothing_lies_on_the_doorstep_that_does_not_belong_there():
+    """Tests and commands that write into the folder they were called in leave files that somebody commits by mistake."""
+    assert strays() == []
+
+
+def test_a_stray_file_is_found(tmp_path):
+    for name in ("memorydb_default", "README.md", "kept.pyc", "var"):
+        (tmp_path / name).touch()
+    assert strays(tmp_path) == ["memorydb_default"]

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.agents.fields import MOST_GPUS, Number, series_check
+from portal.estimation.queries import QUERY_EDGES_MS
 from portal.jobs.keys import KEY_PATTERN
 
 REPORT_STATES = ["prepared", "running", "ended"]
@@ -197,6 +198,18 @@ class Iterations(serializers.Serializer):
     parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)
     rows = serializers.ListField(
         child=serializers.ListField(child=_seconds(), min_length=7, max_length=7), max_length=16
+    )
+    queries = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=SMALL),
+        min_length=len(QUERY_EDGES_MS) + 1,
+        max_length=len(QUERY_EDGES_MS) + 1,
+        required=False,
+        help_text="Of a server: queries answered within each of these milliseconds, and later: "
+        + ", ".join(map(str, QUERY_EDGES_MS))
+        + ".",
+    )
+    late = serializers.IntegerField(
+        required=False, min_value=0, max_value=BIG, help_text="Of them later than the job's BERTH_SLO_MS."
     )
 
 

@@ -61,8 +61,11 @@ class SoftwareOffer(serializers.Serializer):
 
     python = serializers.CharField(max_length=32, allow_blank=True, help_text="Of environments that it builds.")
     installer = serializers.ChoiceField(choices=["uv", "pip"], allow_null=True, help_text="Null: it builds none.")
+    images = serializers.ChoiceField(
+        choices=["apptainer"], allow_null=True, required=False, help_text="What runs container images; null: nothing."
+    )
     environments = serializers.ListField(
-        child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="Those that its operator registered."
+        child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="By name; that it has."
     )
     missing = serializers.DictField(
         child=serializers.CharField(max_length=1000), help_text="What it does not offer, why, and the remedy."

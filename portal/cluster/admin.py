@@ -9,8 +9,9 @@ from django.db.models import Count, Q
 from django.utils.timesince import timesince
 from unfold.admin import TabularInline
 
-from portal.cluster import admin_join, services
+from portal.cluster import admin_environments, admin_join, services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
+from portal.cluster.named import NamedEnvironment
 from portal.console.base import (
     Command,
     ConsoleAdmin,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
+admin.site.register(NamedEnvironment, admin_environments.NamedEnvironmentAdmin)
 
 
 @admin.register(GpuType)
@@ -113,6 +115,13 @@ def _gpu_cordon(node: Node, actor: Any, *, index: int, reason: str) -> None:
 
 def _gpu_resume(node: Node, actor: Any, *, index: int) -> None:
     services.gpu_resume(node=node, index=index, actor=actor)
+
+
+def _gpu_mode(mode: str) -> Callable[..., None]:
+    def change(node: Node, actor: Any, *, index: int) -> None:
+        services.gpu_mode_set(node=node, index=index, mode=mode, actor=actor)
+
+    return change
 
 
 def _heartbeat(node: Node, actor: Any, *, heartbeat_s: float) -> None:
@@ -201,6 +210,22 @@ class NodeAdmin(ConsoleAdmin):
             "Jobs get this GPU again. What its checks still find is set aside until it was gone and comes again.",
             _gpu_resume,
             lambda node: node.gpus.filter(cordoned_at__isnull=False).exists(),
+            form=GpuForm,
+        ),
+        Command(
+            "share-gpu",
+            "Let jobs share a GPU",
+            "Jobs that ask for a part of a GPU run on it beside each other, and no other job gets it. It must be idle.",
+            _gpu_mode(Gpu.Mode.SHARED),
+            lambda node: node.gpus.present().exclude(mode=Gpu.Mode.SHARED).exists(),
+            form=GpuForm,
+        ),
+        Command(
+            "own-gpu",
+            "Hand a GPU out whole",
+            "One job at a time gets this GPU again. It must be idle.",
+            _gpu_mode(Gpu.Mode.EXCLUSIVE),
+            lambda node: node.gpus.filter(mode=Gpu.Mode.SHARED).exists(),
             form=GpuForm,
         ),
         Command(

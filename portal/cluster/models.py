@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from portal.choices import TextChoices
+from portal.cluster.named import NamedEnvironment  # noqa: F401 - one of its models
 
 HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 """The words of `Node.health`, in the order in which nodes are shown."""
@@ -185,6 +186,9 @@ class Gpu(models.Model):
         help_text="Empty: the type of its node. A node with several types has the one that it has most of.",
     )
     mode = models.CharField(max_length=16, choices=Mode.choices, default=Mode.EXCLUSIVE)
+    mode_by_operator = models.BooleanField(
+        default=False, help_text="An operator said whether jobs may share it; the setting shared_gpus leaves it so."
+    )
     missing_since = models.DateTimeField(null=True, blank=True, help_text="The agent no longer sees it.")
     cordoned_at = models.DateTimeField(null=True, blank=True, help_text="No new job gets it.")
     cordon_check = models.CharField(max_length=32, blank=True, help_text="Empty: an operator cordoned it.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count, Exists, OuterRef, Prefetch
+from django.db.models import Count, Exists, Max, OuterRef, Prefetch
 
 from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
+from portal.cluster.named import NamedEnvironment
 from portal.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
@@ -78,9 +79,31 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
         )
 
 
+def gpu_memory_check(*, gpu_types: Sequence[str], memory_mib: int | None) -> None:
+    """Refuse a part of a GPU that no GPU of an allowed type has the memory for; an empty registry refuses nothing."""
+    if memory_mib is None:
+        return
+    alive = Gpu.objects.present().filter(node__dead_at=None).with_type().order_by()
+    alive = alive.filter(type_name__in=gpu_types) if gpu_types else alive
+    most = alive.aggregate(most=Max("memory_mib"))["most"]
+    if most is not None and memory_mib > most:
+        detail = f"The largest GPU of an allowed type has {most} MiB of memory; ask for at most that."
+        raise BerthError("unsatisfiable", detail, field="gpu_memory_mib")
+
+
 def software_offered() -> list[dict[str, Any]]:
     """Return what each living node tells of its software."""
     return list(Node.objects.alive().values_list("software", flat=True))
+
+
+def software_told() -> dict[str, dict[str, Any]]:
+    """Return the same by the node's name."""
+    return dict(Node.objects.alive().values_list("name", "software"))
+
+
+def environments_named() -> dict[str, str]:
+    """Return the directory of each software environment that an operator named for all nodes."""
+    return dict(NamedEnvironment.objects.values_list("name", "directory"))
 
 
 def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:

@@ -29,6 +29,8 @@ NAVIGATION = [
         "items": [
             _link("Nodes", "dns", "cluster_node"),
             _link("GPU types", "memory", "cluster_gputype"),
+            _link("Neighbours on a GPU", "grid_on", "estimation_pairspeed"),
+            _link("Environments", "deployed_code", "cluster_namedenvironment"),
             _link("Join tokens", "add_link", "cluster_jointoken"),
         ],
     },

@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.db.models import Q
 from django.utils import timezone
 
-from portal.estimation.models import Signature
+from portal.estimation.models import PairSpeed, Signature
 from portal.jobs.states import FINAL
 
 KEEP_ENDED = timedelta(days=7)
@@ -19,6 +19,7 @@ def signatures_expire() -> int:
     """Delete what is no longer of use to any job; return how many signatures went."""
     now = timezone.now()
     over = Q(job__isnull=False, job__state__in=FINAL, job__ended_at__lt=now - KEEP_ENDED)
+    PairSpeed.objects.filter(at__lt=now - KEEP_UNUSED).delete()
     count = 0
     for row in Signature.objects.filter(over | Q(job=None, used_at__lt=now - KEEP_UNUSED)):
         row.delete()

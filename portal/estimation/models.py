@@ -8,6 +8,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from portal.estimation.queries import Queries, queries_summary
 from scheduler.model.speeds import Pattern
 
 
@@ -234,6 +235,8 @@ class AttemptSpeed(models.Model):
     samples_saved = models.FloatField(null=True, help_text="Of them in its newest checkpoint; null: it told of none.")
     records = models.PositiveBigIntegerField(default=0)
     dropped = models.PositiveBigIntegerField(default=0, help_text="What the job wrote that was no record.")
+    query_counts = models.JSONField(default=list, help_text="A server's queries by how long they took; empty: none.")
+    queries_late = models.PositiveBigIntegerField(default=0, help_text="Later than its SLO.")
     predicted_samples_per_s = models.FloatField(null=True)
     predicted_source = models.CharField(max_length=16, blank=True)
     at = models.DateTimeField()
@@ -245,6 +248,10 @@ class AttemptSpeed(models.Model):
     def samples_per_s(self) -> float | None:
         """Return the attempt's mean over all GPUs; None before anything was timed."""
         return self.samples / self.seconds if self.seconds > 0 else None
+
+    @property
+    def queries(self) -> Queries | None:
+        return queries_summary(self.query_counts, self.queries_late)
 
     @property
     def samples_lost(self) -> float | None:
@@ -270,3 +277,23 @@ class PartOffset(models.Model):
 
     def __str__(self) -> str:
         return f"part {self.allocation_id}@{self.offset}"
+
+
+class PairSpeed(models.Model):
+    """How fast a signature ran on a GPU that it shared with one other: as a share of its speed alone on such a GPU."""
+
+    signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="pairs")
+    beside = models.CharField(max_length=200, help_text="The other's signature, by name: its row is another's to lock.")
+    gpu_type = models.ForeignKey("cluster.GpuType", on_delete=models.CASCADE, related_name="+")
+    count = models.PositiveBigIntegerField(default=0, help_text="So many records were compared.")
+    mean = models.FloatField(default=0.0, help_text="1: as fast as alone.")
+    squares = models.FloatField(default=0.0, help_text="Sum of squared deviations (Welford).")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["signature", "beside", "gpu_type"], name="pair_speed_once")]
+        verbose_name = "pair of neighbours"
+        verbose_name_plural = "pairs of neighbours"
+
+    def __str__(self) -> str:
+        return f"{self.signature} beside {self.beside}"

@@ -13,7 +13,9 @@ from portal.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
 from portal.estimation.distilling import signature_locked
 from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
+from portal.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.estimation.prediction import prediction_make
+from portal.estimation.queries import queries_add
 from portal.estimation.runs import Run, type_beside
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
@@ -79,17 +81,30 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
     since = (now - run.part.attempt.created_at).total_seconds() + SLACK_S
     possible = [record for record in records if record["seconds"] <= since]
     dropped += len(records) - len(possible)
+    window = records_window(run, seconds=sum(record["seconds"] for record in possible), now=now)
     if run.leads:
         _speed_note(run, records=possible, dropped=dropped, now=now)
         if not run.part.attempt.is_profile:  # what it did in scratch is none of the job's work
             _progress_note(run, records=possible, now=now)
     if run.gpu_type_id is not None and possible:
-        cells_add(run, rates=[rate for record in possible if (rate := per_gpu(run, record))])
-        profile_absorb(run, possible)
-        if run.leads:
-            vote_note(run, possible, COMMUNICATION)
+        _measures_note(run, records=possible, since=window, now=now)
         Signature.objects.filter(pk=run.signature.pk).update(used_at=now)
     live_event(stream=f"job:{run.part.attempt.job_id}", topic="speed", id=run.part.attempt.job_id)
+
+
+def _measures_note(run: Run, *, records: list[Record], since: datetime, now: datetime) -> None:
+    """What was measured alone goes to what estimates read; beside one neighbour on its GPU, to the pair."""
+    rates = [rate for record in records if (rate := per_gpu(run, record))]
+    beside = neighbours_since(run, since=since)
+    if beside is not None and len(beside) == 1:
+        ((_, name),) = beside
+        pair_note(run, beside=name, rates=rates, now=now)
+    if beside is None or beside:
+        return
+    cells_add(run, rates=rates)
+    profile_absorb(run, records)
+    if run.leads:
+        vote_note(run, records, COMMUNICATION)
 
 
 def per_gpu(run: Run, record: Record) -> float | None:
@@ -112,6 +127,9 @@ def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime)
         row.iterations += record["iterations"]
         row.samples += record["samples"]
         row.seconds += record["seconds"]
+        if record.get("queries"):
+            row.query_counts = queries_add(row.query_counts, record["queries"])
+            row.queries_late += record.get("late", 0)
         if record["seconds"] >= SHORTEST_S:
             row.last_samples_per_s = record["samples"] / record["seconds"]
         row.samples_done = row.samples_done if record["done"] is None else record["done"]

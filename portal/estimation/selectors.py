@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from django.db.models import Q
 from django.utils import timezone
 
-from portal.estimation.models import JobProfile, JobProgress, Link, NodeSpeed, Signature, SignatureUse, ThroughputCell
+from portal.estimation.models import (
+    JobProfile,
+    JobProgress,
+    Link,
+    NodeSpeed,
+    PairSpeed,
+    Signature,
+    SignatureUse,
+    ThroughputCell,
+)
 from portal.jobs.states import FINAL
 from scheduler.estimator import tables
 from scheduler.model import speeds
@@ -133,6 +142,19 @@ def _expected(row: SignatureUse, now: datetime) -> ExpectedUse:
     names = {name for high in row.highs for name in high}
     high = {name: max(each[name] for each in row.highs if name in each) for name in names}
     return ExpectedUse(row.count, (now - row.at).total_seconds(), row.seconds, row.series, high, row.most)
+
+
+def pairs_measured(names: Iterable[str] | None = None) -> dict[tuple[str, str, int], Cell]:
+    """Return by (signature, the one beside it, GPU type id) the share of its speed alone that a signature kept there.
+
+    `names`: only pairs of these; None: all. One query. For the planner and operators alone: a pair may be of two tenants.
+    """
+    rows = PairSpeed.objects.all()
+    if names is not None:
+        wanted = set(names)
+        rows = rows.filter(signature__name__in=wanted, beside__in=wanted) if len(wanted) <= MANY else rows
+    told = rows.values_list("signature__name", "beside", "gpu_type_id", "count", "mean", "squares")
+    return {(own, beside, gpu_type): Cell(*cell) for own, beside, gpu_type, *cell in told}
 
 
 def links_load() -> dict[str, speeds.Link]:

@@ -31,10 +31,11 @@ MAX_COUNT = 2**63 - 1
 MAX_SMALL = 2**31 - 1
 PRIORITY_LIMIT = 100
 R_NUM = 8
+LATENCY_CLASSES = ("batch", "latency")
 
 NOT_SUPPORTED = frozenset(
     """
-        shareable gpu_memory_mib gpu_compute latency_class artefacts template notify webhook container image
+        artefacts template notify webhook container image
         deadline
     """.split()
 )
@@ -44,7 +45,7 @@ READ_ONLY = frozenset(
         id number state owner url submitted_at started_at ended_at waited_s waiting_since age_s age_source
         latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window
         exit_code end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts
-        array_made array_retries array_job checkpoint_domain profiles overran_epoch
+        array_made array_retries array_job gpu_memory_whole checkpoint_domain profiles overran_epoch
     """.split()
 )
 """What an answer shows and a request may not set."""
@@ -91,6 +92,10 @@ class JobDescription:
     array_concurrency: int | None = None
     depends_on: tuple[tuple[int, str], ...] = ()
     priority: int = 0
+    shareable: bool = False
+    gpu_compute: int | None = None
+    gpu_memory_mib: int | None = None
+    latency_class: str = "batch"
 
     def __post_init__(self) -> None:
         for name in ("files", "environment", "software", "labels"):
@@ -152,6 +157,10 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "max_requeues": _whole(0, 1000),
     "depends_on": lambda value, _: parts.depends_on(value),
     "priority": priority_parse,
+    "shareable": checks.flag,
+    "gpu_compute": parts.gpu_compute,
+    "gpu_memory_mib": _whole(1, MAX_SMALL),
+    "latency_class": lambda value, field: checks.choice(value, field, LATENCY_CLASSES),
 }
 """A field's check; null means not given. The composed ones below need more than their own value."""
 COMPOSED = frozenset({"software", "gpus", "learning_rate", "array", "epochs", "dataset_size"})
@@ -263,6 +272,7 @@ def _samples(given: Mapping[str, Any]) -> int:
 
 def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
     """Refuse fields that mean nothing for this kind of job, instead of ignoring them."""
+    yield from parts.sharing_mismatches(values)
     if values["gpus"] == (0,):
         for name in ("cores_per_gpu", "cores_exactly", "gpu_types", "batch_per_gpu"):
             if values.get(name):

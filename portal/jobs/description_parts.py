@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from portal import checks
 from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_FILES = 1000
@@ -26,6 +29,7 @@ MAX_DEPENDENCIES = 256
 MAX_ID = 2**63 - 1
 MAX_LEARNING_RATE = 1e6
 MAX_ARRAY_SIZE = 100_000
+LEAST_GPU_SHARE = 0.05
 RATE_RULES = ("linear", "sqrt", "none")
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -245,3 +249,31 @@ def gpu_types(value: object) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise BerthError("duplicate", "`gpu_types` names a type twice; name each once.", field="gpu_types")
     return tuple(names)
+
+
+def gpu_compute(value: object, field: str = "gpu_compute") -> int:
+    """Return thousandths of a GPU from a share such as 0.25."""
+    share = checks.number(value, field, above=0, high=1)
+    if share < LEAST_GPU_SHARE:
+        raise BerthError("out_of_range", f"`{field}` is a share of the GPU from {LEAST_GPU_SHARE} to 1.", field=field)
+    return round(1000 * share)
+
+
+SHARING = ("gpu_compute", "gpu_memory_mib")
+
+
+def sharing_mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
+    """Yield what is wrong with how it shares a GPU: one GPU, and both parts of it, or none of these fields."""
+    if not values.get("shareable"):
+        for name in (*SHARING, "latency_class"):
+            if values.get(name) not in (None, "batch"):
+                detail = f"`{name}` is for a job that shares a GPU; set `shareable` to true, or remove it."
+                yield BerthError("only_for_shareable_jobs", detail, field=name)
+        return
+    if values["gpus"] != (1,):
+        detail = "A `shareable` job runs on a part of one GPU; set `gpus` to 1, or leave `shareable` out."
+        yield BerthError("needs_one_gpu", detail, field="shareable")
+    for name, example in zip(SHARING, ("0.25 for a quarter of the GPU's compute", "4096"), strict=True):
+        if values.get(name) is None:
+            detail = f"A `shareable` job says how much of the GPU it needs; give `{name}`, for example {example}."
+            yield BerthError("required", detail, field=name)

@@ -66,6 +66,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
             "environment": {**_TEXT, "pattern": software.NAME_PATTERN, "description": "Registered on nodes."},
             "path": {**_TEXT, "maxLength": software.MAX_PATH_CHARS, "description": "Of one on the node."},
             "requirements": {**_TEXT, "description": "As in requirements.txt: built on the node, once."},
+            "image": {
+                **_TEXT,
+                "pattern": software.IMAGE_PATTERN,
+                "maxLength": software.MAX_IMAGE_CHARS,
+                "description": "A container image with its registry, among those allowed to the tenant.",
+            },
             "requirements_file": {**_TEXT, "description": "The same, from the job's `files`."},
         },
         "additionalProperties": False,
@@ -172,6 +178,25 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "maxItems": parts.MAX_DEPENDENCIES,
         "items": {"oneOf": [_ID, _object({"job": _ID, "kind": _KIND}, ["job"])]},
         "description": "Starts once those jobs have completed (kind ok) or ended (kind any).",
+    },
+    "shareable": _flag(
+        "It may run beside other jobs on one GPU, with a part of it: needs `gpus` 1, `gpu_compute` and `gpu_memory_mib`. While "
+        "the cluster has shared GPUs that could hold it, it runs on these; else on a GPU of its own."
+    ),
+    "gpu_compute": {
+        "type": "number",
+        "minimum": parts.LEAST_GPU_SHARE,
+        "maximum": 1,
+        "nullable": True,
+        "description": "Of a shareable job: the share of the GPU's compute that it needs, in thousandths.",
+    },
+    "gpu_memory_mib": _whole(1, d.MAX_SMALL, "Of a shareable job: GPU memory; a job that takes more is ended."),
+    "latency_class": {
+        **_TEXT,
+        "enum": [*d.LATENCY_CLASSES, None],
+        "nullable": True,
+        "default": "batch",
+        "description": "Of a shareable job. latency: somebody waits for its answers, so it never gets less than it asks for.",
     },
     "priority": _whole(-100, 100, "Orders the tenant's own jobs only; members up to 0, managers up to 100.", default=0),
 }

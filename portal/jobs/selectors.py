@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef
 
-from portal.cluster.models import Node
+from portal.cluster.models import Gpu, Node
+from portal.cluster.selectors import environments_named
 from portal.environment import env
 from portal.errors import NotFound
 from portal.jobs.description import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
-from portal.jobs.sizes import grace_of
+from portal.jobs.sizes import grace_of, slo_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from portal.jobs.models import Attempt
+    from portal.jobs.models import Attempt, GpuAllocation
     from portal.jobs.querysets import JobQuerySet
     from portal.tenants.models import User
 
@@ -64,7 +65,12 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
     parts = parts.annotate(
         alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
     )
-    return {"revision": revision, "attempts": [_wanted(part) for part in parts], "heartbeat_s": heartbeat_s}
+    return {
+        "revision": revision,
+        "attempts": [_wanted(part) for part in parts],
+        "heartbeat_s": heartbeat_s,
+        "environments": environments_named(),
+    }
 
 
 def _grace_s(attempt: Attempt) -> int:
@@ -149,10 +155,18 @@ def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
         "gpus": [row.gpu.index for row in gpus],
         "gpu_uuids": [row.gpu.uuid for row in gpus],
         "gpu_type": gpus[0].gpu.type_of(node) if gpus else None,
-        "gpu_compute": None,  # thousandths of each GPU, once jobs may share one
-        "gpu_memory_mib": None,
+        **_spec_share(gpus),
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "memory_mib": part.memory_mib or None,
+    }
+
+
+def _spec_share(gpus: Sequence[GpuAllocation]) -> dict[str, Any]:
+    """Return what a part was granted of the one GPU that it shares; nulls where its GPUs are its own."""
+    shared = next((row for row in gpus if row.mode == Gpu.Mode.SHARED), None)
+    return {
+        "gpu_compute": None if shared is None else shared.compute,
+        "gpu_memory_mib": None if shared is None else shared.memory_mib,
     }
 
 
@@ -182,6 +196,8 @@ def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:
     values: dict[str, Any] = {"BERTH_BATCH_PER_GPU": job.batch_per_gpu, "BERTH_SAMPLES": job.samples}
     if job.batch_per_gpu and gpus:
         values["BERTH_BATCH"] = job.batch_per_gpu * gpus
+    if job.latency_class == Job.LatencyClass.LATENCY:
+        values["BERTH_SLO_MS"] = f"{slo_ms():g}"
     if job.learning_rate is not None:
         values["BERTH_LEARNING_RATE"] = learning_rate_at(job, gpus)
     if job.array_id:

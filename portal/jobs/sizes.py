@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from portal.jobs.models import Job
 
+SLO_MS = 150.0
+
 _readers: list[Callable[[], Mapping[str, Any]]] = []
 
 
@@ -30,6 +32,11 @@ def r_num() -> int:
 def grace_most_s() -> int:
     """Return the longest grace that a job may have."""
     return int(_readers[0]()["grace_most_s"]) if _readers else GRACE_MOST_S
+
+
+def slo_ms() -> float:
+    """Return after how many milliseconds a server's answer is late."""
+    return float(_readers[0]()["slo_ms"]) if _readers else SLO_MS
 
 
 def grace_of(job: Job) -> int:

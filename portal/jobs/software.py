@@ -1,12 +1,13 @@
 """The software that a job wants beside its node's own: its check, what a node must offer for it, and its words.
 
-Normal form: {} or one of {"environment": name}, {"path": directory}, {"requirements": text}.
+Normal form: {} or one of {"environment": name}, {"path": directory}, {"requirements": text}, {"image": reference}.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from portal import checks
@@ -15,13 +16,18 @@ from portal.errors import BerthError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-KINDS = ("environment", "path", "requirements", "requirements_file")
+KINDS = ("environment", "path", "requirements", "requirements_file", "image")
 MAX_REQUIREMENTS_BYTES = 64 * 1024
 MAX_REQUIREMENTS = 1000
 MAX_PATH_CHARS = 1024
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
-BUILD = "build"
+BUILD, IMAGE = "build", "image"
+IMAGE_PATTERN = (
+    r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$"
+)
+MAX_IMAGE_CHARS = 400
 _NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+_IMAGE = re.compile(IMAGE_PATTERN.replace("$", r"\Z"))
 _ELSEWHERE = re.compile(
     r"(-r|-c|-e)|(--requirement|--constraint|--editable)\b|[^\s@;:]*/|\.+(\Z|\[)|file:|.*@\s*file:", re.IGNORECASE
 )
@@ -43,6 +49,8 @@ def software_check(value: object, files: Mapping[str, str]) -> dict[str, str]:
         return {kind: _name(given, field)}
     if kind == "path":
         return {kind: _path(given, field)}
+    if kind == "image":
+        return {kind: _image(given, field)}
     text = given if kind == "requirements" else _from_files(given, files, field)
     return {"requirements": _requirements(text, field)}
 
@@ -61,6 +69,32 @@ def _path(given: object, field: str) -> str:
         detail = "Give the absolute directory of a virtual or conda environment on the nodes, without `..` and `:`."
         raise BerthError("path_escape", detail, field=field)
     return path.rstrip("/") or "/"
+
+
+def _image(given: object, field: str) -> str:
+    """Return the reference, whole: without the registry's name it would mean another image on each node."""
+    image = checks.text(given, field, max_chars=MAX_IMAGE_CHARS)
+    registry = image.partition("/")[0]
+    if not _IMAGE.match(image) or not ("." in registry or ":" in registry or registry == "localhost"):
+        detail = f"{checks.quoted(image)} is no image with its registry; write it as docker.io/pytorch/pytorch:2.4.0."
+        raise BerthError("bad_image", detail, field=field)
+    return image
+
+
+def image_check(software: Mapping[str, str], *, tenant: str, allowed: str) -> None:
+    """Refuse an image that the tenant may not use. `allowed`: a pattern a line, `*` for any characters. Raises BerthError."""
+    image = software.get("image")
+    patterns = [line.strip() for line in allowed.splitlines() if line.strip()]
+    if image is None or any(fnmatchcase(image, _literal(pattern)) for pattern in patterns):
+        return
+    known = f"It may use: {', '.join(patterns[:5])}." if patterns else "None is allowed yet."
+    detail = f"Tenant {tenant} may not use the image {image}. {known} An operator can allow more."
+    raise BerthError("image_not_allowed", detail, field="software")
+
+
+def _literal(pattern: str) -> str:
+    """Return the pattern with `*` as its only sign that means something."""
+    return re.sub(r"([\[?])", r"[\1]", pattern)
 
 
 def _from_files(given: object, files: Mapping[str, str], field: str) -> str:
@@ -106,13 +140,16 @@ def software_need(software: Mapping[str, str]) -> str:
     """Return what a node must offer, as `node_offers` says it; "" = nothing that it tells of."""
     if "requirements" in software:
         return BUILD
+    if "image" in software:
+        return IMAGE
     return f"environment:{software['environment']}" if "environment" in software else ""
 
 
 def node_offers(told: Mapping[str, Any]) -> frozenset[str]:
     """Return what a node offers, from what its agent told of its software."""
-    named = {f"environment:{name}" for name in told.get("environments") or ()}
-    return frozenset({BUILD} | named if told.get("installer") else named)
+    found = {f"environment:{name}" for name in told.get("environments") or ()}
+    found |= {word for word, key in ((BUILD, "installer"), (IMAGE, "images")) if told.get(key)}
+    return frozenset(found)
 
 
 def need_check(need: str, told: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
@@ -123,6 +160,10 @@ def need_check(need: str, told: Callable[[], Sequence[Mapping[str, Any]]]) -> No
         return
     if need == BUILD:
         detail = "No node builds environments: neither uv nor pip was found on any. Ask an operator to install one."
+    elif need == IMAGE:
+        detail = (
+            "No node runs container images. Each node's page says why; ask an operator to install Apptainer on some."
+        )
     else:
         name = need.partition(":")[2]
         known = ", ".join(sorted(each.partition(":")[2] for each in offered if each.startswith("environment:")))
@@ -140,4 +181,6 @@ def software_words(software: Mapping[str, str]) -> str:
         return f"{packages} requirement{'' if packages == 1 else 's'}, built on the node"
     if "environment" in software:
         return f"environment {software['environment']}"
+    if "image" in software:
+        return f"image {software['image']}"
     return f"environment at {software['path']}" if "path" in software else "the node's own"

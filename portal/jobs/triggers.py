@@ -1,5 +1,5 @@
-"""Database triggers for what no constraint can say: an attempt ends once, and an allocation's mode is its GPU's; and to
-note which waiting jobs changed, whoever changed them (`QueueChange`).
+"""Database triggers for what no constraint can say: an attempt ends once, an allocation's mode is its GPU's, and parts of a
+GPU come to no more than it has; and to note which waiting jobs changed, whoever changed them (`QueueChange`).
 
 SQLite rebuilds a table when a later migration changes it, which loses its triggers and fails on those of other tables
 that refer to it; so they are not in a migration but dropped before and made again after every `migrate` (pre_migrate,
@@ -12,6 +12,12 @@ from typing import Any
 
 from django.db import connections
 
+_HELD = "FROM jobs_gpuallocation WHERE gpu_id = NEW.gpu_id AND released_at IS NULL"
+_TOO_MUCH = f"""
+    (SELECT coalesce(sum(compute), 0) {_HELD}) + NEW.compute > 1000
+    OR (SELECT coalesce(sum(memory_mib), 0) {_HELD}) + NEW.memory_mib
+        > (SELECT memory_mib FROM cluster_gpu WHERE id = NEW.gpu_id)"""  # noqa: S608 - all of it stands here
+
 SQLITE = {
     "attempt_ends_once": """
         CREATE TRIGGER attempt_ends_once BEFORE UPDATE ON jobs_attempt
@@ -21,6 +27,10 @@ SQLITE = {
         CREATE TRIGGER allocation_mode_matches BEFORE INSERT ON jobs_gpuallocation
         WHEN NEW.released_at IS NULL AND NEW.mode <> (SELECT mode FROM cluster_gpu WHERE id = NEW.gpu_id)
         BEGIN SELECT RAISE(ABORT, 'allocation_mode_matches'); END""",
+    "gpu_parts_fit": f"""
+        CREATE TRIGGER gpu_parts_fit BEFORE INSERT ON jobs_gpuallocation
+        WHEN NEW.released_at IS NULL AND NEW.mode = 'shared' AND ({_TOO_MUCH})
+        BEGIN SELECT RAISE(ABORT, 'gpu_parts_fit'); END""",
     "gpu_mode_when_free": """
         CREATE TRIGGER gpu_mode_when_free BEFORE UPDATE OF mode ON cluster_gpu
         WHEN NEW.mode <> OLD.mode
@@ -31,6 +41,7 @@ SQLITE = {
 _FUNCTION = """
 CREATE OR REPLACE FUNCTION {name}() RETURNS trigger AS $$
 BEGIN
+  {before}
   IF {condition} THEN
     RAISE EXCEPTION '{name}' USING ERRCODE = 'check_violation';
   END IF;
@@ -42,6 +53,7 @@ CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION {n
 POSTGRES = {
     "attempt_ends_once": _FUNCTION.format(
         name="attempt_ends_once",
+        before="",
         table="jobs_attempt",
         event="UPDATE",
         condition="OLD.ended_at IS NOT NULL AND (NEW.state, NEW.ended_at) IS DISTINCT FROM (OLD.state, OLD.ended_at)",
@@ -49,13 +61,23 @@ POSTGRES = {
     # The GPU's row is locked, so that its mode cannot change between this look and the insert's commit.
     "allocation_mode_matches": _FUNCTION.format(
         name="allocation_mode_matches",
+        before="",
         table="jobs_gpuallocation",
         event="INSERT",
         condition="NEW.released_at IS NULL AND NEW.mode <> "
         "(SELECT mode FROM cluster_gpu WHERE id = NEW.gpu_id FOR SHARE)",
     ),
+    # The GPU's row is locked first: of two who take parts of one at once the second waits, and sees what the first took.
+    "gpu_parts_fit": _FUNCTION.format(
+        name="gpu_parts_fit",
+        table="jobs_gpuallocation",
+        event="INSERT",
+        before="PERFORM 1 FROM cluster_gpu WHERE id = NEW.gpu_id AND NEW.mode = 'shared' FOR NO KEY UPDATE;",
+        condition=f"NEW.released_at IS NULL AND NEW.mode = 'shared' AND ({_TOO_MUCH})",
+    ),
     "gpu_mode_when_free": _FUNCTION.format(
         name="gpu_mode_when_free",
+        before="",
         table="cluster_gpu",
         event="UPDATE",
         condition="NEW.mode <> OLD.mode AND EXISTS "

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, ExpressionWrapper, F, IntegerField, Q, Sum
 from django.db.models.functions import Coalesce
 
 from portal.jobs.models import Attempt, Job
@@ -18,9 +18,20 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant
 
 
+WHOLE = 1000
+"""Thousandths of a GPU."""
+GPU_MILLI = ExpressionWrapper(F("gpus") * Coalesce(F("gpu_compute"), WHOLE), output_field=IntegerField())
+"""Of an attempt: the thousandths of GPUs that it holds."""
+
+
+def gpus_of(milli: int) -> float:
+    """Return thousandths as GPUs: a whole number where they are."""
+    return milli // WHOLE if milli % WHOLE == 0 else milli / WHOLE
+
+
 @dataclass(frozen=True)
 class Use:
-    gpus: int
+    gpus: float  # parts of shared ones in thousandths
     cores: int
     queued_jobs: int
 
@@ -28,8 +39,8 @@ class Use:
 def tenants_use(tenants: QuerySet[Tenant]) -> dict[int, Use]:
     """Return each tenant's use, by its key. Four queries."""
     live = Attempt.objects.filter(ended_at=None, job__tenant__in=tenants).values_list("job__tenant")
-    sums = live.order_by().annotate(held_gpus=Sum("gpus"), held_cores=Sum("cores"))
-    held = {tenant_id: (gpus, cores) for tenant_id, gpus, cores in sums}
+    sums = live.order_by().annotate(held_milli=Sum(GPU_MILLI), held_cores=Sum("cores"))
+    held = {tenant_id: (gpus_of(milli), cores) for tenant_id, milli, cores in sums}
     queued = queued_jobs(tenants)
     return {tenant.pk: Use(*held.get(tenant.pk, (0, 0)), queued_jobs=queued.get(tenant.pk, 0)) for tenant in tenants}
 

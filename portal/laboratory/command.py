@@ -92,7 +92,7 @@ def database_check(field: str) -> None:
     """Raise SimulationError when this Berth has no database yet. A missing file is not created."""
     name = connection.settings_dict["NAME"]
     remedy = f"start it once with ./berth up (its data directory is {settings.DATA_DIR}; BERTH_DATA_DIR names another)"
-    if connection.vendor == "sqlite" and "memory" not in str(name) and not os.path.isfile(name):  # noqa: PTH113 - a URI too
+    if connection.vendor == "sqlite" and not os.path.isfile(name):  # noqa: PTH113 - a URI too
         raise SimulationError(field, f"this Berth has no database yet; {remedy}")
     try:
         tables = connection.introspection.table_names()

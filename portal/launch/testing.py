@@ -1,9 +1,9 @@
 """`./berth test [--fast] [pytest arguments]`: runs pytest. The last line is its summary.
 
 --fast leaves out tests that need a database, processes, servers, a browser or a GPU. The linters are tests too
-(tests/test_house.py), and always run. On two or more cores there are two runs at the same time. One has the tests with real
-servers and browsers, which mostly wait; the other computes meanwhile. With --fast, one has the scheduler's tests, the other
-the rest.
+(tests/test_house.py), and always run. On two or more cores there are several runs at the same time. One has the tests with
+real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of the
+portal's parts, one all others. With --fast, one has the scheduler's tests, the other the rest.
 """
 
 from __future__ import annotations
@@ -31,13 +31,23 @@ if TYPE_CHECKING:
 FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
 WAITING = "system or browser or postgres"
 _WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
-COMPUTING_PART = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
+PORTAL = "tests/portal"
+_COMPUTING = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
+COMPUTING_PARTS = ([*_COMPUTING, PORTAL], [*_COMPUTING, f"--ignore={PORTAL}"])
 # Three files of them at a time: each waits for servers, leases and browsers.
 WAITING_PART = ["-p", "xdist", "-n", "3", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
 FIRST = (
     "tests/postgres/test_same_on_postgres.py",
     "tests/system/test_restore.py",
     "tests/system/test_kills.py",
+    "tests/system/test_postgres.py",
+    "tests/system/test_axe.py",
+    "tests/portal/backups/test_commands.py",
+    "tests/system/test_full_disk.py",
+    "tests/system/test_kills_lease.py",
+    "tests/system/test_readme.py",
+    "tests/system/test_live_pages.py",
+    "tests/system/test_browser.py",
     "tests/system/test_road.py",
     "tests/system/test_launcher.py",
     "tests/system/test_hang.py",
@@ -104,9 +114,9 @@ def waiting_files() -> list[str]:
     return sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 
 
-def whole() -> tuple[list[str], list[str]]:
-    """Return the arguments of the two runs that are the whole."""
-    return COMPUTING_PART, [*WAITING_PART, *waiting_files()]
+def whole() -> tuple[list[str], ...]:
+    """Return the arguments of the runs that are the whole."""
+    return *COMPUTING_PARTS, [*WAITING_PART, *waiting_files()]
 
 
 def _pytest(arguments: list[str]) -> list[str]:
@@ -127,29 +137,30 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
-def _side_by_side(environment: dict[str, str], parts: tuple[list[str], list[str]]) -> int:
-    """Run both parts at once. Show the first's output as it comes, the second's when both have ended.
+def _side_by_side(environment: dict[str, str], parts: tuple[list[str], ...]) -> int:
+    """Run all parts at once. Show the first's output as it comes, the others' when all have ended.
 
     Each has a session of its own, so that Ctrl-C reaches this process alone. It passes the signal on once.
     """
     began_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "second"
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as files:
         environment = environment | {COSTS: folder}
-        with told.open("wb") as file:
-            second = _begun(parts[1], environment, file)
-            first = _begun(parts[0], environment, subprocess.PIPE)
-            try:
-                shown = _shown(first)
-                codes = (first.wait(), second.wait())
-            except Stopped:
-                _interrupt(second, first)
-                raise
-        output = told.read_text(errors="replace")
+        told = [Path(folder) / f"part-{number}" for number in range(1, len(parts))]
+        others = [
+            _begun(part, environment, files.enter_context(path.open("wb")))
+            for part, path in zip(parts[1:], told, strict=True)
+        ]
+        first = _begun(parts[0], environment, subprocess.PIPE)
+        try:
+            shown = _shown(first)
+            codes = [each.wait() for each in (first, *others)]
+        except Stopped:
+            _interrupt(*others, first)
+            raise
+        outputs = [path.read_text(errors="replace") for path in told]
         costs = costs_of(Path(folder))
-    sys.stdout.write(output)
-    sys.stdout.write("".join(f"{line}\n" for line in costs))
-    sys.stdout.write(summary_of([shown, output], time.monotonic() - began_s) + "\n")
+    sys.stdout.write("".join([*outputs, *(f"{line}\n" for line in costs)]))
+    sys.stdout.write(summary_of([shown, *outputs], time.monotonic() - began_s) + "\n")
     sys.stdout.flush()
     return next((code for code in codes if code not in {0, NO_TESTS}), 0)
 

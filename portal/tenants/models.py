@@ -55,6 +55,12 @@ class Tenant(models.Model):
         validators=[ACCOUNT_RULE],
         help_text="Its jobs' account on nodes that have it; elsewhere, or empty: a number of its own.",
     )
+    images = models.TextField(
+        blank=True,
+        max_length=4000,
+        help_text="Container images that its jobs may use, one a line, * for any characters: "
+        "docker.io/pytorch/*. Empty: none.",
+    )
     is_active = models.BooleanField(default=True, help_text="An inactive tenant submits nothing new.")
     created_at = models.DateTimeField(auto_now_add=True)
     members = models.ManyToManyField(User, through="Membership", related_name="tenants")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TOKEN_PREFIX = "berth_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write", "operator")
 SYSTEM = "berth"
-TENANT_FIELDS = ("weight", "gpu_quota", "core_quota", "queued_jobs_quota", "unix_account", "is_active")
+TENANT_FIELDS = ("weight", "gpu_quota", "core_quota", "queued_jobs_quota", "unix_account", "images", "is_active")
 PASSWORD_BYTES = 15
 
 
@@ -125,10 +125,11 @@ def tenant_create(
     core_quota: int | None = None,
     queued_jobs_quota: int | None = None,
     unix_account: str | None = None,
+    images: str = "",
     weight: float = 1.0,
 ) -> Tenant:
     quotas = {"gpu_quota": gpu_quota, "core_quota": core_quota, "queued_jobs_quota": queued_jobs_quota}
-    tenant = Tenant(name=name, unix_account=unix_account, weight=weight, **quotas)
+    tenant = Tenant(name=name, unix_account=unix_account, images=images, weight=weight, **quotas)
     _tenant_check(tenant)
     tenant.save()
     audit_record(actor=actor, action="tenant.create", target=f"tenant:{tenant.pk}", tenant=tenant)

@@ -39,12 +39,16 @@ def freed(node: Node, ended: Iterable[Running], staying: Iterable[Running]) -> N
         return node
     here = {live.tenant for live in staying if any(piece.node == node.id for piece in live.pieces)}
     pieces: list[Piece] = [piece for _, piece in back]
+    gone = {live.job for live in ended}
     return replace(
         node,
         idle_gpus=(*node.idle_gpus, *(gpu for piece in pieces for gpu in piece.gpus)),
         idle_cores=(*node.idle_cores, *(core for piece in pieces for core in piece.cores)),
         idle_memory_mib=node.idle_memory_mib + sum(piece.memory_mib for piece in pieces),
         tenants=node.tenants - ({tenant for tenant, _ in back} - here),
+        shared=tuple(
+            replace(gpu, holders=tuple(each for each in gpu.holders if each.job not in gone)) for gpu in node.shared
+        ),
     )
 
 

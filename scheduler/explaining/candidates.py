@@ -219,7 +219,7 @@ def _size(classed: Classed, k: int) -> tuple[int, int, int]:
     return (option.gpus, option.cores, k)
 
 
-def _nearness(short: Shortfall | None) -> tuple[int, int]:
+def _nearness(short: Shortfall | None) -> tuple[int, float]:
     return (len(LEVELS), 0) if short is None else (LEVELS.index(short.resource), short.available - short.needed)
 
 

@@ -57,6 +57,7 @@ def needs(job: Job) -> dict[str, Any]:
         "cores": job.min_cores,
         "cores_per_gpu": None if job.is_cpu else job.cores,
         "memory_mib": job.memory_mib,
+        **({} if job.part is None else {"gpu_compute": job.part.compute, "gpu_memory_mib": job.part.memory_mib}),
     }
 
 

@@ -62,7 +62,9 @@ class Foresight:
         return self.why_never(job)
 
     def why_never(self, job: Job) -> Why | None:
-        """Why even empty nodes would not hold the job; None = they would."""
+        """Why even empty nodes would not hold the job; None = they would. One that shares a GPU is asked at its own step."""
+        if job.part is not None:
+            return None
         shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.bound)
         if shape not in self._never:
             self._never[shape] = self._why_never(job)

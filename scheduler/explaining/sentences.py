@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scheduler.explaining.kept_words import kept_for_it_words, kept_words
 from scheduler.explaining.phrases import are, count, listed
 from scheduler.explaining.places import QUEUES, is_strange
+from scheduler.explaining.sharing_words import placed_words, waiting_words
 from scheduler.model import Reason
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ RESOURCE_WORDS: Mapping[str, str] = {
 
 def sentence(reason: Reason | str | None, figures: Figures) -> str:
     """The sentences for a reason. For None: where the job was placed."""
+    if reason is None and "shared" in figures:
+        return placed_words(figures["shared"])
     if reason is None:
         return f"Placed on {_places(figures.get('nodes', {}))}."
     if "promised" in figures:
@@ -192,7 +195,11 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
 def _software_missing(figures: Figures) -> str:
     kind, _, name = figures["software"].partition(":")
     what, remedy = {
-        "environment": (f"a node with the environment {name}", "register it there (the agent's --environments)"),
+        "environment": (f"a node with the environment {name}", "make it on nodes and name it in the console"),
+        "image": (
+            "a node that runs container images",
+            "install Apptainer on one (each node's page says what it lacks)",
+        ),
         "build": ("a node that builds environments", "install uv or pip on one and start its agent again"),
     }[kind]
     if figures["nodes"]:
@@ -289,4 +296,5 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.CHECKPOINT_ELSEWHERE: _checkpoint_elsewhere,
     Reason.RESTORED: _restored,
     Reason.SOFTWARE_MISSING: _software_missing,
+    Reason.NO_SHARED_GPU: waiting_words,
 }

@@ -3,6 +3,7 @@
 GPU jobs count by their tenants' share of all GPUs (both GPU arrays together), each GPU by its type's weight; CPU jobs by
 their share of the CPU array's cores. Cores held by CPU jobs never count in the GPU share, nor the reverse, so that a
 tenant with many GPUs is not starved of CPUs. A share is divided by the tenant's weight: the smallest is next.
+A part of a shared GPU counts as its thousandths.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Shares:
         self.held[tenant] = self.held.get(tenant, 0.0) + units
 
 
-def gpu_units(gpu_type: str | None, gpus: int, gpu_weights: Mapping[str, float]) -> float:
+def gpu_units(gpu_type: str | None, gpus: float, gpu_weights: Mapping[str, float]) -> float:
     """So many GPUs of a type, weighted (operator's, default 1)."""
     return gpus * gpu_weights.get(gpu_type or "", 1.0)
 
@@ -45,11 +46,11 @@ def gpu_shares(
     """Shares of all GPUs on `nodes` (those that are up), from what GPU jobs hold anywhere."""
     every = list(nodes)
     types = {node.id: node.gpu_type for node in every}
-    capacity = sum(gpu_units(node.gpu_type, node.gpus_total, gpu_weights) for node in every)
+    capacity = sum(gpu_units(node.gpu_type, node.gpus_there, gpu_weights) for node in every)
     shares = Shares(capacity, {tenant.id: tenant.weight for tenant in tenants})
     for live in running:
         for piece in live.pieces:
-            shares.add(live.tenant, gpu_units(types.get(piece.node), len(piece.gpus), gpu_weights))
+            shares.add(live.tenant, gpu_units(types.get(piece.node), piece.gpu_units, gpu_weights))
     return shares
 
 

@@ -57,4 +57,4 @@ def is_sated(tenant: int, asked: int, ledger: Ledger) -> bool:
 def usable_gpus(tenant: int, asked: int, ledger: Ledger) -> int:
     """Of the GPUs asked, those that the tenant's quota still lets it use."""
     allowance = ledger.allowances.get(tenant)
-    return asked if allowance is None or allowance.gpus is None else min(asked, max(0, allowance.gpus))
+    return asked if allowance is None or allowance.whole_gpus is None else min(asked, max(0, allowance.whole_gpus))

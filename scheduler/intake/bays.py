@@ -1,8 +1,8 @@
 """Deal what is idle of a node with GPUs of several types to its bays, so that no core and no memory is handed out twice.
 
 A planning sees each bay as a node (`scheduler.model.bays`). Bays share no core: each has a part of what is idle, anew in each
-planning, in proportion to its idle GPUs. What is promised on a bay stays there. Where a waiting job fits what the node has idle,
-but none of these parts, the bay that it may use gets what the job needs: the job that waited longest first.
+planning, in proportion to its idle and its shared GPUs. What is promised on a bay stays there. Where a waiting job fits what the
+node has idle, but none of these parts, the bay that it may use gets what the job needs: the job that waited longest first.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def deal(
     """The bays of one node, each with its part of what is idle. `cores_total` and `memory_total_mib` of a bay come in as what
     jobs hold there, and go out with its part added; those of the first bay with what nobody counts, so that sums are the node's.
     """
-    weights = [len(bay.idle_gpus) for bay in bays]
+    weights = [len(bay.idle_gpus) + len(bay.shared) for bay in bays]
     kept = [promised.get(bay.id, (0, 0)) for bay in bays]
     cores = divided(len(shared.cores), weights, [each[0] for each in kept])
     memory = divided(shared.memory_mib, weights, [each[1] for each in kept])

@@ -48,8 +48,8 @@ def check_node(node: Node, gpu_speeds: Mapping[str, float], listed: Container[in
     _check_capacities(node)
     if node.gpu_type is not None and not isinstance(node.gpu_type, str):
         raise InvalidNode(node.name, f"gpu_type is {node.gpu_type!r}; it must be a name")
-    if node.gpus_total and not node.gpu_type:
-        raise InvalidNode(node.name, f"has {node.gpus_total} GPUs and no gpu_type; name their type")
+    if node.gpus_there and not node.gpu_type:
+        raise InvalidNode(node.name, f"has {node.gpus_there} GPUs and no gpu_type; name their type")
     if not is_rate(node.speed):
         raise InvalidNode(node.name, f"its speed factor is {node.speed}; it must be a number above 0")
     speed = gpu_speeds.get(node.gpu_type or "", 1.0)

@@ -8,6 +8,7 @@ from scheduler.model.alike import Alike
 from scheduler.model.bays import bay_id, node_of, number_of
 from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
+from scheduler.model.parts import GpuPart, HeldPart, Holder, PartedGpu
 from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
 from scheduler.model.plan import (
     Blocking,
@@ -42,6 +43,9 @@ __all__ = [
     "Ended",
     "Fault",
     "Figures",
+    "GpuPart",
+    "HeldPart",
+    "Holder",
     "Job",
     "Kept",
     "Lines",
@@ -49,6 +53,7 @@ __all__ = [
     "LinkWish",
     "Metrics",
     "Node",
+    "PartedGpu",
     "Piece",
     "Placement",
     "Plan",

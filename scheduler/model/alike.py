@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 
 class Alike:
-    """A kind: `needs` are requirement, GPU types, cores, least cores, memory, what binds it to nodes, and tenant.
+    """A kind: `needs` are requirement, GPU types, cores, least cores, memory, what binds it to nodes, tenant, and its part of a
+    GPU.
 
     Use it as a key and by `is`. Never iterate over a set of kinds: its order is another one in each process.
     """

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model.jobs import Job, Running
+    from scheduler.model.parts import PartedGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,14 @@ class Node:
     speed: float = 1.0  # entity factor: median over jobs of its throughput over its type's; used in 5 % steps
     whole_cores: int | None = None
     whole_memory_mib: int | None = None
+    shared: tuple[
+        PartedGpu, ...
+    ] = ()  # its GPUs that several jobs may share; `gpus_total` and `idle_gpus` leave them out
+
+    @property
+    def gpus_there(self) -> int:
+        """All its GPUs, shared ones too."""
+        return self.gpus_total + len(self.shared)
 
     @property
     def most_cores(self) -> int:
@@ -128,3 +137,5 @@ class ClusterState:
     profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
     replanned_s: float | None = None  # when the last re-plan was made; None = never
     links_wanted: Sequence[LinkWish] = ()  # to be measured now; none while a probe runs
+    uses: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    """Signature -> measure of `scheduler.sharing.model.MEASURES` -> what its last run used of one GPU, equally spaced."""

@@ -11,6 +11,7 @@ from scheduler.model.alike import alike_of
 
 if TYPE_CHECKING:
     from scheduler.model.alike import Alike
+    from scheduler.model.parts import GpuPart
     from scheduler.model.placements import Piece, Share
 
 Figures = Mapping[str, Any]
@@ -39,7 +40,8 @@ class Reason(StrEnum):
     TENANT_NOT_TRUSTED = "tenant-not-trusted"
     CHECKPOINT_ELSEWHERE = "checkpoint-elsewhere"
     RESTORED = "restored"
-    SOFTWARE_MISSING = "software-missing"  # the last: records keep reasons by their place here
+    SOFTWARE_MISSING = "software-missing"
+    NO_SHARED_GPU = "no-shared-gpu"  # the last: records keep reasons by their place here
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,9 @@ class Job:
     restarts: int = 0  # how often a planner has stopped it, that it starts anew (Sia's restart factor)
     restart_s: float | None = None  # what a restart costs it, measured; None = the knob `restart_cost_s`
     spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
+    part: GpuPart | None = (
+        None  # it goes on a shared GPU beside others, and on no other; None = it gets GPUs for itself
+    )
     _alike: Alike | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -130,6 +135,7 @@ class Job:
                 self.memory_mib,
                 self.bound,
                 self.tenant,
+                self.part,
             )
         )
         object.__setattr__(self, "_alike", found)
@@ -148,6 +154,11 @@ class Job:
     def min_gpus(self) -> int:
         """R_1."""
         return self.requirement[0]
+
+    @property
+    def min_units(self) -> float:
+        """The GPUs that its smallest size holds, a part of one in thousandths."""
+        return self.requirement[0] if self.part is None else self.part.compute / 1000
 
     @property
     def min_cores(self) -> int:
@@ -196,7 +207,13 @@ class Running:
 
     @property
     def gpus(self) -> int:
-        return sum(len(piece.gpus) for piece in self.pieces)
+        """On how many GPUs it computes."""
+        return sum(piece.gpu_count for piece in self.pieces)
+
+    @property
+    def gpu_units(self) -> float:
+        """How many GPUs it holds, a part of one in thousandths."""
+        return sum(piece.gpu_units for piece in self.pieces)
 
     @property
     def cores(self) -> int:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.model.parts import HeldPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +21,23 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A job's concrete part of one node: GPU indices, core ids, memory."""
+    """A job's concrete part of one node: indices of the GPUs that it has for itself, core ids, memory; or `part` of a GPU."""
 
     node: int
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
     memory_mib: int
+    part: HeldPart | None = None
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs it computes on."""
+        return len(self.gpus) if self.part is None else 1
+
+    @property
+    def gpu_units(self) -> float:
+        """How many GPUs it holds, a part of one in thousandths."""
+        return len(self.gpus) if self.part is None else self.part.compute / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +49,8 @@ class Placement:
 
     @property
     def gpus(self) -> int:
-        return sum(len(piece.gpus) for piece in self.pieces)
+        """On how many GPUs it computes."""
+        return sum(piece.gpu_count for piece in self.pieces)
 
     @property
     def cores(self) -> int:

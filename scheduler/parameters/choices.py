@@ -9,4 +9,10 @@ POLICIES = {
     "hops": "the queue by latency ratio, a service window, and a joint ILP for where and on how many GPUs",
     "berth": "tenants by their share in each array, the jobs of each tenant by latency ratio, a joint ILP for the rest",
 }
+SHARING = {
+    "off": "no job starts on a shared GPU",
+    "res-ag": "a job joins where the compute and the memory that it asks for are left",
+    "cbp": "it gets the memory that its model was seen to use, and joins none whose use rises with its own",
+    "cbp-pp": "as cbp, and where that refuses it may join a GPU whose memory is forecast to leave room for it",
+}
 PRIORITIES = ("lrf", "fifo", "sjf", "srtf", "las", "ftf")

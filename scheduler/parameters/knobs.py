@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.parameters.choices import POLICIES, PRIORITIES
+from scheduler.parameters.choices import POLICIES, PRIORITIES, SHARING
 from scheduler.parameters.parameter import Parameter
 
 SIGMA = 1.4
@@ -302,6 +302,15 @@ PARAMETERS: tuple[Parameter, ...] = (
         30.0,
         5,
         600,
+    ),
+    Parameter(
+        "sharing_policy",
+        "Who joins whom on GPUs that may be shared. "
+        + "; ".join(f"{name} = {meaning}" for name, meaning in SHARING.items())
+        + ".",
+        "",
+        "res-ag",
+        choices=tuple(SHARING),
     ),
     Parameter(
         "raqlr_hours",

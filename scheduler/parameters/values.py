@@ -53,6 +53,7 @@ class Parameters:
     relieve_release: float = 0.60
     relieve_band: float = 0.01
     relieve_period_s: float = 30.0
+    sharing_policy: str = "res-ag"
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
     off: tuple[str, ...] = ()

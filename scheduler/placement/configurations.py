@@ -43,7 +43,7 @@ def generate_on(
     """As `generate`, on offers already read from the ledger, with their core choices: a planning reads them once for all."""
     allowance = ledger.allowances.get(job.tenant)
     most_cores = allowance.cores if allowance is not None else None
-    most_gpus = allowance.gpus if allowance is not None else None
+    most_gpus = allowance.whole_gpus if allowance is not None else None
     sizes = [size for size in job.requirement if most_gpus is None or size <= most_gpus]
     core_choices = core_choices or CoreChoices((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
     by_type: dict[str, list[Offer]] = {}

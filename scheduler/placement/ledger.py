@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
+from scheduler.model.parts import WHOLE
 from scheduler.placement.alike_nodes import AlikeNodes
 from scheduler.placement.rooms import Allowance, Room, Shortfall, Withheld, largest_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from scheduler.model import HeldPart
+
+UNITS = 3
+"""Digits of GPUs held: thousandths, rounded at each step, so that ten tenths are one."""
 
 
 class Ledger:
@@ -35,12 +42,14 @@ class Ledger:
         self._alike_nodes: AlikeNodes | None = None  # made when somebody asks
         self._totals: tuple[int, int] | None = None
         held = _held_by_tenant(running)
-        self.held = {tenant: list(units) for tenant, units in held.items()}  # GPUs and cores, with what was taken
+        self.held: dict[int, list[float]] = {
+            tenant: list(units) for tenant, units in held.items()
+        }  # GPUs (parts in thousandths) and cores, with what was taken
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
             tenant.id: Allowance(
                 _left(tenant.gpu_quota, held.get(tenant.id, (0, 0))[0]),
-                _left(tenant.core_quota, held.get(tenant.id, (0, 0))[1]),
+                _cores_left(tenant.core_quota, held.get(tenant.id, (0, 0))[1]),
             )
             for tenant in self.quotas.values()
         }
@@ -85,7 +94,7 @@ class Ledger:
         self.held = {tenant: list(units) for tenant, units in held.items()}
         for tenant in self.quotas.values():
             gpus, cores = held.get(tenant.id, (0, 0))
-            self.allowances[tenant.id] = Allowance(_left(tenant.gpu_quota, gpus), _left(tenant.core_quota, cores))
+            self.allowances[tenant.id] = Allowance(_left(tenant.gpu_quota, gpus), _cores_left(tenant.core_quota, cores))
 
     @property
     def alike_nodes(self) -> AlikeNodes:
@@ -97,9 +106,9 @@ class Ledger:
         self._ungrouped.clear()
         return self._alike_nodes
 
-    def _hold(self, tenant: int, gpus: int, cores: int) -> None:
+    def _hold(self, tenant: int, gpus: float, cores: int) -> None:
         held = self.held.setdefault(tenant, [0, 0])
-        held[0] += gpus
+        held[0] = round(held[0] + gpus, UNITS)
         held[1] += cores
 
     def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
@@ -123,7 +132,7 @@ class Ledger:
 
     @property
     def gpus_up(self) -> int:
-        """GPUs on nodes that are up: Hops' "total system resources"."""
+        """GPUs on nodes that are up, shared ones too: Hops' "total system resources"."""
         return self._up()[0]
 
     @property
@@ -133,14 +142,14 @@ class Ledger:
     def _up(self) -> tuple[int, int]:
         if self._totals is None:
             nodes = [room.node for room in self.rooms.values()]
-            self._totals = (sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes))
+            self._totals = (sum(node.gpus_there for node in nodes), sum(node.cores_total for node in nodes))
         return self._totals
 
     @property
     def idle_gpus(self) -> int:
         return sum(len(room.gpus) for room in self.rooms.values())
 
-    def quota_shortfall(self, tenant: int, gpus: int, cores: int) -> Shortfall | None:
+    def quota_shortfall(self, tenant: int, gpus: float, cores: int) -> Shortfall | None:
         """What of the tenant's quota would be exceeded by so many GPUs and cores more."""
         allowance = self.allowances.get(tenant)
         if allowance is None:
@@ -159,7 +168,7 @@ class Ledger:
         allowance = self.allowances.get(job.tenant)
         if allowance is None or (allowance.gpus is None and allowance.cores is None):
             return None
-        return self.quota_shortfall(job.tenant, job.min_gpus, job.min_cores)
+        return self.quota_shortfall(job.tenant, job.min_units, job.min_cores)
 
     def shortfall(self, configuration: Configuration, tenant: int) -> Shortfall | None:
         """The *binding* constraint (section 7): the first resource that fails when the configuration is added."""
@@ -178,10 +187,10 @@ class Ledger:
             self.note(share.node)
         return kept
 
-    def set_aside_quota(self, tenant: int, gpus: int, cores: int) -> None:
+    def set_aside_quota(self, tenant: int, gpus: float, cores: int) -> None:
         """Count against the tenant's quotas what a promise will use."""
         if (allowance := self.allowances.get(tenant)) is not None:
-            allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _left(allowance.cores, cores)
+            allowance.gpus, allowance.cores = _left(allowance.gpus, gpus), _cores_left(allowance.cores, cores)
 
     def release(self, pieces: Iterable[Piece], tenant: int, job: int | None = None) -> None:
         """Make a tenant's pieces idle again, as far as their nodes take jobs; its quotas get them back.
@@ -211,6 +220,16 @@ class Ledger:
             self._join_beside(piece.node, tenant)
         return Placement(configuration.job, pieces)
 
+    def take_part(self, configuration: Configuration, tenant: int, part: HeldPart) -> Placement:
+        """Give cores and memory beside a part of a shared GPU. ValueError if they, or the quota for all of it, are not there."""
+        if (short := self.quota_shortfall(tenant, part.compute / WHOLE, configuration.cores)) is not None:
+            raise ValueError(f"job {configuration.job} does not fit: {short}")
+        taken = self.take(configuration, tenant)
+        self.set_aside_quota(tenant, part.compute / WHOLE, 0)
+        self._hold(tenant, part.compute / WHOLE, 0)
+        (piece,) = taken.pieces
+        return Placement(configuration.job, (replace(piece, part=part),))
+
     def _join_beside(self, number: int, tenant: int) -> None:
         """Tell the other bays of the node that the tenant is there: of one shared account it is the whole node's."""
         room = self.rooms[number]
@@ -223,20 +242,21 @@ class Ledger:
 
     def _back(self, tenant: int, piece: Piece) -> None:
         self.note(piece.node)
-        self._hold(tenant, -len(piece.gpus), -len(piece.cores))
-        self.set_aside_quota(tenant, -len(piece.gpus), -len(piece.cores))
+        self._hold(tenant, -piece.gpu_units, -len(piece.cores))
+        self.set_aside_quota(tenant, -piece.gpu_units, -len(piece.cores))
 
 
-def _left(quota: int | None, used: int) -> int | None:
+def _left(quota: float | None, used: float) -> float | None:
+    return None if quota is None else round(quota - used, UNITS)
+
+
+def _cores_left(quota: int | None, used: int) -> int | None:
     return None if quota is None else quota - used
 
 
-def _held_by_tenant(running: Iterable[Running]) -> dict[int, tuple[int, int]]:
-    held: dict[int, tuple[int, int]] = {}
+def _held_by_tenant(running: Iterable[Running]) -> dict[int, tuple[float, int]]:
+    held: dict[int, tuple[float, int]] = {}
     for live in running:
         gpus, cores = held.get(live.tenant, (0, 0))
-        held[live.tenant] = (
-            gpus + sum(len(piece.gpus) for piece in live.pieces),
-            cores + sum(len(piece.cores) for piece in live.pieces),
-        )
+        held[live.tenant] = (round(gpus + live.gpu_units, UNITS), cores + live.cores)
     return held

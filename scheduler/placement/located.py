@@ -221,8 +221,8 @@ def _row_if_binding(
 def _quota_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledger) -> None:
     for tenant, allowance in ledger.allowances.items():
         own = [(k, c.configuration) for k, c in enumerate(candidates) if c.ranked.job.tenant == tenant]
-        if allowance.gpus is not None and own:
-            _row_if_binding(program, candidates, [(k, each.gpus) for k, each in own], allowance.gpus)
+        if allowance.whole_gpus is not None and own:
+            _row_if_binding(program, candidates, [(k, each.gpus) for k, each in own], allowance.whole_gpus)
         if allowance.cores is not None and own:
             _row_if_binding(program, candidates, [(k, each.cores) for k, each in own], allowance.cores)
 

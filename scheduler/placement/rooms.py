@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,8 @@ class Shortfall:
 
     resource: str  # gpus | cores | memory_mib | gpu_quota | core_quota | trust
     node: int | None
-    needed: int
-    available: int
+    needed: float
+    available: float
 
 
 @dataclass(slots=True)
@@ -90,8 +91,13 @@ class Room:
 class Allowance:
     """What a tenant may still take under its quotas; None = no quota."""
 
-    gpus: int | None
+    gpus: float | None
     cores: int | None
+
+    @property
+    def whole_gpus(self) -> int | None:
+        """So many GPUs for itself a job may still get."""
+        return None if self.gpus is None else math.floor(self.gpus)
 
 
 def largest_nodes(nodes: Iterable[Node]) -> dict[str, int]:

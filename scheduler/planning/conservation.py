@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     Shape = tuple[object, ...]
 
-APART = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.INVALID, Reason.PROFILING})
+APART = frozenset(
+    {Reason.HELD, Reason.DEPENDENCY, Reason.RESTORED, Reason.INVALID, Reason.PROFILING, Reason.NO_SHARED_GPU}
+)
 """A job that waits for one of these reasons would not start on any idle GPU now."""
 
 
@@ -140,7 +142,7 @@ def _humblest(
             known is not None and known[0].memory_mib <= job.memory_mib
         ):  # the usual case in a long queue, which has few kinds
             continue
-        if job.requirement[0] <= total and not job.is_cpu and _would_start(decision):
+        if job.requirement[0] <= total and not job.is_cpu and job.part is None and _would_start(decision):
             least[kind] = job, bars
     return _alike(least, ledger, estimator, sigma)
 

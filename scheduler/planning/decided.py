@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.model import Reason
 from scheduler.placement.feasibility import any_fits
 from scheduler.planning import profiling
+from scheduler.planning.sharing import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,12 +43,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """The probes and profiles that begin now, the jobs left to be placed, and the state with what probes and profiles hold."""
+    """The probes, profiles and jobs on shared GPUs that begin now, the jobs left to be placed, and the state with what probes
+    and profiles hold.
+    """
 
     left: Sequence[Ranked]
     state: ClusterState
     profiles: profiling.Profiles = field(default_factory=profiling.Profiles)
     probes: tuple[LinkOrder, ...] = ()
+    sharing: Sharing = field(default_factory=Sharing)
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,15 @@ class Decided:
         answers, ledger = self.outcome.answers, self.inputs.ledger
         out_of_time, sated = self.outcome.obstacles.out_of_time, self.outcome.standings.sated
         yield from answers.invalid
+        sharing = self.measuring.sharing.waiting
+        yield from (number for number, why in sharing.items() if why.reason in INELIGIBLE)
         if not ledger.quotas:
             return
         for ranked in self.line.queue:
             number = ranked.job.id
             if number in answers.chosen or number in out_of_time or number in self.measuring.profiles.waiting:
+                continue
+            if number in sharing:
                 continue
             if number in sated or ledger.over_quota(ranked.job) is not None:
                 yield number
@@ -105,6 +113,7 @@ class Decided:
             and ranked.job.id not in obstacles.out_of_time
             and ranked.job.id not in standings.sated
             and ranked.job.id not in self.measuring.profiles.waiting
+            and ranked.job.part is None
             and ledger.over_quota(ranked.job) is None
         )
         return any_fits(outside, ledger)

@@ -1,7 +1,8 @@
 """What a planning decides (algorithms.md section 7, steps 2 to 8): who starts where, who stops, what is promised.
 
 The steps come in this order. Step 3: ages, the order of the queue, and in a re-plan which running jobs take part. Then the
-promises of earlier plannings are settled. Step 2: profiles and probes, which get their GPUs first. Steps 4 to 8 are the
+promises of earlier plannings are settled, and jobs that share GPUs get their places. Step 2: profiles and probes, which get
+their GPUs first. Steps 4 to 8 are the
 policy's: windows, configurations, the solve, call-backs and CPU jobs. `recording` then says why, in words and figures.
 """
 
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import Moment, order
 from scheduler.placement.work import Work
-from scheduler.planning import exploring, probing, profiling
+from scheduler.planning import exploring, probing, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
 from scheduler.replan import early, participants
 from scheduler.replan.promises import settle
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.planning.inputs import PlanningInput
+    from scheduler.planning.sharing import Sharing
     from scheduler.policies.policy import Policy
     from scheduler.replan.promises import Settled
 
@@ -56,12 +58,14 @@ def decide(
     taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s) if replan else []
     line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
     settled = _settle(inputs, line, now_s, parameters)
-    measuring = _measure(inputs, line, settled.kept, now_s, parameters, policy)
+    shared = sharing.choose(line.queue, inputs.ledger, inputs.state, parameters, fair=_is_fair(policy, parameters))
+    measuring = replace(_measure(inputs, line, shared, settled.kept, now_s, parameters, policy), sharing=shared)
     ends_s = began_s + parameters.limit_s
     reserve_s = _recording_s(parameters, clock() - began_s)
     means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
     work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, check=inputs.check)
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
+    outcome.answers.chosen.update(shared.chosen)
     lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))
     replan_s = _next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s)
     unexplained_s = ends_s - reserve_s * 2 / 3
@@ -103,16 +107,22 @@ def _settle(inputs: PlanningInput, line: Line, now_s: float, parameters: Paramet
     )
 
 
+def _is_fair(policy: Policy, parameters: Parameters) -> bool:
+    """Whether tenants take turns by their shares under the policy."""
+    return policy.name in ("drf", "coda") or (policy.name == "berth" and parameters.fair_shares == "on")
+
+
 def _measure(
     inputs: PlanningInput,
     line: Line,
+    shared: Sharing,
     promised: AbstractSet[int],
     now_s: float,
     parameters: Parameters,
     policy: Policy,
 ) -> Measuring:
     """Choose what is measured now; nothing under policies that use no speeds. `promised`: ids of jobs with a promise."""
-    queue, ledger, state = line.queue, inputs.ledger, inputs.state
+    queue, ledger, state = shared.apart(line.queue), inputs.ledger, inputs.state
     waiting = [each for each in queue if each.job.id not in promised] if promised else queue
     if not policy.replans:
         return Measuring(waiting, state)

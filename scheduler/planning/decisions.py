@@ -30,7 +30,8 @@ def decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details:
     if not isinstance(queue, Queue) or not queue or queue[-1].rank != len(queue):
         return _decide_each(queue, decided, final, hindsight, details)
     answers = decided.outcome.answers
-    others = {*answers.chosen, *answers.invalid, *decided.measuring.profiles.waiting}
+    measuring = decided.measuring
+    others = {*answers.chosen, *answers.invalid, *measuring.profiles.waiting, *measuring.sharing.waiting}
     number, whys = hindsight.in_common(queue, others)
     alike = _decide_together(queue, number, whys, decided, details)
     apart = [queue[place] for place in np.flatnonzero(number < 0).tolist()]
@@ -69,7 +70,7 @@ def _decide_each(
     queue: Sequence[Ranked], decided: Decided, final: Ledger, hindsight: Hindsight, details: Details
 ) -> list[Decision]:
     answers, standings = decided.outcome.answers, decided.outcome.standings
-    measured_of = decided.measuring.profiles.waiting
+    measured_of, sharing = decided.measuring.profiles.waiting, decided.measuring.sharing
     chosen_of, invalid, window, standing_of = answers.chosen, answers.invalid, standings.window, standings.of
     decisions: list[Decision] = []
     for ranked in queue:
@@ -78,13 +79,13 @@ def _decide_each(
         result, placement, eligible = Result.WAITING, None, False
         if (chosen := chosen_of.get(job_id)) is not None:
             result, placement = Result.PLACED, chosen.placement
-            reason, figures = None, explain.placed(chosen, final)
+            reason, figures = None, explain.placed(chosen, final) | sharing.told.get(job_id, {})
         elif (error := invalid.get(job_id)) is not None:
             result, reason, figures = Result.INVALID, Reason.INVALID, {"detail": error.detail}
         elif (measured := measured_of.get(job_id)) is not None:
             reason, figures, eligible = Reason.PROFILING, measured, True
         else:
-            why = hindsight.why_waiting(ranked)
+            why = sharing.waiting.get(job_id) or hindsight.why_waiting(ranked)
             reason, figures, eligible = why.reason, why.figures, why.reason not in INELIGIBLE
         queued = (ranked.rank, ranked.latency_ratio, job.wait_s, ranked.age_s, ranked.age_source, job_id in window)
         standing = standing_of(ranked)

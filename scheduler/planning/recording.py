@@ -17,7 +17,8 @@ from scheduler.planning.decisions import decide_aside, decide_invalid, decide_qu
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from scheduler.errors import InvalidJob, SchedulerError
     from scheduler.model import Clock, ClusterState, Node
@@ -134,7 +135,8 @@ def _left(
         sigma=parameters.sigma,
         now_s=now_s,
     )
-    return _Left(inputs.ledger, {node: each.job for each in reservations for node in each.nodes}, beside)
+    reserved = {node: each.job for each in reservations for node in each.nodes}
+    return _Left(inputs.ledger, reserved, beside, frozenset(_in_use(inputs.nodes, decided)))
 
 
 def _lapsed(decided: Decided, inputs: SnapshotInput) -> tuple[int, ...]:
@@ -161,6 +163,13 @@ class _Left(NamedTuple):
     ledger: Ledger
     reserved: Mapping[int, int]
     beside: Beside
+    shared: frozenset[tuple[int, int]]  # node and index of the shared GPUs in use
+
+
+def _in_use(nodes: Iterable[Node], decided: Decided) -> Iterator[tuple[int, int]]:
+    yield from ((node.id, gpu.index) for node in nodes for gpu in node.shared if gpu.holders)
+    for chosen in decided.measuring.sharing.chosen.values():
+        yield from ((piece.node, piece.part.gpu) for piece in chosen.placement.pieces if piece.part is not None)
 
 
 def _measure(
@@ -174,15 +183,17 @@ def _measure(
     waiting = [decision for decision in decisions if decision.result is Result.WAITING]
     eligible = [decision for decision in waiting if decision.eligible]
     reasons = Counter(map(attrgetter("reason"), waiting))
-    # A job that is being profiled does not wait for a place.
+    # A job that is being profiled does not wait for a place, and one that shares a GPU for no idle one.
     wanting = {each.job for each in eligible if each.reason is not Reason.PROFILING}
-    fragments = metrics.fragments((job for job in state.jobs if job.id in wanting), left.ledger, left.reserved)
+    fragments = metrics.fragments(
+        (job for job in state.jobs if job.id in wanting and job.part is None), left.ledger, left.reserved
+    )
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible])
     return Metrics(
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
         fragments_kept=fragments.kept,
-        fragment_rate=metrics.rate(fragments.total, sum(node.gpus_total for node in nodes)),
+        fragment_rate=metrics.rate(fragments.total, sum(node.gpus_there for node in nodes)),
         # Without borrowing GPUs are idle beside jobs of another array on purpose.
         idle_beside_fitting=left.beside.gpus if parameters.borrowing == "on" else None,
         queue_length=len(eligible),
@@ -190,7 +201,7 @@ def _measure(
         live_lr_mean=mean,
         live_lr_max=largest,
         **_of_the_past(state, parameters, now_s),
-        **_held(nodes, left.ledger.with_kept()),
+        **_held(nodes, left.ledger.with_kept(), left.shared),
     )
 
 
@@ -199,14 +210,18 @@ def _of_the_past(state: ClusterState, parameters: Parameters, now_s: float) -> d
     return {"raqlr": raqlr, "raqlr_jobs": ended, "raqlr_hours": parameters.raqlr_hours}
 
 
-def _held(nodes: Sequence[Node], final: Ledger) -> dict[str, Any]:
-    """The metrics of held GPUs and cores. `final`: what the plan leaves idle, promised resources included."""
+def _held(nodes: Sequence[Node], final: Ledger, shared: AbstractSet[tuple[int, int]]) -> dict[str, Any]:
+    """The metrics of held GPUs and cores. `final`: what the plan leaves idle, promised resources included; `shared`: the shared
+    GPUs in use, each once, however many jobs are on it.
+    """
     gpus, cores = metrics.allocated(nodes, final)
-    gpus_total, cores_total = sum(node.gpus_total for node in nodes), sum(node.cores_total for node in nodes)
+    gpus += len(shared)
+    up = {(room.node.id, gpu.index) for room in final.rooms.values() for gpu in room.node.shared}
+    gpus_total, cores_total = sum(node.gpus_there for node in nodes), sum(node.cores_total for node in nodes)
     return {
         "gpus_total": gpus_total,
         "gpus_allocated": gpus,
-        "gpus_idle": final.idle_gpus,
+        "gpus_idle": final.idle_gpus + len(up - shared),
         "cores_total": cores_total,
         "cores_allocated": cores,
         "gpu_active_rate": metrics.rate(gpus, gpus_total),

@@ -9,6 +9,7 @@ enough for it any more; when the job may not start (held, over quota, its sizes 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -87,7 +88,7 @@ class Coming:
     def __init__(self, stopping: Iterable[Running]) -> None:
         self._free: dict[tuple[str, int], list[int]] = {}
         for live in stopping:
-            self._add(("tenant", live.tenant), live.gpus, live.cores)
+            self._add(("tenant", live.tenant), math.floor(live.gpu_units), live.cores)
             for piece in live.pieces:
                 self._add(("node", piece.node), len(piece.gpus), len(piece.cores), piece.memory_mib)
 

@@ -49,6 +49,10 @@ class Alike:
         if "correlated" in self.__dict__ and asker.profile is not None:
             self._rise(self._ranks[:, row], column)
 
+    def people(self, column: int) -> Sequence[Asker]:
+        """Return those on a GPU, and those who joined it since."""
+        return self._people[column]
+
     @cached_property
     def correlated(self) -> Floats:
         """The largest correlation of an asker with one on a GPU, over the measures; -1 where nobody was seen to run."""

@@ -34,8 +34,12 @@ class Cbp:
         keys: Floats = np.where(board.people == 0, 2.0, 0.0) - free
         return keys
 
+    def need_mib(self, board: Board, row: int) -> int:
+        """Return the memory that the asker would be granted."""
+        return int(board.grants[row] if self.harvests else board.requests[row])
+
     def rules(self, board: Board, row: int) -> Ints:
-        found = room(board, row, int(board.grants[row]))
+        found = room(board, row, self.need_mib(board, row))
         beside = found == NUMBERS[Rule.FITS]
         apart = np.where(board.alike.correlated[row] < LIMIT, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
         seen = np.where(board.alike.unknown[row], NUMBERS[Rule.UNKNOWN], apart)

@@ -29,10 +29,12 @@ HARVEST_PCT = 80.0
 class Profile:
     """What a signature's last run used of one GPU: its `MEASURES` as equally spaced samples, all of one length.
 
+    `seconds`: how long that run took, where it is known; only then can one say what a job will use when.
     Raises ValueError for series of different lengths, of too few samples, or that hold anything but finite numbers from 0 on.
     """
 
     series: Mapping[str, Floats]
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(self.series[name]) for name in MEASURES}
@@ -85,11 +87,12 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """A job on a shared GPU: what it holds of it now (`grant_mib`) and uses now (`used_mib`)."""
+    """A job on a shared GPU: what it holds of it now (`grant_mib`) and uses now (`used_mib`), and since when (`ran_s`)."""
 
     asker: Asker
     grant_mib: int
     used_mib: float = 0.0
+    ran_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ class Rule(StrEnum):
 
     ALONE = "alone"  # nobody is there
     FITS = "fits"  # its request fits, and the policy asks for nothing else
+    LEARNED = "learned"  # the learned policy would start it now
     UNCORRELATED = "uncorrelated"  # it and those there do not rise together
     FORECAST = "forecast"  # what is forecast to be used leaves room for its need
     MEMORY = "memory"  # too little memory is left
@@ -115,6 +119,8 @@ class Rule(StrEnum):
     CORRELATED = "correlated"  # it and one of those there rise together
     UNKNOWN = "unknown"  # it, or one of those there, was never seen to run
     NO_TREND = "no trend"  # the GPU's memory does not follow its own past: nothing can be forecast
+    DECLINED = "declined"  # the learned policy would rather wait, or start others
+    EXCEEDS = "exceeds"  # with those there it would use more of a resource than there is
     PEAK = "peak"  # what is forecast to be used leaves too little
 
 

@@ -28,7 +28,7 @@ class CbpPeak(Cbp):
 
     def rules(self, board: Board, row: int) -> Ints:
         found = super().rules(board, row)
-        fits = board.total_mib - np.nan_to_num(board.ahead_mib) >= board.grants[row]
+        fits = board.total_mib - np.nan_to_num(board.ahead_mib) >= self.need_mib(board, row)
         ahead = np.where(fits, NUMBERS[Rule.FORECAST], NUMBERS[Rule.PEAK])
         second = np.where(board.follows, ahead, NUMBERS[Rule.NO_TREND])
         answer: Ints = np.where(np.isin(found, REFUSED), second, found)

@@ -17,7 +17,7 @@ LIMIT = 0.5
 
 NUMBERS: dict[Rule, int] = {rule: number for number, rule in enumerate(Rule)}
 BY_NUMBER: tuple[Rule, ...] = tuple(Rule)
-ADMITS = frozenset({Rule.ALONE, Rule.FITS, Rule.UNCORRELATED, Rule.FORECAST})
+ADMITS = frozenset({Rule.ALONE, Rule.FITS, Rule.LEARNED, Rule.UNCORRELATED, Rule.FORECAST})
 _ADMITTING = np.array([rule in ADMITS for rule in Rule])
 
 

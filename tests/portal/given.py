@@ -123,6 +123,16 @@ def key_of(attempt, rank=0):
     return {"attempt": attempt.key, "epoch": attempt.epoch, "rank": rank}
 
 
+def shared(node, *indices):
+    """Let jobs share these GPUs of a node."""
+    Gpu.objects.filter(node=node, index__in=indices).update(mode=Gpu.Mode.SHARED, mode_by_operator=True)
+
+
+def shareable(compute=0.25, memory_mib=4096, **more):
+    """Fields of a job that shares a GPU."""
+    return {"gpus": 1, "shareable": True, "gpu_compute": compute, "gpu_memory_mib": memory_mib, **more}
+
+
 def free_part(node, *, gpus=1, cores=1, memory_mib=0):
     """What is free on a node now, as a planning would choose it; what is not there is named all the same."""
     live = Allocation.objects.filter(node=node, released_at=None)

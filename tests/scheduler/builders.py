@@ -72,7 +72,7 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
     given = {
         name: parameters.pop(name)
-        for name in ("history", "knowledge", "profiles_tried", "replanned_s")
+        for name in ("history", "knowledge", "profiles_tried", "replanned_s", "uses")
         if name in parameters
     }
     state = replace(state, **given)
@@ -154,12 +154,12 @@ def _check_promises(made, state):
 def _check_tenants(made, state, jobs):
     held, there = Counter(), {node.id: set(node.tenants) for node in state.nodes}
     for live in state.running:
-        held[live.tenant, "gpus"] += sum(len(piece.gpus) for piece in live.pieces)
+        held[live.tenant, "gpus"] += live.gpu_units
         held[live.tenant, "cores"] += sum(len(piece.cores) for piece in live.pieces)
     before = held.copy()
     for placement in made.placements:
         tenant = jobs[placement.job].tenant
-        held[tenant, "gpus"] += placement.gpus
+        held[tenant, "gpus"] += sum(piece.gpu_units for piece in placement.pieces)
         held[tenant, "cores"] += placement.cores
         for piece in placement.pieces:
             there[piece.node].add(tenant)
@@ -169,7 +169,7 @@ def _check_tenants(made, state, jobs):
         there[order.piece.node].add(tenant)
     for tenant in state.tenants:
         for what, quota in (("gpus", tenant.gpu_quota), ("cores", tenant.core_quota)):
-            assert quota is None or held[tenant.id, what] <= max(quota, before[tenant.id, what])
+            assert quota is None or round(held[tenant.id, what], 3) <= max(quota, before[tenant.id, what])
     for host in state.nodes:
         assert not host.exclusive_tenant or there[host.id] == set(host.tenants) or len(there[host.id]) == 1
 

@@ -1,116 +1,17 @@
-"""The story of a backup: taken while jobs run, 12 more jobs after it, everything killed, restored, and 12 new jobs.
-
-The nodes then hold the journals of a time that the database has forgotten. Whatever either side believes, every job
-ends or goes on, and none runs twice at once: jobs write a ledger and hold file locks, so the truth comes from them.
-"""
+"""Stories of a database older than the nodes: restored from a backup, put back by hand, or robbed of its last seconds."""
 
 import os
-import re
 import shutil
-import signal
 import sqlite3
-from collections import Counter
 from contextlib import closing
 
 import pytest
 
-from portal.launch.processes import identity
-from portal.layout import read_json
 from tests.system.helpers.client import Tenant, leaks
-from tests.system.helpers.ledger import Ledger, alive, pids_running
+from tests.system.helpers.ledger import Ledger, pids_running
+from tests.system.helpers.story import AFTER, ENVIRONMENT, LIMIT_S, Story, backup_and_restore, killed
 
 pytestmark = pytest.mark.system
-
-LIMIT_S = 180.0
-AFTER = 12
-ENVIRONMENT = {"BERTH_LEASE_S": "300"}  # longer than any pause here
-
-
-def killed(berth):
-    """Everything of Berth dies at one stroke, as when the power fails; the jobs' own processes are left."""
-    state = read_json(berth.layout.state)
-    victims = [state["supervisor"]["pid"], *(each["pid"] for each in state["children"].values() if each["pid"])]
-    victims += [process.pid for process in identity.leftovers(berth.layout)]
-    for pid in dict.fromkeys(victims):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    berth.wait(lambda: not identity.leftovers(berth.layout), what="the end of all that was killed")
-
-
-class Story:
-    """Three ledgers, one a time: numbers come again after a restore, and mean other jobs."""
-
-    def __init__(self, berth, directory):
-        self.berth, self.tenant = berth, Tenant(berth)
-        self.before, self.lost, self.after = (
-            Ledger(directory / name, self.tenant) for name in ("before", "lost", "after")
-        )
-        self.finish, self.midway = directory / "finish", directory / "midway"
-
-    @staticmethod
-    def jobs_running(ledger):
-        """Numbers of the jobs whose processes live, by the pid of their first node's."""
-        return {entry["job"]: pid for pid, entry in ledger.running().items() if entry["rank"] == 0}
-
-    @staticmethod
-    def once(ledger, states):
-        """Each job of the ledger ended once, by itself, and nothing of it is left."""
-        done = Counter(entry["job"] for entry in ledger.entries("done") if entry["rank"] == 0)
-        assert done == Counter(int(number) for number in states)
-        assert ledger.running() == {}
-
-    def until_backup(self):
-        """Three jobs that ended, three that run (one of them until soon after the backup), and two that wait."""
-        for number in [self.before.submit(0.1) for _ in range(3)]:
-            self.tenant.wait_state(number, "COMPLETED", limit_s=60)
-        self.rigid = self.before.submit(3000, "--until", self.finish, gpus=4)
-        self.leased = self.before.submit(3000, "--until", self.finish, gpus=4, restartable=True)
-        self.short = self.before.submit(3000, "--until", self.midway, name="ends between backup and crash", gpus=2)
-        self.berth.wait(lambda: len(self.jobs_running(self.before)) == 3, limit_s=LIMIT_S, what="the three that run")
-        waits = {"restartable": True, "depends_on": [int(self.short)]}
-        self.held = self.before.submit(2, name="waits at the backup, has run at the crash", **waits)
-        self.twice = self.before.submit(3000, "--until", self.finish, name="waits, and runs at the crash", **waits)
-
-    def after_backup(self):
-        """12 jobs that end, two that go on, and those that waited start: nothing of it is in the backup."""
-        self.midway.touch()
-        for number in [self.lost.submit(0.1) for _ in range(AFTER)]:
-            self.tenant.wait_state(number, "COMPLETED", limit_s=LIMIT_S)
-        for number in (self.held, self.short):
-            self.tenant.wait_state(number, "COMPLETED", limit_s=LIMIT_S)
-        self.lost.submit(3000, "--until", self.finish)
-        self.lost.submit(3000, "--until", self.finish, restartable=True)
-        unknown = lambda: len(self.jobs_running(self.lost)) == 2 and int(self.twice) in self.jobs_running(self.before)  # noqa: E731
-        self.berth.wait(unknown, limit_s=LIMIT_S, what="three jobs that the backup does not know to run")
-
-    def after_restore(self):
-        """12 new jobs end; what ran at the backup runs on and can be told to end; nothing else is left."""
-        running = self.jobs_running(self.before)
-        new = [self.after.submit(0.1) for _ in range(AFTER)]
-        states = self.tenant.ends(new, limit_s=LIMIT_S)
-        assert set(states.values()) == {"COMPLETED"}, states
-        self.once(self.after, states)
-        waited = self.tenant.ends([self.held, self.short], limit_s=LIMIT_S)
-        assert set(waited.values()) == {"COMPLETED"}, waited
-        assert len(self.before.entries("done", self.short)) == 1, "its node told how it had ended; it did not run again"
-        for number in (self.rigid, self.leased):
-            job = self.tenant.job(number)
-            assert (job["state"], job["epoch"], alive(running[int(number)])) == ("RUNNING", 1, True), job
-        self.berth.wait(
-            lambda: not pids_running(self.lost.directory), limit_s=LIMIT_S, what="the end of what nobody knows"
-        )
-        self.tenant.wait_state(self.twice, "RUNNING", limit_s=60)
-        self.tenant.act(self.rigid, "cancel")
-        self.tenant.wait_state(self.rigid, "CANCELLED", limit_s=60)
-        self.finish.touch()
-        for number in (self.leased, self.twice):
-            self.tenant.wait_state(number, "COMPLETED", limit_s=60)
-        for ledger in (self.before, self.lost, self.after):
-            assert ledger.violations() == []
-        if self.berth.layout.database.exists():
-            assert leaks(self.berth) == []
 
 
 def database_copy(source, target):
@@ -124,32 +25,8 @@ def database_put_back(berth, copy):
     shutil.copy(copy, berth.layout.database)
 
 
-def backup_and_restore(berth, tmp_path):
-    story, file = Story(berth, tmp_path), tmp_path / "all.berth-backup"
-    story.until_backup()
-    refused = berth.command("restore", str(tmp_path / "none"), check=False)
-    assert refused.returncode == 1
-    assert "Berth runs on" in refused.stderr
-    made = berth.command("backup", "--to", str(file))
-    assert "the backup is good" in made.stdout
-    assert file.stat().st_mode & 0o077 == 0
-    story.after_backup()
-    killed(berth)
-    restored = berth.command("restore", str(file))
-    run = re.findall(r"(\d+) were running", restored.stdout)
-    assert run in (["3"], ["4"]), restored.stdout  # the fourth: a probe of the nodes' links
-    berth.up()
-    story.after_restore()
-
-
 def test_the_story_on_sqlite(berth_once, tmp_path):
     backup_and_restore(berth_once(demo=True, workload=False, environment=ENVIRONMENT), tmp_path)
-
-
-@pytest.mark.postgres
-def test_the_story_on_postgres(berth_once, postgres_url, tmp_path):
-    environment = ENVIRONMENT | {"DATABASE_URL": postgres_url}
-    backup_and_restore(berth_once(demo=True, workload=False, environment=environment), tmp_path)
 
 
 def test_a_copy_of_the_file_put_back_by_hand(berth_once, tmp_path):

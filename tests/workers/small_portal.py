@@ -57,6 +57,7 @@ class SmallPortal:
         self.disk: dict | None = None
         self.health: dict | None = None
         self.heartbeat_s: float | None = None
+        self.environments: dict[str, str] | None = None
         self.calls: list[tuple[float, str]] = []
         self.revoked = False
         self.away = False
@@ -132,6 +133,11 @@ class SmallPortal:
             self.logs = {k: v for k, v in self.logs.items() if k[:3] != key} | {(*key, "stdout"): log}
             self._changed()
 
+    def name_environments(self, **environments: str) -> None:
+        with self.lock:
+            self.environments = environments
+            self._changed()
+
     def forget(self, key: tuple) -> None:
         with self.lock:
             del self.wanted[key]
@@ -180,6 +186,7 @@ class SmallPortal:
         while revision == self.revision and time.monotonic() < end and not self.away:
             self.lock.wait(0.1)
         told = {} if self.heartbeat_s is None else {"heartbeat_s": self.heartbeat_s}
+        told |= {} if self.environments is None else {"environments": self.environments}
         return {"revision": self.revision, "attempts": list(self.wanted.values()), **told}
 
     def spec(self, attempt: str) -> dict:

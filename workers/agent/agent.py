@@ -7,6 +7,7 @@ It may be killed at any time: jobs run on under their shims, and the next agent 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from workers.agent.checkscript import CheckScript
@@ -25,6 +26,7 @@ from workers.parts.shipping import Shipper
 from workers.parts.tools import Tools
 from workers.parts.workspace import Workplace
 from workers.system import log
+from workers.system.filework import SlowFilesError
 from workers.system.modes import entries, put_right
 from workers.system.procs import boottime
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from workers.agent.isolation import Means
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
-    from workers.environments.offer import Offer
+    from workers.agent.software import Software
     from workers.protocol.client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Hello
@@ -55,7 +57,7 @@ class Agent:
         measuring: Measuring,
         files: FileWork,
         means: Means,
-        software: Offer,
+        software: Software,
     ) -> None:
         self._settings = settings
         self._portal = portal
@@ -77,7 +79,9 @@ class Agent:
         self._hello: Hello | None = None
         self._revision = -1
         self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
-        self._environments = Tidying(software.root, software.limits, files=files, in_use=self._journal.environments)
+        self._environments = Tidying(
+            software.offer.root, software.offer.limits, files=files, in_use=self._journal.environments
+        )
         self._contact = self._contact_make()
 
     def _hear_of_trouble(self) -> None:
@@ -161,18 +165,21 @@ class Agent:
     # The steps
 
     async def _say_hello(self) -> None:
+        offer = self._software.offer
+        self._inventory["software"] = offer.to_wire()
         hello = await self._portal.hello(self._inventory)
-        self._hello = hello
+        self._hello, self._software.told = hello, self._inventory["software"]
+        means = self._means.with_software(offer)
         self._measuring.known = hello.get("measures")
         self._measuring.heartbeat(hello["sample_period_s"])
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,
             virtual=self._inventory["virtual"],
-            walls=self._means.walls,
-            accounts=self._means.accounts,
-            view=self._means.view,
-            devices=self._means.devices,
-            mps=self._means.mps,
+            walls=means.walls,
+            accounts=means.accounts,
+            view=means.view,
+            devices=means.devices,
+            mps=means.mps,
             mps_pipes=None if self._inventory["virtual"] else self._settings.mps_pipes,
             pids_limit=self._settings.pids_limit,
             landlock=self._inventory["isolation"]["landlock"],
@@ -181,7 +188,7 @@ class Agent:
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
             lease_grace_s=hello["lease_grace_s"],
-            software=self._software,
+            software=offer,
         )
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 
@@ -190,8 +197,17 @@ class Agent:
         answer = await self._portal.sync(revision=self._revision, wait_s=self._settings.sync_wait_s)
         if "heartbeat_s" in answer:
             self._measuring.heartbeat(answer["heartbeat_s"])
+        if answer.get("environments", self._software.wanted) != self._software.wanted:
+            self._software.wanted = answer["environments"]
+            await self._look_at_software()
         again = self._parts.apply(answer["attempts"], asked_at=asked_at)
         self._revision = -1 if again else answer["revision"]
+
+    async def _look_at_software(self) -> None:
+        """Tell the portal of environments that came or went since it was told of them; one on a dead mount changes nothing."""
+        with contextlib.suppress(SlowFilesError):  # it is among the node's problems
+            if await self._files.run("named environments", self._software.look):
+                await self._say_hello()
 
     def _report_period_s(self) -> float:
         return self._hello["report_period_s"] if self._hello else 5.0
@@ -256,4 +272,5 @@ class Agent:
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await self._environments.tidy(room=not self._disk.low)
+        await self._look_at_software()
         await asyncio.sleep(_TIDY_S)

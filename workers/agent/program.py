@@ -16,11 +16,11 @@ from workers.agent.agent import Agent
 from workers.agent.enrol import EnrolError, enrol
 from workers.agent.gpusharing import gpu_sharing_find
 from workers.agent.hold import HeldError, hold_agent
-from workers.agent.isolation import isolation_find
+from workers.agent.isolation import isolation_find, walls_of
 from workers.agent.measuring import Measuring, sources_for
 from workers.agent.offline import keep_jobs, stop_all
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
-from workers.agent.software import software_find
+from workers.agent.software import Software, software_find
 from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
 from workers.protocol.client import Portal
@@ -55,8 +55,8 @@ async def _serve_alive(settings: AgentSettings) -> None:
     isolation["walls"], means = [*isolation.get("walls", ()), *told], replace(means, mps=pipes)
     if isolation["why"]:
         log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
-    software = software_find(settings)
-    inventory["software"] = software.to_wire()
+    software = Software(software_find(settings), closed=walls_of(settings).closed)
+    inventory["software"] = software.offer.to_wire()
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
     measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files, mps=settings.mps_pipes)
@@ -66,7 +66,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
         inventory=inventory,
         measuring=measuring,
         files=files,
-        means=means.with_software(software),
+        means=means,
         software=software,
     )
     task = asyncio.current_task()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workers.agent.settings import SettingError
-from workers.environments.offer import Limits, OfferError, offer_find
+from workers.environments.offer import Limits, OfferError, offer_find, offer_with
 from workers.system import log
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from workers.agent.settings import AgentSettings
     from workers.environments.offer import Offer
 
@@ -33,5 +36,20 @@ def software_find(settings: AgentSettings) -> Offer:
     except OfferError as error:
         raise SettingError(str(error)) from error
     for what, why in offer.missing.items():
-        log.warning("software not offered", what=what, why=why)
+        (log.info if what == "image" else log.warning)("software not offered", what=what, why=why)
     return offer
+
+
+class Software:
+    """What this machine offers, with the environments that operators name for all nodes. `told`: what the portal knows of it."""
+
+    def __init__(self, own: Offer, *, closed: tuple[Path, ...] = ()) -> None:
+        self._own, self._closed = own, closed
+        self.wanted: Mapping[str, str] = {}
+        self.offer = own
+        self.told: Mapping[str, object] | None = None
+
+    def look(self) -> bool:
+        """Look anew for what is wanted; true: the portal does not know yet what there is. Reads the disk."""
+        self.offer = offer_with(self._own, self.wanted, closed=self._closed)
+        return self.offer.to_wire() != self.told

@@ -24,6 +24,7 @@ def build_launch(launch: Mapping[str, Any]) -> dict[str, Any]:
         "command": "exec " + shlex.join(build["argv"]),
         "environment": {},
         "prefix": None,
+        "container": None,
         "cwd": launch["tmp_dir"],
         "copied_from": None,
         "time_limit_s": build["limit_s"],

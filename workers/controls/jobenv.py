@@ -9,7 +9,6 @@ from typing import Any
 
 from workers import instrument
 from workers.controls.leftovers import MARKER
-from workers.system.interfaces import interface_of
 
 # The shim sets these. A tenant's variable of the same name has no effect.
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")
@@ -94,7 +93,11 @@ def _gloo(launch: dict[str, Any]) -> dict[str, str]:
     Left alone, gloo takes the address that the machine's name has here, which often is one of the loopback (127.0.1.1).
     """
     nodes, rank = launch["world"]["nodes"], launch["rank"]
-    interface = interface_of(nodes[rank]["address"]) if len(nodes) > 1 and rank < len(nodes) else None
+    if len(nodes) < 2 or rank >= len(nodes):
+        return {}
+    from workers.system.interfaces import interface_of  # with the sockets, which few shims need
+
+    interface = interface_of(nodes[rank]["address"])
     return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
 
 

@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workers.controls.building import build_disk, build_failure, build_launch
 from workers.controls.cgroups import part_group
 from workers.controls.cores import core_orders
 from workers.controls.diskuse import disk_meter, taken_too_much
@@ -78,7 +77,7 @@ class Shim:
         self.cores = core_orders(launch, directory, self.meter, self.group)
         self.job_record: dict[str, Any] | None = None
         self.blind_since: float | None = None
-        self.next_tick = self.begun + 0.2  # the first measurement comes early, so that a page shows figures soon
+        self.next_tick = self.begun + 0.2  # early, so that a page shows figures soon
 
     def run(self) -> None:
         """Start the command, watch it, end it, and write `result.json`."""
@@ -87,8 +86,7 @@ class Shim:
             return
         self.cores.begin()
         try:
-            failed = self._build() if self.launch.get("build") else None
-            reason, detail = failed or self._stage()
+            reason, detail = (self.launch.get("build") and self._build()) or self._stage()
         except StartFailedError as failure:
             reason, detail = "start_failed", str(failure)
         self.cores.end()
@@ -96,6 +94,8 @@ class Shim:
 
     def _build(self) -> tuple[str, str] | None:
         """Make the job's software ready, before the job counts as running. None: it is; else how the job ends."""
+        from workers.controls.building import build_disk, build_failure, build_launch  # few shims need it
+
         whole, own_disk = self.launch, self.disk
         self.launch, self.disk = build_launch(whole), build_disk(whole)
         reason, detail = self._stage(building=True)

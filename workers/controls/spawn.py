@@ -9,13 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workers.controls.apart import live_apart
 from workers.controls.cores import cores_map
 from workers.controls.jobenv import job_environment
 from workers.system.procs import die_with_parent, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from workers.controls.cgroups import Group
     from workers.controls.joblog import JobLog
@@ -85,7 +84,7 @@ def _child(
         step = "log"
         _redirect(outputs)
         copy = _copying(launch)
-        for doing in live_apart(launch):
+        for doing in _apart()(launch):
             step = doing
         if os.getppid() != parent:  # it ended while nothing would have told us
             os._exit(1)
@@ -93,12 +92,30 @@ def _child(
         if copy is not None:
             copy(Path(launch["copied_from"]), Path(launch["cwd"]))
         os.chdir(launch["cwd"])
-        step = "/bin/sh"
+        step = "container"
+        argv, environment = _started(launch, environment)
+        step = argv[0]
         os.umask(0o022)
-        os.execve("/bin/sh", ["/bin/sh", "-c", launch["command"]], environment)  # noqa: S606 - it is the job
+        os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
     except BaseException as error:  # noqa: BLE001 - the parent must hear of any error
         os.write(writer, f"{step}: {error}".encode())
     os._exit(127)
+
+
+def _started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return the job's program and environment: a shell, here or in a container."""
+    if not launch.get("container"):
+        return ["/bin/sh", "-c", launch["command"]], environment
+    from workers.controls.container import container_start  # few jobs need it
+
+    return container_start(launch, environment)
+
+
+def _apart() -> Callable[[dict[str, Any]], Iterator[str]]:
+    """Return what sets the job apart; loaded here, where the job's own process alone holds it and Berth's files are in view."""
+    from workers.controls.apart import live_apart
+
+    return live_apart
 
 
 def _copying(launch: dict[str, Any]) -> Callable[[Path, Path], None] | None:

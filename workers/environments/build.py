@@ -94,7 +94,7 @@ def requirements_ready(plan: dict[str, Any]) -> None:
             return
         failed_check(entry, plan["again_s"])
         began = time.monotonic()
-        say(f"Building the environment {entry.name} with {plan['installer']} (Python {plan['version']}).")
+        say(plan["doing"])
         try:
             _build(entry, plan)
         except BuildError as error:
@@ -132,15 +132,14 @@ def failed_check(entry: Path, again_s: float) -> None:
 
 
 def _build(entry: Path, plan: dict[str, Any]) -> None:
-    """Make the environment anew: what a killed build left is removed first."""
-    venv = entry / "venv"
-    shutil.rmtree(venv, ignore_errors=True)
+    """Make the environment, or the image, anew: what a killed build left is removed first."""
+    shutil.rmtree(entry / "venv", ignore_errors=True)
     for leftover in ("ready.json", "failed.json"):
         (entry / leftover).unlink(missing_ok=True)
     for step in plan["steps"]:
         _run(step, plan)
-    if not os.access(venv / "bin" / "python", os.X_OK):
-        raise BuildError("The environment was built, but it has no Python.")
+    if not Path(plan["made"]).exists():
+        raise BuildError(f"{plan['installer']} ended well, but there is no {Path(plan['made']).name}.")
 
 
 def _run(step: list[str], plan: dict[str, Any]) -> None:
@@ -161,17 +160,17 @@ def _run(step: list[str], plan: dict[str, Any]) -> None:
             kept.append(line.rstrip())
             print(line, end="", flush=True)  # noqa: T201 - as say()
     if child.returncode:
-        raise _failure(plan["installer"], child.returncode, kept)
+        raise _failure(plan, child.returncode, kept)
 
 
-def _failure(program: str, code: int, kept: deque[str]) -> BuildError:
+def _failure(plan: dict[str, Any], code: int, kept: deque[str]) -> BuildError:
     told = "\n".join(kept)
     if "No space left on device" in told or "Disk quota exceeded" in told:
         return BuildError(FULL_REMEDY, lasting=False)
     if any(sign in told for sign in AWAY):
-        return BuildError(AWAY_REMEDY)
+        return BuildError(plan["away"])
     complaint = next((line for line in reversed(kept) if "error" in line.lower()), kept[-1] if kept else "")
-    return BuildError(f"{program} ended with code {code}: {complaint.strip()[:200]}")
+    return BuildError(f"{plan['installer']} ended with code {code}: {complaint.strip()[:200]}")
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workers.environments.images import ENGINE, engine_find
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from workers.protocol.inventory import SoftwareOffer
 
@@ -45,13 +47,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none."""
+    """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none.
+
+    `engine`: the program that runs images; None: none does.
+    """
 
     root: Path
     python: str = sys.executable
     about: Mapping[str, Any] = field(default_factory=dict)
     installer: str | None = None
     program: tuple[str, ...] = ()
+    engine: str | None = None
     named: Mapping[str, Path] = field(default_factory=dict)
     index: tuple[str, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)  # what is not offered -> why, and the remedy
@@ -62,6 +68,7 @@ class Offer:
         return {
             "python": str(self.about.get("version", "")),
             "installer": self.installer,
+            "images": ENGINE if self.engine else None,
             "environments": sorted(self.named),
             "missing": dict(self.missing),
         }
@@ -80,6 +87,29 @@ def named_parse(text: str) -> dict[str, Path]:
             raise OfferError(f"--environments: {name} is there twice")
         found[name] = Path(path)
     return found
+
+
+def offer_with(offer: Offer, wanted: Mapping[str, str], *, closed: Collection[Path] = ()) -> Offer:
+    """Return what this node offers with what operators named for all nodes, name -> directory; its own names come first.
+
+    `closed`: directories that no job may see, in which, and above which, no environment may lie. Looks at the disk.
+    """
+    named, missing = dict(offer.named), dict(offer.missing)
+    for name, directory in wanted.items():
+        if name in named or f"environment:{name}" in missing:
+            continue
+        path = Path(directory)
+        if not NAME.match(name) or not path.is_absolute() or ".." in path.parts:
+            missing[f"environment:{name}"] = "its name or directory is none; mend it in the console"
+            continue
+        real = path.resolve()
+        if any(real.is_relative_to(shut) or shut.is_relative_to(real) for shut in closed):
+            missing[f"environment:{name}"] = f"{path} is above or in a directory that is closed to jobs; use another"
+        elif (path / "bin" / "python").exists():
+            named[name] = path
+        else:
+            missing[f"environment:{name}"] = f"{path} has no bin/python; make it here, and it is found within a minute"
+    return replace(offer, named=named, missing=missing)
 
 
 def index_options(index: str | None, wheels: Path | None) -> tuple[str, ...]:
@@ -109,6 +139,8 @@ def offer_find(
         missing["build"] = f"{chosen} does not run; name a Python with the agent's --environments-python"
     elif installer is None:
         missing["build"] = "neither uv nor pip was found; install one (`pip install uv`) and start the agent again"
+    engine, no_engine = engine_find(environ.get("PATH"), is_root=os.geteuid() == 0)
+    missing |= {"image": no_engine} if no_engine else {}
     found, environments = {}, named_parse(named)
     for name, path in environments.items():
         if (path / "bin" / "python").exists():
@@ -121,6 +153,7 @@ def offer_find(
         about=about,
         installer=installer if about else None,
         program=program,
+        engine=engine,
         named=found,
         index=index_options(index, wheels),
         missing=missing,

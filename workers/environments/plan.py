@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workers.environments import build
+from workers.environments.build import AWAY_REMEDY
+from workers.environments.images import ENGINE, pull_step
 from workers.system.files import write_atomic, write_json
 
 if TYPE_CHECKING:
@@ -27,12 +29,16 @@ class PlanError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`entry`: where it is built, below the offer's root; None: nothing is. `prefix`: whose `bin` leads the job's PATH."""
+    """`entry`: where it is built, below the offer's root; None: nothing is. `prefix`: whose `bin` leads the job's PATH.
+
+    `image`: in which the job's command runs.
+    """
 
     kind: str
     entry: Path | None
     prefix: Path | None
     content: Mapping[str, Any]
+    image: Path | None = None
 
 
 def environment_hash(text: str, offer: Offer) -> str:
@@ -60,6 +66,8 @@ def software_plan(software: Mapping[str, str], offer: Offer, tenant: int | str) 
         return _of_prefix(Path(path), f"The environment at {path}")
     if (text := software.get("requirements")) is not None:
         return _of_requirements(text, offer, tenant)
+    if (reference := software.get("image")) is not None:
+        return _of_image(reference, offer, tenant)
     raise PlanError("its software is of a kind that this node's agent does not know; upgrade the agent")
 
 
@@ -74,14 +82,36 @@ def _of_requirements(text: str, offer: Offer, tenant: int | str) -> Plan:
     venv = entry / "venv"
     content = {
         "entry": str(entry),
+        "doing": f"Building the environment {entry.name} with {offer.installer} (Python {offer.about['version']}).",
         "installer": offer.installer,
-        "version": offer.about["version"],
+        "made": str(venv / "bin" / "python"),
+        "away": AWAY_REMEDY,
         "again_s": offer.limits.again_s,
         "environment": dict(offer.proxies),
         "steps": _steps(offer, venv),
         "text": text,
     }
     return Plan("requirements", entry, venv, content)
+
+
+def _of_image(reference: str, offer: Offer, tenant: int | str) -> Plan:
+    """Return how an image gets here: into a file of the tenant's, once for each reference."""
+    if offer.engine is None:
+        raise PlanError(offer.missing.get("image", "this node runs no images"))
+    name = hashlib.sha256(json.dumps([FORMAT, "image", reference]).encode()).hexdigest()[:32]
+    entry = offer.root / f"tenant-{tenant}" / name
+    image = entry / "image.sif"
+    content = {
+        "entry": str(entry),
+        "doing": f"Fetching the image {reference}.",
+        "installer": ENGINE,
+        "made": str(image),
+        "away": "This node could not reach the image's registry. Its operator can set a proxy (https_proxy) for the agent.",
+        "again_s": offer.limits.again_s,
+        "environment": dict(offer.proxies),
+        "steps": [pull_step(offer.engine, str(image), reference)],
+    }
+    return Plan("requirements", entry, None, content, image)
 
 
 def _steps(offer: Offer, venv: Path) -> list[list[str]]:

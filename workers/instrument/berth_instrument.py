@@ -21,6 +21,8 @@ minute later; no record spans such a change by more than a second. Records lie i
 segments of SEGMENT_BYTES; the last two segments are kept. A recorder never stops a training: when it cannot write, it says
 so once on stderr and records no more.
 
+A server that answers queries calls `recorder.query(seconds)` after each in place of step(), from any thread.
+
 PyTorch, Hugging Face and Lightning: berth_torch, berth_transformers and berth_lightning do these calls by themselves.
 
 There are two modes (Hops 3.2). While a job runs, its rows hold what changes from run to run: data, communication, wait and
@@ -32,11 +34,13 @@ PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
 from __future__ import annotations
 
 import atexit
+import bisect
 import json
 import os
 import random
 import signal
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +67,10 @@ WARM_UP = 2
 """The first iterations of a process are counted but not timed, because caches fill and kernels are compiled in them."""
 PERIODS_S = ((60.0, 1.0), (600.0, 5.0), (float("inf"), 30.0))
 """(time since the recorder began, or the number of cores changed; up to this: seconds between two records)."""
+QUERY_EDGES_MS = (1, 2, 5, 10, 20, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000, 5000, 10000)
+"""Queries are counted by how long they took: up to each of these, and longer than the last."""
+SLO_MS = 150.0
+"""A query that took longer is late, unless BERTH_SLO_MS says otherwise."""
 LOOK_S = 1.0
 """How often it is looked whether the number of cores changed."""
 
@@ -96,6 +104,8 @@ class Recorder:
         self._steps, self._timed, self._news = 0, 0, False
         self._saved: float | None = None
         self._asked, self._listens = False, False
+        self._slo_s = float(environment("BERTH_SLO_MS") or SLO_MS) / 1000
+        self._many = threading.Lock()
         self._iterations: int = 0
         self._samples: float = 0.0
         self._seconds: float = 0.0
@@ -142,6 +152,25 @@ class Recorder:
             self.close()
             print(f"berth_instrument: {self._timed} iterations profiled, that is enough")  # noqa: T201
             raise SystemExit(0)
+
+    def query(self, seconds: float) -> None:
+        """Tell of a query that was answered after so many seconds. Any thread may call it.
+
+        It counts as one sample that took this time, so the speed is that of answering, however seldom somebody asks.
+        """
+        with self._many:
+            now = time.monotonic()
+            self.done += 1
+            self._steps, self._news = self._steps + 1, True
+            self._iterations, self._samples, self._seconds = (
+                self._iterations + 1,
+                self._samples + 1,
+                self._seconds + seconds,
+            )
+            self._queries[bisect.bisect_left(QUERY_EDGES_MS, 1000 * seconds)] += 1
+            self._late += seconds > self._slo_s
+            if self._directory is not None and self._is_due(now):
+                self._write(now)
 
     @property
     def wants_parts(self) -> bool:
@@ -227,9 +256,10 @@ class Recorder:
     def _clear(self) -> None:
         self._iterations, self._samples, self._seconds = 0, 0.0, 0.0
         self._rows: list[list[float | None]] = []
+        self._queries, self._late = [0] * (len(QUERY_EDGES_MS) + 1), 0
 
     def _write(self, now: float) -> None:
-        record = {
+        record: dict[str, object] = {
             "iterations": self._iterations,
             "samples": self._samples,
             "seconds": round(self._seconds, 6),
@@ -241,6 +271,8 @@ class Recorder:
             "parameters": self.parameters,
             "rows": [[None if each is None else round(each, 7) for each in row] for row in self._rows],
         }
+        if any(self._queries):
+            record.update(queries=self._queries, late=self._late)
         self._written, self._news = now, False
         self._clear()
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from workers.instrument.berth_instrument import PARTS, ROWS, SEGMENT_BYTES
+from workers.instrument.berth_instrument import PARTS, QUERY_EDGES_MS, ROWS, SEGMENT_BYTES
 from workers.system.files import BrokenFileError, open_regular
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _checked(value: dict[str, Any]) -> Iterations:
     rows = value["rows"]
     if not isinstance(rows, list) or len(rows) > ROWS:
         raise ValueError("rows")
-    return {
+    found: Iterations = {
         "iterations": _whole(value["iterations"], 0, MOST_COUNTED),
         "samples": _number(value["samples"], MOST_SAMPLES),
         "seconds": _number(value["seconds"], LONGEST_S),
@@ -132,6 +132,16 @@ def _checked(value: dict[str, Any]) -> Iterations:
         "parameters": None if value["parameters"] is None else _whole(value["parameters"], 0, 10**15),
         "rows": [_row(row) for row in rows],
     }
+    if "queries" in value:
+        found["queries"] = _queries(value["queries"])
+        found["late"] = _whole(value["late"], 0, sum(found["queries"]))
+    return found
+
+
+def _queries(counts: Any) -> list[int]:
+    if not isinstance(counts, list) or len(counts) != len(QUERY_EDGES_MS) + 1:
+        raise ValueError("queries")
+    return [_whole(each, 0, MOST_COUNTED) for each in counts]
 
 
 def _row(row: Any) -> list[float | None]:

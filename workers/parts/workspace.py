@@ -138,6 +138,10 @@ def part_plan(spec: Spec, place: Workplace) -> Plan | None:
         return None
     if place.software is None:
         raise SpecError("this node offers no software environments")
+    if "image" in software and (spec["working_directory"] or "").startswith("/"):
+        raise SpecError(
+            "a job in an image works in its own directory: its absolute working directory is not in the image"
+        )
     try:
         return software_plan(software, place.software, spec["tenant_id"])
     except PlanError as error:
@@ -179,6 +183,9 @@ def _software(
         "why": str(room / "why"),
         "walls": building and building.to_json(),
     }
+    if plan.image is not None:  # its engine mounts, which the walls refuse: the container takes their place
+        container = {"engine": place.software.engine, "image": str(plan.image)}
+        return {"walls": None, "build": build, "container": container}
     return {"walls": walls and walls.to_json(), "build": build, "prefix": plan.prefix and str(plan.prefix)}
 
 

@@ -51,13 +51,14 @@ class MemoryTraffic(TypedDict):
 
 
 class SoftwareOffer(TypedDict):
-    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null.
+    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: "apptainer" or null.
 
     `missing`: what it does not offer -> why, and the remedy.
     """
 
     python: str
     installer: str | None
+    images: NotRequired[str | None]
     environments: list[str]
     missing: dict[str, str]
 

@@ -69,6 +69,7 @@ class Sync(TypedDict):
     revision: int
     attempts: list[Wanted]
     heartbeat_s: NotRequired[float]
+    environments: NotRequired[dict[str, str]]  # name -> directory, as operators named them for all nodes
 
 
 class WorldNode(TypedDict):
@@ -218,6 +219,8 @@ class Telemetry(TypedDict):
 class Iterations(TypedDict):
     """One record of the instrument: sums over the iterations since the last one, and the times of some of them.
 
+    Of a server `queries`: how many were answered within each of the instrument's QUERY_EDGES_MS, and later than the last; and
+    how many were `late` by BERTH_SLO_MS.
     A row: data, forward, backward, update, communication, wait and whole time in seconds; None = not timed.
     """
 
@@ -231,6 +234,8 @@ class Iterations(TypedDict):
     world: int
     parameters: int | None
     rows: list[list[float | None]]
+    queries: NotRequired[list[int]]
+    late: NotRequired[int]
 
 
 class PartRecords(PartName):

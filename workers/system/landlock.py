@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ def _syscall(number: int, *arguments: object) -> int:
 
 def landlock_version() -> int:
     """Return the kernel's version of Landlock; 0 when it has none, or when it is switched off."""
-    if platform.system() != "Linux":
+    if sys.platform != "linux":
         return 0
     try:
         return _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))

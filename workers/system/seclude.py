@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 from typing import TYPE_CHECKING
 
@@ -55,9 +54,9 @@ def _drop_powers() -> None:
 
 def _refuse_truncate() -> None:
     """Refuse truncate(2): before version 3 Landlock lets a process empty any file by its path. Programs use ftruncate(2)."""
-    by_architecture = _TRUNCATES.get(platform.machine())
+    by_architecture = _TRUNCATES.get(os.uname().machine)
     if by_architecture is None:
-        raise LandlockError(errno.ENOSYS, f"Berth cannot refuse truncate(2) on {platform.machine()}")
+        raise LandlockError(errno.ENOSYS, f"Berth cannot refuse truncate(2) on {os.uname().machine}")
     code = _filter(by_architecture)
     program = _Program(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -9,6 +9,7 @@ from portal.cluster.services.contact import (
     node_touch,
     nodes_touch,
 )
+from portal.cluster.services.environments import environment_add, environment_change, environment_remove
 from portal.cluster.services.health import (
     findings_overrule,
     gpu_cordon,
@@ -31,10 +32,16 @@ from portal.cluster.services.operating import (
     node_token_revoke,
     node_tuning,
 )
+from portal.cluster.services.sharing import gpu_mode_set, gpu_modes_balance
 
 __all__ = [
+    "environment_add",
+    "environment_change",
+    "environment_remove",
     "findings_overrule",
     "gpu_cordon",
+    "gpu_mode_set",
+    "gpu_modes_balance",
     "gpu_resume",
     "gpu_type_upsert",
     "join_token_create",

@@ -198,6 +198,8 @@ def software_facts(told: dict[str, Any]) -> list[Fact]:
     facts: list[Fact] = [{"label": "Builds environments", "value": builder}]
     if why := told["missing"].get("build"):
         facts[0]["note"] = why
+    images: Fact = {"label": "Runs images", "value": told.get("images") or "no"}
+    facts.append({**images, "note": why} if (why := told["missing"].get("image")) else images)
     if told["environments"]:
         facts.append({"label": "Environments", "value": ", ".join(told["environments"])})
     broken = [(what.partition(":")[2], why) for what, why in told["missing"].items() if what.startswith("environment:")]

@@ -57,7 +57,7 @@ def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
             "It records no iterations, so its speed is assumed. The user's guide says how a job tells Berth its own."
         )
     dropped = sum(each.dropped for each in speeds)
-    facts = [*_progress(job, progress_of(job), speeds), *_unsaved(speeds), *_dropped(dropped)]
+    facts = [*_progress(job, progress_of(job), speeds), *_queries(speeds), *_unsaved(speeds), *_dropped(dropped)]
     return {"facts": facts, "rows": rows, "empty": empty}
 
 
@@ -88,6 +88,16 @@ def _progress(job: Job, progress: JobProgress | None, speeds: Sequence[AttemptSp
         left_s = max(0.0, progress.samples_total - progress.samples_done) / latest.last_samples_per_s
         facts.append(_fact("Left", _words(left_s), None, "at its present speed"))
     return facts
+
+
+def _queries(speeds: Sequence[AttemptSpeed]) -> list[Fact]:
+    """How fast the last attempt answers; nothing for a job that serves none."""
+    latest = max(speeds, key=lambda speed: speed.at, default=None)
+    if latest is None or (found := latest.queries) is None:
+        return []
+    p99 = "more than 10 s" if found.p99_ms is None else f"{found.p99_ms:.0f} ms"
+    late = _fact("Late answers", f"{found.late_share:.2%}", None, f"{found.late:,} took longer than they may")
+    return [_fact("Queries", f"{found.answered:,}", None, f"99 % of them within {p99}"), late]
 
 
 def _unsaved(speeds: Sequence[AttemptSpeed]) -> list[Fact]:

@@ -32,6 +32,7 @@ _BECAUSE = {
     "lost-to-higher-priority": "{n} lost to jobs ahead",
     "no-node-with-type": "{n} ask{s} for another GPU type",
     "nodes-unavailable": "{n} need{s} nodes that take no jobs now",
+    "no-shared-gpu": "{n} share{s} GPUs, and none of these takes more now",
     "software-missing": "{n} need{s} a node with other software",
     "checkpoint-elsewhere": "{n} need{s} a node that can read the checkpoint",
     "tenant-not-trusted": "{n} may not share a node's account with another tenant",

@@ -69,7 +69,8 @@ class SubmitContext(TypedDict):
 
     Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
     restartable, gpu_types, samples, batch_size, expected_s, cores, cores_exactly, memory, disk, time_limit, priority, retries,
-    array, array_limit, dependencies, env, labels, software, software_path, requirements.
+    shareable, gpu_share, gpu_memory, latency, array, array_limit, dependencies, env, labels, software, software_path,
+    requirements.
     """
 
     fields: dict[str, FieldContext]

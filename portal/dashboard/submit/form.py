@@ -37,7 +37,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     else:
         values["gpus"] = gpus if isinstance(gpus, list) else [gpus]
     if mib := description.get("memory_mib"):
-        values["memory"] = f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
+        values["memory"] = _size(mib)
     if gib := description.get("disk_gib"):
         values["disk"] = f"{gib:g} GiB"
     for field, form in (("time_limit_s", "time_limit"), ("expected_duration_s", "expected_s"), ("grace_s", "grace")):
@@ -49,7 +49,21 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(pairs := description.get(field), dict):
             values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
     values |= {"software": "", **software_values(description.get("software"))}
-    return values | rate_values(description.get("learning_rate", description.get("lr")))
+    values |= rate_values(description.get("learning_rate", description.get("lr")))
+    return values | _sharing_values(description)
+
+
+def _sharing_values(description: Mapping[str, Any]) -> dict[str, Any]:
+    share, mib = description.get("gpu_compute"), description.get("gpu_memory_mib")
+    return {
+        "gpu_share": "" if share is None else f"{100 * share:g} %",
+        "gpu_memory": _size(mib) if mib else "",
+        "latency": description.get("latency_class") == "latency",
+    }
+
+
+def _size(mib: int) -> str:
+    return f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
 
 
 def initial_of_post(post: QueryDict) -> dict[str, Any]:

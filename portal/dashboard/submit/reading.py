@@ -32,6 +32,9 @@ FORM_OF = {
     "cores_per_gpu": "cores",
     "memory_mib": "memory",
     "disk_gib": "disk",
+    "gpu_compute": "gpu_share",
+    "gpu_memory_mib": "gpu_memory",
+    "latency_class": "latency",
     "time_limit_s": "time_limit",
     "grace_s": "grace",
     "environment": "env",
@@ -41,6 +44,7 @@ FORM_OF = {
     "software.requirements": "requirements",
     "software.requirements_file": "software_path",
     "software.path": "software_path",
+    "software.image": "software_path",
     "software.environment": "software",
     "learning_rate.at": "learning_rate_at",
     "learning_rate.rule": "learning_rate_rule",
@@ -55,6 +59,7 @@ CHECKS = {
     "checkpointable": "checkpointable",
     "restartable": "restartable",
     "cores_exactly": "cores_exactly",
+    "shareable": "shareable",
 }
 _FIELD_OF = {form: field for field, form in FORM_OF.items() if "." not in field}
 _DURATIONS = (
@@ -141,11 +146,31 @@ def _limits(post: QueryDict, reading: Reading) -> None:
         )
     if disk := post.get("disk", "").strip():
         reading.take(lambda: {"disk_gib": _measured(disk, _SIZE_MIB, "gib", "disk_gib", "50 GiB or 512 MiB") / GIB_MIB})
+    _sharing(post, reading)
     for form, field, unit in _DURATIONS:
         if value := post.get(form, "").strip():
             reading.take(partial(_named, field, partial(_duration_s, value, unit, field)))
     if priority := post.get("priority", "").strip():
         reading.take(lambda: {"priority": _whole(priority, "priority")})
+
+
+def _sharing(post: QueryDict, reading: Reading) -> None:
+    if share := post.get("gpu_share", "").strip():
+        reading.take(lambda: {"gpu_compute": _share(share)})
+    if memory := post.get("gpu_memory", "").strip():
+        reading.take(
+            lambda: {"gpu_memory_mib": round(_measured(memory, _SIZE_MIB, "gib", "gpu_memory_mib", "4 GiB or 512 MiB"))}
+        )
+    if post.get("latency"):
+        reading.description["latency_class"] = "latency"
+
+
+def _share(text: str) -> float:
+    """Read 25 % or 0.25."""
+    try:
+        return float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise BerthError("wrong_type", "Write a share such as 25 % or 0.25.", field="gpu_compute") from None
 
 
 def _more(post: QueryDict, reading: Reading) -> None:

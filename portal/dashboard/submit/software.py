@@ -19,6 +19,7 @@ KINDS = {
     "requirements": "requirements, built on the node",
     "requirements_file": "a requirements file among its files",
     "path": "an environment's directory on the node",
+    "image": "a container image",
 }
 NO_BUILDER = "No node here builds environments: neither uv nor pip was found. An operator can install one."
 

@@ -39,6 +39,9 @@ class Attempt(models.Model):
     state = models.CharField(max_length=16, choices=AttemptState.choices, default=AttemptState.STARTING)
     planning_number = models.PositiveBigIntegerField(null=True)
     gpus = models.PositiveIntegerField()
+    gpu_compute = models.PositiveSmallIntegerField(
+        null=True, help_text="Thousandths of its one GPU, which others may share; null: its GPUs are its own."
+    )
     cores = models.PositiveIntegerField()
     cores_wanted = models.PositiveIntegerField(
         null=True, help_text="A GPU (a CPU job: in all), by which it was placed; null: from before that was kept."
@@ -145,11 +148,15 @@ class Allocation(models.Model):
 
 
 class GpuAllocation(models.Model):
-    """A GPU held by an allocation. `mode` must be the GPU's (a trigger), and one exclusive at a time (the index)."""
+    """A GPU, or a part of one, held by an allocation. `mode` must be the GPU's (a trigger), and one exclusive at a time (the
+    index); what is held of a shared GPU never comes to more than it has, in compute and in memory (a trigger).
+    """
 
     allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="gpu_allocations")
     gpu = models.ForeignKey("cluster.Gpu", on_delete=models.PROTECT, related_name="allocations")
     mode = models.CharField(max_length=16, default="exclusive")
+    compute = models.PositiveSmallIntegerField(default=1000, help_text="Thousandths of the GPU.")
+    memory_mib = models.PositiveIntegerField(null=True, help_text="Of the GPU's memory; null: all of it.")
     created_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 
@@ -159,6 +166,11 @@ class GpuAllocation(models.Model):
                 fields=["gpu"], condition=Q(released_at=None, mode="exclusive"), name="one_exclusive_allocation_a_gpu"
             ),
             models.UniqueConstraint(fields=["allocation", "gpu"], name="gpu_once_an_allocation"),
+            models.CheckConstraint(
+                condition=Q(mode="exclusive", compute=1000, memory_mib=None)
+                | Q(mode="shared", compute__range=(1, 1000), memory_mib__isnull=False, memory_mib__gte=1),
+                name="gpu_allocation_part_of_a_shared_one",
+            ),
         ]
         indexes = [models.Index(fields=["released_at"], name="gpu_allocation_by_release")]
 

@@ -21,6 +21,10 @@ class Job(models.Model):
         CPU = "cpu", "cpu"
         OTHER = "other", "other"
 
+    class LatencyClass(TextChoices):
+        BATCH = "batch", "batch"
+        LATENCY = "latency", "latency"
+
     # db_index=False: the indexes below begin with these. A planning may rewrite 100 000 rows, and each index once more.
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="jobs", db_index=False)
     owner = models.ForeignKey("tenants.User", on_delete=models.PROTECT, related_name="jobs", db_index=False)
@@ -50,6 +54,18 @@ class Job(models.Model):
     cores_exactly = models.BooleanField(default=False, help_text="These cores a GPU, never fewer, and never tuned.")
     cores = models.PositiveIntegerField(null=True, help_text="CPU jobs: cores in all.")
     memory_mib = models.PositiveBigIntegerField(null=True)
+    shareable = models.BooleanField(default=False, help_text="May run beside others on one GPU, with a part of it.")
+    gpu_compute = models.PositiveSmallIntegerField(null=True, help_text="Of a shareable job: thousandths of a GPU.")
+    gpu_memory_mib = models.PositiveIntegerField(null=True, help_text="Of a shareable job: of the GPU's memory.")
+    gpu_memory_whole = models.BooleanField(
+        default=False, help_text="It was ended with less GPU memory than it asks for, and gets all of that from now on."
+    )
+    latency_class = models.CharField(
+        max_length=8,
+        choices=LatencyClass.choices,
+        default=LatencyClass.BATCH,
+        help_text="latency: somebody waits for its answers, so it never gets less than it asks for.",
+    )
     software_need = models.CharField(max_length=80, blank=True, help_text="What its node must offer; empty: nothing.")
     disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)

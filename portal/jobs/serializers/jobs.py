@@ -9,7 +9,8 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.jobs.models import Attempt, Job
+from portal.cluster.models import Gpu
+from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.serializers.cores import CoreSearchSerializer, SlowingSerializer
 from portal.jobs.states import AttemptState, JobState, StopCause, StopReason
 
@@ -42,6 +43,10 @@ class JobSerializer(serializers.ModelSerializer):
     array_counts = serializers.SerializerMethodField(
         help_text="How many tasks of the array are in each state; empty for other jobs."
     )
+    gpu_compute = serializers.SerializerMethodField(
+        help_text="Of a shareable job: the share of one GPU's compute that it asks for; else null."
+    )
+    latency_class = serializers.ChoiceField(choices=Job.LatencyClass.choices, read_only=True)
     waited_s = serializers.SerializerMethodField(
         help_text="Seconds that it waited and could have run, over all attempts."
     )
@@ -55,7 +60,8 @@ class JobSerializer(serializers.ModelSerializer):
         model = Job
         fields = """
             id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores_exactly cores
-            memory_mib disk_gib time_limit_s grace_s priority array_job array_index array_size array_concurrency
+            memory_mib shareable gpu_compute gpu_memory_mib latency_class disk_gib time_limit_s grace_s priority
+            array_job array_index array_size array_concurrency
             array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
             reason_figures reason_at epoch overran_epoch exit_code end_detail
         """.split()
@@ -70,6 +76,10 @@ class JobSerializer(serializers.ModelSerializer):
 
     def get_gpus(self, job: Job) -> list[int]:
         return job.gpus
+
+    @extend_schema_field({"type": "number", "nullable": True})
+    def get_gpu_compute(self, job: Job) -> float | None:
+        return None if job.gpu_compute is None else job.gpu_compute / 1000
 
     def get_gpu_types(self, job: Job) -> list[str]:
         return job.gpu_types
@@ -102,8 +112,22 @@ class PartSerializer(serializers.Serializer):
     gpus = serializers.ListField(child=serializers.IntegerField())
     cores = serializers.ListField(child=serializers.IntegerField())
     memory_mib = serializers.IntegerField()
+    gpu_compute = serializers.FloatField(
+        allow_null=True, help_text="The share of its one GPU that it holds beside others; null: its GPUs are its own."
+    )
+    gpu_memory_mib = serializers.IntegerField(
+        allow_null=True, help_text="Of that GPU's memory; null: its GPUs are its own."
+    )
     exit_code = serializers.IntegerField(allow_null=True)
     end_reason = serializers.CharField()
+
+
+def _shared_part(part: Allocation) -> dict[str, Any]:
+    held = next((each for each in part.gpu_allocations.all() if each.mode == Gpu.Mode.SHARED), None)
+    return {
+        "gpu_compute": None if held is None else held.compute / 1000,
+        "gpu_memory_mib": None if held is None else held.memory_mib,
+    }
 
 
 def parts_shown(attempt: Attempt) -> list[dict[str, Any]]:
@@ -114,11 +138,24 @@ def parts_shown(attempt: Attempt) -> list[dict[str, Any]]:
             "gpus": [held.gpu.index for held in part.gpu_allocations.all()],
             "cores": part.core_ids,
             "memory_mib": part.memory_mib,
+            **_shared_part(part),
             "exit_code": part.exit_code,
             "end_reason": part.end_reason,
         }
         for part in attempt.allocations.all()
     ]
+
+
+class QueriesSerializer(serializers.Serializer):
+    """What an attempt that serves has answered, as it told."""
+
+    answered = serializers.IntegerField()
+    late = serializers.IntegerField(
+        help_text="Answered later than the operator's `slo_ms`, as it was when the attempt began."
+    )
+    late_share = serializers.FloatField(help_text="Of the answered ones, 0 to 1.")
+    median_ms = serializers.FloatField(allow_null=True, help_text="Null: longer than ten seconds.")
+    p99_ms = serializers.FloatField(allow_null=True, help_text="Null: longer than ten seconds.")
 
 
 class SpeedSerializer(serializers.Serializer):
@@ -144,6 +181,7 @@ class SpeedSerializer(serializers.Serializer):
     iterations = serializers.IntegerField()
     records = serializers.IntegerField()
     dropped = serializers.IntegerField(help_text="How many lines the job wrote that were no records.")
+    queries = QueriesSerializer(allow_null=True, help_text="Of a server; null for a job that answers no queries.")
 
 
 class ProgressSerializer(serializers.Serializer):

@@ -13,11 +13,12 @@ from django.utils import timezone
 
 from portal.bulk import among
 from portal.cluster.models import Gpu, Node
-from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services.locks import jobs_keep, jobs_lock, nodes_keep, nodes_lock, tenants_lock
 from portal.jobs.services.placings import Part, Placing
 from portal.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.jobs.states import JobState
+from portal.jobs.use import GPU_MILLI, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,9 +99,10 @@ class _Fresh:
     tenants: dict[int, Tenant]
     nodes: dict[int, Node]
     jobs: dict[int, Job]
-    held: dict[int, list[int]]  # tenant -> [GPUs, cores]
+    held: dict[int, list[int]]  # tenant -> [thousandths of GPUs, cores]
     used: dict[int, _Use]  # by node
-    gpus: dict[tuple[int, int], int]  # (node, index) -> id of a GPU that is there
+    gpus: dict[tuple[int, int], Gpu]  # by (node, index), those that are there
+    parts: dict[int, list[int]]  # shared GPU -> [thousandths, MiB] that are held of it
 
     @classmethod
     def read(cls, placings: Sequence[Placing]) -> _Fresh:
@@ -111,7 +113,7 @@ class _Fresh:
         ids = {*(each.job_id for each in placings), *(array for _, array in rows if array)}
         jobs = jobs_lock(ids, fields=READ)
         held = Attempt.objects.filter(job__tenant__in=among(tenants), ended_at=None).order_by()
-        sums = held.values_list("job__tenant").annotate(Sum("gpus"), Sum("cores"))
+        sums = held.values_list("job__tenant").annotate(held_milli=Sum(GPU_MILLI), held_cores=Sum("cores"))
         used: dict[int, _Use] = defaultdict(_Use)
         live = Allocation.objects.filter(node__in=among(nodes), released_at=None).order_by()
         for node, core_ids, memory_mib, holder in live.values_list(
@@ -119,8 +121,9 @@ class _Fresh:
         ):
             used[node].add(core_ids, memory_mib, holder)
         present = Gpu.objects.takes_jobs().filter(node__in=among(nodes)).order_by()
-        gpus = {(node, index): pk for pk, node, index in present.values_list("pk", "node_id", "index")}
-        return cls(tenants, nodes, jobs, {pk: [a, b] for pk, a, b in sums}, used, gpus)
+        gpus = {(gpu.node_id, gpu.index): gpu for gpu in present.only("node_id", "index", "mode", "memory_mib")}
+        parts = _parts_held(each.pk for each in gpus.values() if each.mode == Gpu.Mode.SHARED)
+        return cls(tenants, nodes, jobs, {pk: [a, b] for pk, a, b in sums}, used, gpus, parts)
 
     def take(self, placing: Placing) -> Job:
         """Check one placing against the rows and those taken before it, and take it; DoesNotFit changes nothing."""
@@ -128,9 +131,9 @@ class _Fresh:
         if job is None:
             raise DoesNotFit("the job is gone")
         parts = placing.parts
-        gpus, cores = sum(len(p.gpu_indices) for p in parts), sum(len(p.core_ids) for p in parts)
+        gpu_milli, cores = sum(p.gpu_milli for p in parts), sum(len(p.core_ids) for p in parts)
         held = self.held.setdefault(job.tenant_id, [0, 0])
-        _quota_check(tenant=self.tenants[job.tenant_id], gpus=held[0] + gpus, cores=held[1] + cores)
+        _quota_check(tenant=self.tenants[job.tenant_id], gpu_milli=held[0] + gpu_milli, cores=held[1] + cores)
         for part in parts:
             if part.node_id not in self.nodes:
                 raise DoesNotFit("a node is gone")
@@ -138,12 +141,28 @@ class _Fresh:
             _part_check(node=node, part=part, used=self.used[part.node_id], tenant_id=job.tenant_id)
             if any((part.node_id, index) not in self.gpus for index in part.gpu_indices):
                 raise DoesNotFit(f"a GPU of {node.name} is missing or takes no jobs")
+            self._gpus_check(node, part)
         if job.state != JobState.PENDING or job.cancel_requested_at or job.array_size is not None:
             raise DoesNotFit("the job no longer waits")
-        self.held[job.tenant_id] = [held[0] + gpus, held[1] + cores]
+        self.held[job.tenant_id] = [held[0] + gpu_milli, held[1] + cores]
         for part in parts:
             self.used[part.node_id].add(part.core_ids, part.memory_mib, job.tenant_id)
+            if part.gpu_compute is not None:
+                own = self.parts.setdefault(self.gpus[part.node_id, part.gpu_indices[0]].pk, [0, 0])
+                own[0], own[1] = own[0] + part.gpu_compute, own[1] + (part.gpu_memory_mib or 0)
         return job
+
+    def _gpus_check(self, node: Node, part: Part) -> None:
+        """Check that its GPUs are in the mode that it takes them in, and that what it takes of a shared one is left there."""
+        mode = Gpu.Mode.EXCLUSIVE if part.gpu_compute is None else Gpu.Mode.SHARED
+        for gpu in (self.gpus[part.node_id, index] for index in part.gpu_indices):
+            if gpu.mode != mode:
+                raise DoesNotFit(f"GPU {gpu.index} of {node.name} is {gpu.mode} by now")
+            if part.gpu_compute is not None:
+                compute, memory_mib = self.parts.get(gpu.pk, (0, 0))
+                over = memory_mib + (part.gpu_memory_mib or 0) > gpu.memory_mib
+                if over or compute + part.gpu_compute > WHOLE:
+                    raise DoesNotFit(f"GPU {gpu.index} of {node.name} has too little left")
 
 
 @dataclass
@@ -160,9 +179,15 @@ class _Use:
         self.tenants.add(tenant_id)
 
 
-def _quota_check(*, tenant: Tenant, gpus: int, cores: int) -> None:
-    """Refuse what would make the tenant hold more than its quotas, `gpus` and `cores` being all it would hold."""
-    if tenant.gpu_quota is not None and gpus > tenant.gpu_quota:
+def _parts_held(gpu_ids: Iterable[int]) -> dict[int, list[int]]:
+    rows = GpuAllocation.objects.filter(gpu__in=among(gpu_ids), released_at=None).order_by()
+    sums = rows.values_list("gpu").annotate(Sum("compute"), Sum("memory_mib"))
+    return {gpu: [compute, memory_mib or 0] for gpu, compute, memory_mib in sums}
+
+
+def _quota_check(*, tenant: Tenant, gpu_milli: int, cores: int) -> None:
+    """Refuse what would make the tenant hold more than its quotas: `gpu_milli` thousandths of GPUs and `cores` in all."""
+    if tenant.gpu_quota is not None and gpu_milli > WHOLE * tenant.gpu_quota:
         raise DoesNotFit("tenant-quota")
     if tenant.core_quota is not None and cores > tenant.core_quota:
         raise DoesNotFit("tenant-quota")

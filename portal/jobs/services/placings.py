@@ -11,12 +11,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """What an attempt is to hold on one node."""
+    """What an attempt is to hold on one node.
+
+    With a `gpu_compute` (thousandths) it holds that, and `gpu_memory_mib`, of the one GPU that it names and may share.
+    """
 
     node_id: int
     gpu_indices: tuple[int, ...]
     core_ids: tuple[int, ...]
     memory_mib: int
+    gpu_compute: int | None = None
+    gpu_memory_mib: int | None = None
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of GPUs that it holds."""
+        return 1000 * len(self.gpu_indices) if self.gpu_compute is None else self.gpu_compute
 
 
 @dataclass(frozen=True)

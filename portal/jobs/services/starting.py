@@ -18,6 +18,7 @@ from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import events_record
 from portal.jobs.states import JobState
+from portal.jobs.use import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,6 +70,7 @@ def _attempts_make(started: Sequence[tuple[Placing, Job]], planning_number: int,
             **_profile_fields(placing),
             planning_number=planning_number,
             gpus=sum(len(p.gpu_indices) for p in placing.parts),
+            gpu_compute=placing.parts[0].gpu_compute if placing.parts else None,
             cores=sum(len(p.core_ids) for p in placing.parts),
             cores_wanted=placing.cores_wanted,
             rendezvous_port=0,
@@ -121,14 +123,22 @@ def _profile_epochs(started: Sequence[tuple[Placing, Job]]) -> dict[int, Iterato
     return {pk: count(last.get(pk, 0) + 1) for pk in ids}
 
 
-def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], int]) -> None:
+def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], Gpu]) -> None:
     rows = [
-        (allocation.pk, gpus[part.node_id, index], Gpu.Mode.EXCLUSIVE.value, attempt.created_at)
+        (allocation.pk, gpus[part.node_id, index].pk, *_taken(part), attempt.created_at)
         for attempt, held in attempts
         for part, allocation in held
         for index in part.gpu_indices
     ]
-    rows_insert(model=GpuAllocation, fields=["allocation", "gpu", "mode", "created_at"], rows=rows)
+    fields = ["allocation", "gpu", "mode", "compute", "memory_mib", "created_at"]
+    rows_insert(model=GpuAllocation, fields=fields, rows=rows)
+
+
+def _taken(part: Part) -> tuple[str, int, int | None]:
+    """Return mode, thousandths and memory of what a part takes of each of its GPUs."""
+    if part.gpu_compute is None:
+        return Gpu.Mode.EXCLUSIVE.value, WHOLE, None
+    return Gpu.Mode.SHARED.value, part.gpu_compute, part.gpu_memory_mib
 
 
 def placed_tell(
@@ -166,5 +176,7 @@ def _where(held: Sequence[tuple[Part, Allocation]], nodes: Mapping[int, Node]) -
 
 def _what(attempt: Attempt) -> str:
     gpus = f"{attempt.gpus} GPU{'s' if attempt.gpus != 1 else ''} and " if attempt.gpus else ""
+    if attempt.gpu_compute is not None:
+        gpus = f"{attempt.gpu_compute / 10:g} % of a GPU and "
     limit = f", for {attempt.time_limit_s} s at most" if attempt.is_profile else ""
     return f"{gpus}{attempt.cores} cores{limit}"

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from portal.cluster.selectors import capacity_check, software_offered
+from portal.cluster.selectors import capacity_check, gpu_memory_check, software_offered
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
@@ -24,7 +24,7 @@ from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.sizes import grace_most_s
-from portal.jobs.software import need_check, software_need
+from portal.jobs.software import image_check, need_check, software_need
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
 from portal.tenants.models import Tenant, User
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
     "memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable "
-    "retries max_requeues priority array_size array_concurrency"
+    "retries max_requeues priority array_size array_concurrency shareable gpu_compute gpu_memory_mib latency_class"
 ).split()
 
 
@@ -90,7 +90,7 @@ def submission_check(
     tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
     _capacity_check(parsed)
     _grace_check(parsed)
-    _priority_check(user=user, tenant=tenant, parsed=parsed)
+    _allowed_check(user=user, tenant=tenant, parsed=parsed)
     _quota_check(tenant=tenant, parsed=parsed)
     _dependencies(user=user, parsed=parsed, locked=False)
     return tenant, parsed
@@ -135,20 +135,20 @@ def _checks(*, user: User, tenant: Tenant | None, parsed: JobDescription) -> lis
     """Return the checks that read other rows, each of which raises BerthError; those of the tenant if it is known."""
     found: list[Callable[[], object]] = [partial(_capacity_check, parsed), partial(_grace_check, parsed)]
     if tenant is not None:
-        found.append(partial(_priority_check, user=user, tenant=tenant, parsed=parsed))
+        found.append(partial(_allowed_check, user=user, tenant=tenant, parsed=parsed))
         found.append(partial(_quota_check, tenant=tenant, parsed=parsed))
     return [*found, partial(_dependencies, user=user, parsed=parsed, locked=False)]
 
 
 def _grace_check(parsed: JobDescription) -> None:
     """Raise BerthError when it asks for more grace than the operator allows."""
-    most_s = grace_most_s()
-    if parsed.grace_s is not None and parsed.grace_s > most_s:
+    if parsed.grace_s is not None and parsed.grace_s > (most_s := grace_most_s()):
         raise BerthError("invalid", f"`grace_s` is at most {most_s} here; the operator sets it.", field="grace_s")
 
 
 def _capacity_check(parsed: JobDescription) -> None:
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
+    gpu_memory_check(gpu_types=parsed.gpu_types, memory_mib=parsed.gpu_memory_mib)
     need_check(software_need(parsed.software or {}), software_offered)
 
 
@@ -189,7 +189,7 @@ def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> T
 
 
 def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: Mapping[str, Any]) -> Job:
-    _priority_check(user=user, tenant=tenant, parsed=parsed)
+    _allowed_check(user=user, tenant=tenant, parsed=parsed)
     tenant = tenants_lock([tenant.pk])[tenant.pk]
     _quota_check(tenant=tenant, parsed=parsed)
     dependencies = _dependencies(user=user, parsed=parsed)
@@ -230,8 +230,9 @@ def _payload_create(job: Job, parsed: JobDescription, description: Mapping[str, 
     )
 
 
-def _priority_check(*, user: User, tenant: Tenant, parsed: JobDescription) -> None:
+def _allowed_check(*, user: User, tenant: Tenant, parsed: JobDescription) -> None:
     ceiling_check(user=user, tenant=tenant, priority=parsed.priority)
+    image_check(parsed.software or {}, tenant=tenant.name, allowed=tenant.images)
 
 
 def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:

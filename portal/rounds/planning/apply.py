@@ -122,7 +122,10 @@ def _profile_all(made: Plan, record: Planning) -> None:
 
 
 def _part(piece: Piece) -> Part:
-    return Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
+    if (held := piece.part) is None:
+        return Part(node_id=piece.node, gpu_indices=piece.gpus, core_ids=piece.cores, memory_mib=piece.memory_mib)
+    own = {"gpu_compute": held.compute, "gpu_memory_mib": held.memory_mib}
+    return Part(piece.node, (held.gpu,), piece.cores, piece.memory_mib, **own)
 
 
 def _placing(decision: Decision, cores_wanted: int | None) -> Placing:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from portal.jobs.models import Job
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import JobState
+from portal.jobs.use import WHOLE
 from portal.rounds.planning.memory import Beside
 from portal.rounds.planning.queued import jobs_blocked
 from portal.rounds.planning.restored import Restored
+from portal.rounds.planning.sharing import shared_memory
 from scheduler import model
 from scheduler.estimator.cores import given_cores, start_cores
 
@@ -27,19 +30,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What jobs are described by beside their rows. `promises`, `profiled` (since when): by job."""
+    """What jobs are described by beside their rows. `promises`, `profiled` (since when): by job.
+
+    `shared`: by GPU type the memory (MiB) of the largest GPU that jobs may share; {} = none is shared, or sharing is off.
+    """
 
     now_s: float
     parameters: Parameters
     tuned: Tuned
     promises: Mapping[int, model.Promise] = field(default_factory=dict)
     profiled: Mapping[int, datetime] = field(default_factory=dict)
+    shared: Mapping[str, int] = field(default_factory=dict)
+
+    def part(self, job: Any) -> model.GpuPart | None:
+        """Return what a job asks of a shared GPU; None where it gets GPUs of its own.
+
+        That is so while no shared GPU of a type that it may use has the memory, and where it was promised GPUs.
+        """
+        if not job.shareable or job.pk in self.promises or job.gpu_compute is None:
+            return None
+        types = job.gpu_types or self.shared
+        if max((self.shared.get(name, 0) for name in types), default=0) < job.gpu_memory_mib:
+            return None
+        critical = job.latency_class == Job.LatencyClass.LATENCY
+        harvest = job.is_requeueable and not critical and not job.gpu_memory_whole
+        return model.GpuPart(job.gpu_compute, job.gpu_memory_mib, critical=critical, harvest=harvest)
 
     def cores(self, job: Any) -> int:
-        """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any."""
+        """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any.
+
+        With a part of a GPU it gets a part of what the start rule says of a whole one.
+        """
         promise = self.promises.get(job.pk)
         promised = promise.cores_wanted if promise is not None else None
-        return promised or cores_wanted(job=job, parameters=self.parameters, tuned=self.tuned)
+        wanted = promised or cores_wanted(job=job, parameters=self.parameters, tuned=self.tuned)
+        if job.cores_per_gpu or (part := self.part(job)) is None:
+            return wanted
+        return max(1, round(wanted * part.compute / WHOLE))
 
     def profiled_s(self, job_id: int) -> float | None:
         since = self.profiled.get(job_id)
@@ -77,7 +104,7 @@ def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
         aside = _aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored)
         return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
 
-    common = (known.tuned, known.parameters.large_model_parameters, restored)
+    common = (known.tuned, known.parameters.large_model_parameters, restored, known.shared)
     return kept.describe(look, Beside(blocked, known.promises, known.profiled, common), known.now_s, make)
 
 
@@ -126,6 +153,7 @@ def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) 
         attained_gpu_s=job.attained_gpu_s,
         instrumented=job.instrumented,
         profiled_since_s=known.profiled_s(job.pk),
+        part=known.part(job),
     )
 
 
@@ -134,13 +162,14 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
     aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
-    return job_described(job, times_of(job), Known(now.timestamp(), parameters, tuned), aside)
+    known = Known(now.timestamp(), parameters, tuned, shared=shared_memory(parameters))
+    return job_described(job, times_of(job), known, aside)
 
 
 def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
     """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
     tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
-    known = Known(now.timestamp(), parameters, tuned)
+    known = Known(now.timestamp(), parameters, tuned, shared=shared_memory(parameters))
     found = (job_described(row, times_of(row), known) for row in rows)
     return [
         replace(

@@ -12,10 +12,13 @@ from django.db.models import F
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.jobs.software import node_offers
 from scheduler import model
+from scheduler.estimator.tables import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from portal.jobs.models import Attempt
 
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
@@ -30,22 +33,32 @@ class Held:
     memory_mib: int = 0
     tenants: set[int] = field(default_factory=set)
     by_bay: dict[int, tuple[int, int]] = field(default_factory=dict)  # cores and memory
+    parts: dict[int, list[model.Holder]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by the index of a shared GPU
 
 
 def nodes_described(
     parts: Iterable[Any], jobs: Sequence[model.Job], promises: Mapping[int, model.Promise]
 ) -> list[model.Node]:
-    """Describe the nodes. `parts`: the live allocations, with `gpus_held` and `bay`; `jobs`: those that wait. Two queries."""
+    """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait. Two
+    queries.
+    """
     held = _held(parts)
-    present: dict[int, list[int]] = defaultdict(list)
-    beside: dict[int, dict[int, list[int]]] = defaultdict(dict)
+    present: dict[int, There] = defaultdict(There)
+    beside: dict[int, dict[int, There]] = defaultdict(dict)
     seen = Gpu.objects.present().order_by("index")
-    names = ("node_id", "index", "cordoned_at", "outside_since", "gpu_type_id")
-    for node, index, cordoned, outside, other in seen.values_list(*names):
-        own = present[node] if other is None else beside[node].setdefault(other, [])
+    names = ("node_id", "index", "cordoned_at", "outside_since", "gpu_type_id", "mode", "memory_mib")
+    for node, index, cordoned, outside, other, mode, memory_mib in seen.values_list(*names):
+        own = present[node] if other is None else beside[node].setdefault(other, There())
+        is_open = cordoned is None and outside is None
+        if mode == Gpu.Mode.SHARED:
+            holders = tuple(held[node].parts.get(index, ()))
+            if is_open or holders:
+                own.shared.append(model.PartedGpu(index, memory_mib, holders, open=is_open))
         # One that no job may get is left out, unless a job has it: then it is that job's as long as it runs.
-        if (cordoned is None and outside is None) or index in held[node].gpus:
-            own.append(index)
+        elif is_open or index in held[node].gpus:
+            own.gpus.append(index)
     rows = Node.objects.alive().select_related("gpu_type").order_by("pk").annotate(speed_factor=F("speed__factor"))
     plain = {each.pk: _node(each, present[each.pk], held[each.pk]) for each in rows}
     if not any(number in plain for number in beside):
@@ -63,11 +76,24 @@ def nodes_described(
     ]
 
 
+@dataclass(slots=True)
+class There:
+    """The GPUs of one type on a node: the indices of those that are handed out whole, and the shared ones."""
+
+    gpus: list[int] = field(default_factory=list)
+    shared: list[model.PartedGpu] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.gpus or self.shared)
+
+
 def _held(parts: Iterable[Any]) -> defaultdict[int, Held]:
     held: defaultdict[int, Held] = defaultdict(Held)
     for part in parts:
         own = held[part.node_id]
         own.gpus.update(part.gpus_held)
+        if (share := part.part_held) is not None:
+            own.parts[share.gpu].append(_holder(part.attempt, share))
         own.cores.update(part.core_ids)
         own.memory_mib += part.memory_mib
         own.tenants.add(part.attempt.job.tenant_id)
@@ -76,13 +102,20 @@ def _held(parts: Iterable[Any]) -> defaultdict[int, Held]:
     return held
 
 
-def _node(node: Any, present: Sequence[int], held: Held) -> model.Node:
+def _holder(attempt: Attempt, share: model.HeldPart) -> model.Holder:
+    job = attempt.job
+    name = signature_of(job.tenant_id, job.model or None, job.pk)
+    return model.Holder(job.pk, job.tenant_id, name, share.compute, share.memory_mib)
+
+
+def _node(node: Any, present: There, held: Held) -> model.Node:
     return model.Node(
         id=node.pk,
         name=node.name,
         gpu_type=node.gpu_type.name if node.gpu_type and present else None,
-        gpus_total=len(present),
-        idle_gpus=tuple(index for index in present if index not in held.gpus),
+        gpus_total=len(present.gpus),
+        idle_gpus=tuple(index for index in present.gpus if index not in held.gpus),
+        shared=tuple(present.shared),
         cores_total=node.cores,
         idle_cores=tuple(core for core in range(node.cores) if core not in held.cores),
         memory_total_mib=node.memory_mib,
@@ -102,19 +135,18 @@ def _shared(node: model.Node) -> Shared:
     return Shared(node.idle_cores, node.idle_memory_mib, node.cores_total, node.memory_total_mib)
 
 
-def _bays(
-    node: model.Node, beside: Mapping[int, Sequence[int]], types: Mapping[int, str], held: Held
-) -> list[model.Node]:
+def _bays(node: model.Node, beside: Mapping[int, There], types: Mapping[int, str], held: Held) -> list[model.Node]:
     """Return the bays of a node, with what jobs hold there for totals: `deal` adds what is idle. Its own type comes first.
 
     A node's measured speed is that of its own type.
     """
     bays = [node]
-    for number, indices in sorted(beside.items()):
-        idle = tuple(index for index in indices if index not in held.gpus)
+    for number, there in sorted(beside.items()):
+        idle = tuple(index for index in there.gpus if index not in held.gpus)
         bay = replace(node, id=model.bay_id(node.id, number), name=f"{node.name} ({types[number]})", speed=1.0)
-        name = types[number] if indices else None
-        bays.append(replace(bay, gpu_type=name, gpus_total=len(indices), idle_gpus=idle))
+        name = types[number] if there else None
+        shared = tuple(there.shared)
+        bays.append(replace(bay, gpu_type=name, gpus_total=len(there.gpus), idle_gpus=idle, shared=shared))
     return [
         replace(bay, cores_total=cores, memory_total_mib=memory_mib)
         for bay in bays

@@ -48,6 +48,11 @@ class QueuedJob(NamedTuple):
     cores_exactly: bool
     cores_tuned: int | None  # what an earlier attempt of it was tuned to
     memory_mib: int | None
+    shareable: bool
+    gpu_compute: int | None
+    gpu_memory_mib: int | None
+    gpu_memory_whole: bool
+    latency_class: str
     pipelined: bool | None
     parameters: int | None
     heavy_between_iterations: bool | None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from django.db import transaction
 
+from portal.cluster.services import gpu_modes_balance
 from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
@@ -131,6 +132,7 @@ def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
     whole = turn.is_whole(record, begun, tick_s=parameters.tick_s)
     if whole:
         lease_thorough(holder=turn.holder, number=turn.number, at=begun.at)
+    gpu_modes_balance(share=turn.values["shared_gpus"])
     try:
         with Renewal(holder=turn.holder, number=turn.number, limit_s=parameters.limit_s) as renewal:
             decided = _decide(turn, record, parameters, renewal.clock, began_s=began_s, whole=whole)

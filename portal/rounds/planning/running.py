@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:
     """Return one live attempt from its parts (in rank order): allocations with `done_fraction` (None: unknown) of the job
-    and `gpus_held`, the indices of the GPUs that they hold.
+    and `gpus_held`, the indices of the GPUs that they hold, or `part_held`, what they hold of a shared one.
 
     `describe` makes a job's description.
     """
@@ -25,7 +25,8 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
     if attempt.is_profile:
         return _profile(attempt, parts)
     # A resize from zero, or by a kill in place of a checkpoint, would throw its progress away.
-    elastic = job.checkpointable and len(job.gpus) > 1 and job.overran_epoch is None
+    held = parts[0].part_held
+    elastic = held is None and job.checkpointable and len(job.gpus) > 1 and job.overran_epoch is None
     return model.Running(
         job=job.pk,
         tenant=job.tenant_id,
@@ -33,7 +34,7 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
         started_s=began_s(attempt),
         requirement=tuple(job.gpus),
         elastic=elastic,
-        movable=job.is_requeueable,
+        movable=job.is_requeueable and held is None,  # plannings leave those on shared GPUs where they are
         expected_end_s=expected_end_s(attempt, now_s=now_s, done=done),
         description=_as_if_waiting(parts[0], describe(job), done) if elastic else None,
         restarts=job.preemptions,
@@ -78,7 +79,8 @@ def cores_asked(made: model.Plan, state: model.ClusterState) -> dict[int, int]:
 
 
 def piece_of(part: Any) -> model.Piece:
-    return model.Piece(part.bay, gpus=part.gpus_held, cores=tuple(part.core_ids), memory_mib=part.memory_mib)
+    cores = tuple(part.core_ids)
+    return model.Piece(part.bay, gpus=part.gpus_held, cores=cores, memory_mib=part.memory_mib, part=part.part_held)
 
 
 def began_s(attempt: Attempt) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db.models import F
 
-from portal.cluster.models import GpuType
+from portal.cluster.models import Gpu, GpuType
 from portal.estimation.probes import links_wanted
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Allocation, GpuAllocation
@@ -23,6 +23,7 @@ from portal.rounds.planning.nodes import nodes_described
 from portal.rounds.planning.past import array_history_now
 from portal.rounds.planning.promises import promises_load
 from portal.rounds.planning.running import running_one
+from portal.rounds.planning.sharing import shared_memory
 from portal.tenants.models import Tenant
 from scheduler import model
 
@@ -53,7 +54,8 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     """
     memory = memory or Memory()
     parts, kinds = _parts(), list(GpuType.objects.all())
-    running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load())
+    shared = shared_memory(parameters)
+    running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load(), shared=shared)
     look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
     jobs = jobs_described(look, replace(running_known, profiled=past.since), memory.jobs)
     running = _running(parts, running_known)
@@ -77,7 +79,10 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
 
 
 def _parts() -> list[Any]:
-    """Return the live allocations, an attempt's beside each other, with `done_fraction`, `gpus_held` and `bay`. Two queries."""
+    """Return the live allocations, an attempt's beside each other, with `done_fraction`, `gpus_held`, `part_held` and `bay`.
+
+    Two queries.
+    """
     parts = list(
         Allocation.objects.filter(released_at=None)
         .select_related("attempt__job", "attempt__profile_type", "node")
@@ -86,8 +91,9 @@ def _parts() -> list[Any]:
     )
     held = _gpus_held()
     for part in parts:
-        part.gpus_held, beside = held.get(part.pk, ((), None))
-        part.bay = model.bay_id(part.node_id, beside or 0)
+        own = held.get(part.pk, Held())
+        part.gpus_held, part.part_held = own.gpus, own.part
+        part.bay = model.bay_id(part.node_id, own.beside or 0)
     return parts
 
 
@@ -98,13 +104,24 @@ def _tenants() -> list[model.Tenant]:
     ]
 
 
-def _gpus_held() -> dict[int, tuple[tuple[int, ...], int | None]]:
-    """Return by live allocation the indices of the GPUs that it holds, and their type where it is not their node's. One query."""
+class Held(NamedTuple):
+    """What a live allocation holds of GPUs: indices, or a part of a shared one; and their type where it is not their node's."""
+
+    gpus: tuple[int, ...] = ()
+    part: model.HeldPart | None = None
+    beside: int | None = None
+
+
+def _gpus_held() -> dict[int, Held]:
+    """Return what each live allocation holds of GPUs. One query."""
     rows = GpuAllocation.objects.filter(released_at=None, allocation__released_at=None).order_by("pk")
-    held: dict[int, tuple[tuple[int, ...], int | None]] = {}
-    for allocation, index, beside in rows.values_list("allocation_id", "gpu__index", "gpu__gpu_type_id"):
-        before, _ = held.get(allocation, ((), None))
-        held[allocation] = (*before, index), beside
+    names = ("allocation_id", "gpu__index", "gpu__gpu_type_id", "mode", "compute", "memory_mib")
+    held: dict[int, Held] = {}
+    for allocation, index, beside, mode, compute, memory_mib in rows.values_list(*names):
+        if mode == Gpu.Mode.SHARED:
+            held[allocation] = Held((), model.HeldPart(index, compute, memory_mib), beside)
+        else:
+            held[allocation] = Held((*held.get(allocation, Held()).gpus, index), None, beside)
     return held
 
 

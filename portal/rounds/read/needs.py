@@ -130,6 +130,7 @@ NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "no-node-with-type": lambda _: "a node of such a type",
     "nodes-unavailable": lambda _: "such a node to come back",
     "tenant-not-trusted": lambda _: "the other tenant's jobs there to end",
+    "no-shared-gpu": lambda _: "room on a GPU that jobs share",
     "software-missing": lambda _: "a node with its software",
     "checkpoint-elsewhere": lambda _: "room where its checkpoint can be read",
     "invalid": lambda _: "another description",

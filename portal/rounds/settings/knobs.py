@@ -39,6 +39,23 @@ PORTAL_KNOBS = (
     Parameter("laboratory_trace_mib", "How long an uploaded trace may be.", "MiB", 8, 1, 256),
     Parameter("laboratory_traces", "How many traces a tenant may keep.", "traces", 50, 1, 10000),
     Parameter("laboratory_keep_days", "How long simulations are kept after their end.", "days", 90, 1, 3650),
+    Parameter(
+        "shared_gpus",
+        "How many of each type's GPUs jobs may share, as a part of them. Idle GPUs change from one kind to the other until it is "
+        "so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, and count. 0 = those alone.",
+        "of the GPUs",
+        0.0,
+        0,
+        1,
+    ),
+    Parameter(
+        "slo_ms",
+        "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their queries.",
+        "ms",
+        150.0,
+        1,
+        60000,
+    ),
     Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
     Parameter(
         "grace_most_s",
@@ -68,6 +85,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
+    ("Shared GPUs", ("sharing_policy", "shared_gpus", "slo_ms")),
     ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
     (
         "Memory bandwidth",

@@ -174,7 +174,7 @@ class Maker:
             if allowance.gpus is None and allowance.cores is None:
                 continue
             own = np.flatnonzero(whose == tenant)
-            for most, asked in ((allowance.gpus, options.gpus), (allowance.cores, options.cores)):
+            for most, asked in ((allowance.whole_gpus, options.gpus), (allowance.cores, options.cores)):
                 if most is not None and len(own):
                     caps.append(Cap(own, asked[own], float(most)))
         return caps

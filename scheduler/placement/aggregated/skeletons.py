@@ -97,7 +97,7 @@ class Skeletons:
         """By type; those without any option are left out."""
         access = self.classes.access[job.id]
         allowance = self.ledger.allowances.get(job.tenant)
-        quota = (None, None) if allowance is None else (allowance.gpus, allowance.cores)
+        quota = (None, None) if allowance is None else (allowance.whole_gpus, allowance.cores)
         memory = bisect_left(self._memory_mib, job.memory_mib)
         needs = (job.requirement, job.cores, job.least_cores, memory, job.bound)
         shape = (needs, job.tenant if self._by_tenant else None, access, quota)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scheduler.sharing.series import Floats, Ints
 
 SHARED_IN_TIME = (0, 2, 3)
 """Of `usage.RESOURCES`: those that jobs take in turns. Memory is shared in space: it is there or it is not."""
+
+LEAST_SPEED = 1e-3
 
 
 class Law(Protocol):
@@ -26,22 +28,35 @@ class InTurns:
     """Jobs take turns of equal length: who needs less than its turn is not slowed, the others share what is left alike.
 
     So it is with time on the GPU, SMs and PCIe; the scarcest of the three counts. Each neighbour costs `switching` by its own
-    use of the GPU: contexts are changed and caches emptied.
+    use of the GPU: contexts are changed and caches emptied. What the GPU is asked for beyond its time costs `crowding` times as
+    much again: of Gavel's measured pairs a fifth together did less than one job alone, which turns alone would not explain.
     """
 
     switching: float = 0.05
+    crowding: float = 0.0
 
     def slowdowns(self, signatures: Sequence[str], demands: Floats, gpus: Ints, n_gpus: int) -> Floats:
         del signatures
         found = np.ones(len(gpus))
+        wanted_of = summed(gpus, demands, n_gpus)
         for resource in SHARED_IN_TIME:
             wanted = demands[:, resource]
-            for gpu in np.flatnonzero(np.bincount(gpus, wanted, n_gpus) > 1.0):
+            for gpu in (wanted_of[:, resource] > 1.0).nonzero()[0]:
                 here = np.flatnonzero(gpus == gpu)
-                found[here] = np.maximum(found[here], wanted[here] / level(wanted[here]))
-        beside = np.bincount(gpus, demands[:, 0], n_gpus)[gpus] - demands[:, 0]
-        slowed: Floats = found + self.switching * beside
+                if wanted[here].sum() > 1.0:  # another order of adding may come to exactly one
+                    found[here] = np.maximum(found[here], wanted[here] / level(wanted[here]))
+        together = wanted_of[gpus, 0]
+        slowed: Floats = found + self.switching * (together - demands[:, 0])
+        if self.crowding:
+            slowed += self.crowding * np.maximum(together - 1.0, 0.0)
         return slowed
+
+
+def summed(gpus: Ints, demands: Floats, n_gpus: int) -> Floats:
+    """Return what the jobs on each GPU want together. `demands`: shape (jobs, 4); `gpus`: where each is. Shape (n_gpus, 4)."""
+    found = np.zeros((n_gpus, demands.shape[1]))
+    np.add.at(found, gpus, demands)
+    return found
 
 
 def level(wanted: Floats) -> float:
@@ -58,3 +73,33 @@ def level(wanted: Floats) -> float:
         if each <= rising[taken]:
             return each
     raise AssertionError("unreachable: more than the whole is wanted")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPairs:
+    """Slowdowns measured by pair, added up where there are several neighbours; pairs that were never measured by `otherwise`.
+
+    `speeds[(a, b)]`: the speed of `a` beside `b` over its speed alone, as in Gavel's table of co-located throughputs.
+    """
+
+    speeds: Mapping[tuple[str, str], float]
+    otherwise: Law = field(default_factory=InTurns)
+
+    def slowdowns(self, signatures: Sequence[str], demands: Floats, gpus: Ints, n_gpus: int) -> Floats:
+        here: list[list[int]] = [[] for _ in range(n_gpus)]
+        for job, gpu in enumerate(gpus):
+            here[gpu].append(job)
+        found = np.ones(len(signatures))
+        for job, gpu in enumerate(gpus):
+            for other in here[gpu]:
+                if other != job:
+                    found[job] += self._by_pair(signatures, demands, job, other)
+        return found
+
+    def _by_pair(self, signatures: Sequence[str], demands: Floats, job: int, other: int) -> float:
+        speed = self.speeds.get((signatures[job], signatures[other]))
+        if speed is not None:
+            return 1.0 / max(speed, LEAST_SPEED) - 1.0
+        pair = [job, other]
+        alone = self.otherwise.slowdowns([signatures[n] for n in pair], demands[pair], np.zeros(2, dtype=np.int64), 1)
+        return float(alone[0]) - 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.simulator.sharing.laws import InTurns
+from scheduler.simulator.sharing.laws import InTurns, summed
 from scheduler.simulator.sharing.usage import RESOURCES
 
 if TYPE_CHECKING:
@@ -67,24 +67,24 @@ class World:
 
     def step(self, step_s: float) -> Stepped:
         """Let so much time pass. A step must not be longer than a phase."""
-        crashed = self._crash()
         jobs = self.running()
         demands, gpus = self.demands(jobs), self.place[jobs]
+        crashed = self._crash(jobs, demands[:, MEMORY] * self.memory_mib)
+        if crashed:
+            jobs = self.running()
+            demands, gpus = self.demands(jobs), self.place[jobs]
         slow = self._law.slowdowns([self.jobs[job].usage.signature for job in jobs], demands, gpus, self.n_gpus)
         self.slowdown[jobs] = slow
-        self.used = np.stack([np.bincount(gpus, demands[:, n], self.n_gpus) for n in range(len(RESOURCES))], axis=1)
-        self.used = np.minimum(self.used, 1.0)
+        self.used = np.minimum(summed(gpus, demands, self.n_gpus), 1.0)
         self.ran, self.people = jobs, np.bincount(gpus, minlength=self.n_gpus)
         self.done_s[jobs] += step_s / slow
         ended = jobs[self.done_s[jobs] >= self._phases[jobs] * self._phase_s[jobs] - 1e-9]
         self.place[ended] = -1
         return Stepped(tuple(int(job) for job in ended), crashed)
 
-    def _crash(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    def _crash(self, jobs: Ints, used_mib: Floats) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """End whoever is most beyond its grant on each GPU whose memory is not enough, until it is; then the largest."""
         found = []
-        jobs = self.running()
-        used_mib = self.demands(jobs)[:, MEMORY] * self.memory_mib
         totals = np.bincount(self.place[jobs], used_mib, self.n_gpus)
         for gpu in np.flatnonzero(totals > self.memory_mib + 1e-6):
             here = np.flatnonzero(self.place[jobs] == gpu)

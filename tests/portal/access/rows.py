@@ -238,6 +238,7 @@ REST = [
     _api("api-round", "GET", MISSING_API, number="{missing}"),
     _api("api-planning", "GET", API, number="{planning}"),
     _api("api-planning", "GET", MISSING_API, number="{missing}"),
+    _api("api-neighbours", "GET", OPERATE_API),
     _api("api-metrics", "GET", API),
     _api("api-simulations", "GET", API),
     _api("api-simulations", "POST", (201, 201, 400, 201, 401, 401), ASKED | {"tenant": "zebra-lab"}),

@@ -6,6 +6,7 @@ import pytest
 from django.core import checks
 from django.urls import reverse
 
+from portal.cluster.services import environment_add
 from portal.jobs.services import job_submit
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
@@ -14,7 +15,9 @@ from portal.tenants.services import token_create
 from portal.urls import admin  # with the console's pages, which `portal.urls` finds
 
 LISTS = [f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry]
-ADDED = ["admin:tenants_tenant_add", "admin:tenants_user_add", "admin:cluster_jointoken_add"]
+ADDED = [
+    f"admin:{kind}_add" for kind in ("tenants_tenant", "tenants_user", "cluster_jointoken", "cluster_namedenvironment")
+]
 FOREIGN = re.compile(r"""(?:src|href|action)=["'](?:https?:)?//""")
 
 
@@ -30,6 +33,7 @@ def objects(operator, member, tenant, node, job):
         "cluster_node": node.pk,
         "cluster_gputype": node.gpu_type_id,
         "cluster_jointoken": 1,
+        "cluster_namedenvironment": environment_add(name="torch", directory="/opt/torch", actor=operator).pk,
         "jobs_job": job.pk,
         "rounds_planning": planning.pk,
         "rounds_round": planning.round_id,

@@ -81,7 +81,7 @@ def test_other_methods(node):
 
 def test_another_revision_answers_at_once(node, broker_settings):
     status, body, took_s = ask(f"revision={node.revision + 1}&wait=20")
-    assert (status, body) == (200, {"revision": node.revision, "attempts": [], "heartbeat_s": 1.0})
+    assert (status, body) == (200, {"revision": node.revision, "attempts": [], "heartbeat_s": 1.0, "environments": {}})
     assert took_s < 15
 
 

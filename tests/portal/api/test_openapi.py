@@ -136,6 +136,7 @@ LABELS = [
     "GET /api/v1/rounds/{number}",
     "GET /api/v1/plannings/{number}",
     "GET /api/v1/metrics",
+    "GET /api/v1/neighbours",
     "GET /api/v1/simulations",
     "POST /api/v1/simulations",
     "GET /api/v1/simulations/{number}",

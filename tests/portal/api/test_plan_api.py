@@ -64,7 +64,7 @@ def test_it_says_why_not_and_who_stands_ahead(world):
         {"tenant": "nowhere"},
         {"priority": 50},
         {"depends_on": [987654]},
-        {"shareable": True},
+        {"webhook": "http://127.0.0.1/"},
     ],
 )
 def test_its_errors_are_those_of_a_submission(world, wrong):

@@ -79,8 +79,10 @@ def test_without_the_index_a_gpu_is_held_twice(cluster):
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_exclusive_never_beside_shared(cluster, kept):
+def test_exclusive_never_beside_shared(cluster, kept, monkeypatch):
     Gpu.objects.filter(node=cluster.node, index=0).update(mode="shared")
+    assert "shared by now" in refused(cluster)
+    monkeypatch.setattr("portal.jobs.services.placing._Fresh._gpus_check", lambda *_: None)
     if kept:
         assert "allocation_mode_matches" in refused(cluster)
         return

@@ -10,9 +10,13 @@ from portal.cluster.models import Node
 from portal.errors import BerthError
 from portal.jobs.models import Job
 from portal.jobs.selectors import part_spec
-from portal.jobs.software import node_offers, software_check, software_need, software_words
+from portal.jobs.software import image_check, node_offers, software_check, software_need, software_words
+from portal.tenants.models import Tenant
 
 BUILDS = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "missing": {}}
+
+
+IMAGE = "docker.io/pytorch/pytorch:2.4.0"
 
 
 def refused(value, files=None):
@@ -27,6 +31,8 @@ def test_each_way_to_say_it():
     assert software_check({"path": "/opt/venv/"}, {}) == {"path": "/opt/venv"}
     text = "numpy==1.26.4 \\\n  --hash=sha256:ab # why\r\n\r\n# a comment\ntorch @ https://a.example/torch.whl\n"
     assert software_check({"requirements": text}, {}) == {"requirements": text.replace("\r\n", "\n")}
+    assert software_check({"image": IMAGE}, {}) == {"image": IMAGE}
+    assert software_check({"image": f"registry:5000/a/b@sha256:{'0' * 64}"}, {})
     files = {"req/lock.txt": base64.b64encode(b"numpy\n").decode()}
     assert software_check({"requirements_file": "req/lock.txt"}, files) == {"requirements": "numpy\n"}
 
@@ -46,6 +52,11 @@ HOSTILE = {
     "10 000 packages": ({"requirements": "a\n" * 10_000}, "too_long", "software.requirements"),
     "too much text": ({"requirements": "a" * 70_000}, "too_long", "software.requirements"),
     "a missing file": ({"requirements_file": "requirements.txt"}, "unknown_file", "software.requirements_file"),
+    "an image without its registry": ({"image": "pytorch/pytorch"}, "bad_image", "software.image"),
+    "an option as an image": ({"image": "--bind=/"}, "bad_image", "software.image"),
+    "a file as an image": ({"image": "/etc/passwd"}, "bad_image", "software.image"),
+    "another transport": ({"image": "docker-archive:a.io/x"}, "bad_image", "software.image"),
+    "an image with a query": ({"image": "a.io/x?y"}, "bad_image", "software.image"),
     "a list": ({"requirements": ["numpy"]}, "wrong_type", "software.requirements"),
 }
 
@@ -84,6 +95,8 @@ def test_what_a_node_must_offer():
     assert node_offers({}) == node_offers({"installer": None}) == frozenset()
     assert software_need({"environment": "torch"}) == "environment:torch"
     assert software_need({"requirements": "a"}) == "build"
+    assert node_offers({"installer": None, "images": "apptainer"}) == {"image"}
+    assert software_need({"image": IMAGE}) == "image"
     assert software_need({"path": "/x"}) == software_need({}) == ""
 
 
@@ -108,3 +121,35 @@ def test_what_no_node_offers_is_refused_with_what_there_is(cluster):
     Node.objects.update(software=BUILDS)
     with pytest.raises(BerthError, match="There are: torch"):
         cluster.submit(gpus=0, software={"environment": "jax"})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "image"),
+    [
+        ("docker.io/pytorch/*", IMAGE),
+        ("  nvcr.io/*\n\n docker.io/pytorch/pytorch:* ", IMAGE),
+        (IMAGE, IMAGE),
+    ],
+)
+def test_an_image_that_a_pattern_allows_is_taken(allowed, image):
+    image_check({"image": image}, tenant="vision", allowed=allowed)
+    image_check({}, tenant="vision", allowed="")
+
+
+@pytest.mark.parametrize("allowed", ["", "docker.io/pytorch", "docker.io/pytorch/pytorch:2.4.?", "[a-z]*", "*:latest"])
+def test_an_image_that_no_pattern_allows_is_not(allowed):
+    with pytest.raises(BerthError) as caught:
+        image_check({"image": IMAGE}, tenant="vision", allowed=allowed)
+    assert (caught.value.code, caught.value.field) == ("image_not_allowed", "software")
+
+
+@pytest.mark.django_db
+def test_an_image_needs_a_node_that_runs_them_and_a_tenant_that_may(cluster):
+    with pytest.raises(BerthError, match="install Apptainer"):
+        cluster.submit(gpus=0, software={"image": IMAGE})
+    Node.objects.update(software=BUILDS | {"images": "apptainer"})
+    with pytest.raises(BerthError, match="None is allowed yet"):
+        cluster.submit(gpus=0, software={"image": IMAGE})
+    Tenant.objects.update(images="docker.io/pytorch/*")
+    job = cluster.submit(gpus=0, software={"image": IMAGE})
+    assert (job.software_need, job.payload.software) == ("image", {"image": IMAGE})

@@ -1,4 +1,4 @@
-"""`./berth test`: which tests run, and one summary of two runs side by side."""
+"""`./berth test`: which tests run, and one summary of all runs side by side."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from portal.launch import testing
-from portal.launch.testing import COMPUTING_PART, WAITING_PART, arguments_for, counts_of, summary_of
+from portal.launch.testing import COMPUTING_PARTS, WAITING_PART, arguments_for, counts_of, summary_of
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,18 @@ def test_gpu(): assert False
 
 
 @pytest.mark.impure
-@pytest.mark.parametrize(("system", "code", "words"), [(True, 0, "2 passed"), (False, 1, "1 failed, 1 passed")])
-def test_every_test_but_a_gpus_runs_once_and_a_failure_of_either_run_is_one(tmp_path, system, code, words):
-    (tmp_path / "tests").mkdir()
+@pytest.mark.parametrize(
+    ("portal", "system", "code", "words"),
+    [
+        (True, True, 0, "3 passed"),
+        (False, True, 1, "1 failed, 2 passed"),
+        (True, False, 1, "1 failed, 2 passed"),
+    ],
+)
+def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_path, portal, system, code, words):
+    (tmp_path / testing.PORTAL).mkdir(parents=True)
     (tmp_path / "tests/test_it.py").write_text(TESTS.format(system=system))
+    (tmp_path / testing.PORTAL / "test_page.py").write_text(f"def test_page(): assert {portal}\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
     script = (
         "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1])"
@@ -135,7 +143,8 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_either_run_is_one(tmp_
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=testing.SOURCE)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout.splitlines()[-1]
-    assert not set(COMPUTING_PART) & set(WAITING_PART) - {"-m", "--durations=25"}
+    for part in COMPUTING_PARTS:
+        assert not set(part) & set(WAITING_PART) - {"-m", "--durations=25"}
 
 
 @pytest.mark.impure
@@ -190,7 +199,7 @@ def running_with(mark):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_when_it_is_stopped_all_that_it_started_ends(tmp_path, number):
     mark, ready = f"mark-{uuid.uuid4()}", tmp_path / "ready"
-    (tmp_path / "tests").mkdir()
+    (tmp_path / testing.PORTAL).mkdir(parents=True)
     (tmp_path / "tests/test_it.py").write_text(STARTS.format(mark=mark, ready=ready))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
     run = (

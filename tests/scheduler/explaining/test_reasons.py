@@ -1,11 +1,12 @@
 """Each reason of the vocabulary (algorithms.md section 7), produced by a cluster, with its figures and its sentence."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from scheduler.explaining.why import sentence
-from scheduler.model import Promise, Reason, Running, Share, Tenant
+from scheduler.model import GpuPart, Holder, PartedGpu, Promise, Reason, Running, Share, Tenant
 from tests.scheduler.builders import NOW_S, decisions_of, job, make_plan, node, running, ticking, why
 
 
@@ -261,6 +262,14 @@ def software_nowhere():
         "Ask the operator to install uv or pip on one and start its agent again, or change the job's software."
     )
     return make_plan([node(1), node(2)], [job(1, cores=1, software="build")]), 1, said
+
+
+def image_nowhere():
+    said = (
+        "It needs a node that runs container images, and no node for it is one. Ask the operator to install Apptainer on one "
+        "(each node's page says what it lacks), or change the job's software."
+    )
+    return make_plan([node(1), node(2)], [job(1, cores=1, software="image")]), 1, said
 
 
 def software_on_a_node_that_is_away():
@@ -520,6 +529,36 @@ def tenant_quota_used_by_this_planning():
     return make_plan([node(1, 8)], jobs, tenants=[Tenant(1, gpu_quota=4)]), 2, said
 
 
+def _sharing(*gpus, **knobs):
+    host = replace(node(1, 0), gpu_type="a100", shared=gpus)
+    return make_plan([host], [replace(job(1, 1), part=GpuPart(600, 2048))], **knobs)
+
+
+def no_shared_gpu():
+    gpus = [PartedGpu(0, 1024), PartedGpu(1, 4096, (Holder(9, 2, "x", 500, 1024),))]
+    return (
+        _sharing(*gpus),
+        1,
+        (
+            "It shares a GPU, with 60 % of the compute and 2048 MiB. None of 2 GPUs that jobs may share takes it now: "
+            "on 1 too little of its compute is left and on 1 too little of its GPU memory is left."
+        ),
+    )
+
+
+def no_shared_gpu_up():
+    words = "It shares a GPU, with 60 % of the compute and 2048 MiB, and no shared GPU takes jobs now."
+    return _sharing(PartedGpu(0, 4096, open=False)), 1, words
+
+
+def sharing_off():
+    words = (
+        "It shares a GPU, with 60 % of the compute and 2048 MiB, and no job starts on shared GPUs now: "
+        "the operator switched that off."
+    )
+    return _sharing(PartedGpu(0, 4096), sharing_policy="off"), 1, words
+
+
 CASES = {
     idle_of_two_types: Reason.NOT_ENOUGH_IDLE_GPUS,
     larger_than_each_type: Reason.NOT_ENOUGH_IDLE_GPUS,
@@ -568,6 +607,10 @@ CASES = {
     checkpoint_elsewhere: Reason.CHECKPOINT_ELSEWHERE,
     software_on_a_full_node: Reason.SOFTWARE_MISSING,
     software_nowhere: Reason.SOFTWARE_MISSING,
+    image_nowhere: Reason.SOFTWARE_MISSING,
+    no_shared_gpu: Reason.NO_SHARED_GPU,
+    no_shared_gpu_up: Reason.NO_SHARED_GPU,
+    sharing_off: Reason.NO_SHARED_GPU,
     software_on_a_node_that_is_away: Reason.NODES_UNAVAILABLE,
     checkpoint_on_a_node_that_is_away: Reason.CHECKPOINT_ELSEWHERE,
 }

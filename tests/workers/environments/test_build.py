@@ -25,7 +25,12 @@ class Builder:
 
     def start(self, command: str = MADE, *, again_s: float = 600.0) -> subprocess.Popen:
         why = self.room / "why"
-        plan = {"kind": "requirements", "entry": str(self.entry), "installer": "uv", "version": "3", "again_s": again_s}
+        plan = {"kind": "requirements", "entry": str(self.entry), "installer": "uv", "again_s": again_s}
+        plan |= {
+            "doing": "Building the environment.",
+            "made": f"{self.entry}/venv/bin/python",
+            "away": build.AWAY_REMEDY,
+        }
         environment = {"ENTRY": str(self.entry), "COUNT": str(self.count)}
         plan |= {"environment": environment, "steps": [["/bin/sh", "-c", command]], "why": str(why)}
         file = self.room / f"plan-{len(list(self.room.iterdir()))}.json"
@@ -106,7 +111,7 @@ def test_a_full_disk_is_told_and_tried_again(builder):
 def test_what_leaves_no_python_is_no_environment(builder):
     code, said = builder.run("true")
     assert code == 1
-    assert "has no Python" in said
+    assert "there is no python" in said
 
 
 def prefix(room, path) -> tuple[int, str]:

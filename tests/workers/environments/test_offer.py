@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.environments.offer import Offer, OfferError, index_options, named_parse, offer_find
+from workers.environments.offer import Offer, OfferError, index_options, named_parse, offer_find, offer_with
 from workers.environments.plan import PlanError, environment_hash, software_plan
 
 ABOUT = {"version": "3.11.2", "implementation": "cpython-311", "platform": "linux-x86_64-glibc-2.36"}
@@ -20,7 +20,7 @@ def test_this_machine_builds_with_what_it_has(tmp_path):
     found = offer_find(tmp_path)
     assert found.installer in {"uv", "pip"}
     assert found.to_wire()["python"].startswith("3.")
-    assert found.missing == {}
+    assert set(found.missing) <= {"image"}
 
 
 def test_a_node_with_neither_uv_nor_a_python_says_the_remedy(tmp_path):
@@ -49,6 +49,26 @@ def test_named_environments_are_read_and_checked(tmp_path):
     for wrong in ("a b=/x", "x=rel", "x=/a,x=/b", "=/a", "../x=/a"):
         with pytest.raises(OfferError, match="--environments"):
             named_parse(wrong)
+
+
+def test_what_operators_name_for_all_nodes_is_looked_for_beside_the_nodes_own(tmp_path):
+    for name in ("own", "torch", "late", "closed/in"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin/python").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "closed/in")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").touch()
+    wanted = {name: str(tmp_path / name) for name in ("torch", "gone", "link")}
+    wanted |= {"own": str(tmp_path / "late"), "above": str(tmp_path), "bad name": "/opt", "relative": "opt"}
+    base = offer(tmp_path, named={"own": tmp_path / "own"})
+    found = offer_with(base, wanted, closed=[tmp_path / "closed"])
+    assert found.named == {"own": tmp_path / "own", "torch": tmp_path / "torch"}, "the node's own name comes first"
+    said = {name.partition(":")[2]: why for name, why in found.missing.items()}
+    assert "has no bin/python" in said["gone"]
+    assert "closed to jobs" in said["link"]
+    assert "closed to jobs" in said["above"]
+    assert {"bad name", "relative"} < set(said)
+    assert offer_with(base, {}) == base
 
 
 def test_wheels_without_an_index_ask_no_network(tmp_path):

@@ -17,6 +17,7 @@ from portal.errors import BerthError
 from portal.jobs.description import description_examine, description_parse
 from portal.jobs.models import Job
 from portal.jobs.services import submission_problems
+from portal.tenants.models import Tenant
 from tests.portal.dashboard.test_templates import Page
 from tests.portal.given import Cluster
 
@@ -59,18 +60,20 @@ def errors(answer):
     return beside, re.findall(r'<li data-problem="(\w*)"><a href="#id_(\w+)">', html)
 
 
-TOLD = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "missing": {}}
+TOLD = {"python": "3.11.2", "installer": "pip", "images": "apptainer", "environments": ["torch"], "missing": {}}
 SOFTWARE = {
     "": ({}, {}),
     "environment:torch": ({}, {"environment": "torch"}),
     "requirements": ({"requirements": "numpy==1.26.4\r\ntqdm"}, {"requirements": "numpy==1.26.4\ntqdm"}),
     "path": ({"software_path": " /opt/venv "}, {"path": "/opt/venv"}),
+    "image": ({"software_path": "docker.io/a/b:1"}, {"image": "docker.io/a/b:1"}),
 }
 
 
 @pytest.mark.parametrize("chosen", SOFTWARE)
 def test_each_choice_of_software_is_submitted_and_comes_back_to_edit(owner, chosen):
     Node.objects.update(software=TOLD)
+    Tenant.objects.update(images="docker.io/*")
     fields, software = SOFTWARE[chosen]
     owner.post(reverse("job-submit"), FORM | {"software": chosen} | fields)
     job = Job.objects.get()

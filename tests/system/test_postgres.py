@@ -1,15 +1,31 @@
-"""The road of one job with Postgres as the database: the same road, once over."""
+"""A Berth on Postgres: its first start, the road of jobs, the next start, and the story of a backup. One Berth for all."""
 
 import psycopg
 import pytest
 
 from tests.system.helpers.client import Tenant
+from tests.system.helpers.story import ENVIRONMENT, backup_and_restore
 
 pytestmark = [pytest.mark.system, pytest.mark.postgres]
 
 
-def test_the_road_on_postgres(berth_up, postgres_url):
-    berth = berth_up(demo=True, workload=False, environment={"DATABASE_URL": postgres_url})
+@pytest.fixture(scope="module")
+def berth(berth_up, postgres_url):
+    return berth_up(demo=True, workload=False, environment=ENVIRONMENT | {"DATABASE_URL": postgres_url})
+
+
+def test_a_job_runs_and_ends(berth):
+    token = berth.tokens["speech-co"]
+    body = {"command": "echo done", "gpus": 1}
+    status, job = berth.request("/api/v1/jobs", method="POST", body=body, token=token)
+    assert status == 201, job
+    berth.wait(
+        lambda: berth.request(f"/api/v1/jobs/{job['id']}", token=token)[1]["state"] == "COMPLETED", what="its end"
+    )
+    assert not berth.layout.database.exists(), "nothing went to SQLite"
+
+
+def test_the_road_on_postgres(berth, postgres_url):
     assert berth.request("/healthz")[1]["database"] == "ok"
     tenant = Tenant(berth)
     number = tenant.submit("echo on Postgres; sleep 1", key="once")
@@ -39,3 +55,14 @@ def test_the_road_on_postgres(berth_up, postgres_url):
         )
         assert connection.execute(held).fetchone() == (0,)
     assert not berth.layout.database.exists()
+
+
+def test_up_again_keeps_everything(berth):
+    before = berth.request("/api/v1/jobs", token=berth.tokens["speech-co"])[1]
+    berth.down()
+    berth.up()
+    assert berth.request("/api/v1/jobs", token=berth.tokens["speech-co"])[1] == before
+
+
+def test_the_story_of_a_backup(berth, tmp_path):
+    backup_and_restore(berth, tmp_path)

@@ -1,0 +1,69 @@
+"""Sentences of jobs that share a GPU: beside whom one starts and by which rule, or what closes the shared GPUs to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.explaining.phrases import count, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scheduler.model import Figures
+
+CLOSED: Mapping[str, str] = {
+    "memory": "too little of its GPU memory is left",
+    "compute": "too little of its compute is left",
+    "correlated": "a job there uses most when this one does",
+    "unknown": "it or a job there was never seen to run, so nobody can say how well they get on",
+    "no trend": "nothing can be forecast from the use of its memory so far",
+    "peak": "the memory in use is forecast to leave too little",
+    "declined": "the learned policy would rather wait, or start others there",
+    "exceeds": "with the jobs there it would use more of the GPU than there is",
+    "apart": "it ran out of memory there beside such a job before",
+    "node": "its node has too few idle cores or too little memory",
+    "barred": "its type, node or software is not what it may use",
+}
+"""What keeps a job from a GPU, by rule: `scheduler.sharing.model.Rule`, and two of the planning's own."""
+RULES: Mapping[str, str] = {
+    "alone": "nobody else is on it",
+    "fits": "what it asks for is left there",
+    "learned": "the learned policy would start it there now",
+    "uncorrelated": "its use and that of the jobs there do not rise together (correlation {correlation:g}, at most 0.5)",
+    "forecast": "the memory in use there is forecast at {ahead_mib:g} MiB, which leaves room for it",
+}
+
+
+def placed_words(shared: Figures) -> str:
+    """Where it starts, with what of the GPU, beside whom, and by which rule."""
+    beside = _beside(shared["beside_own"], shared["beside_others"])
+    why = RULES[shared["rule"]].format(**shared)
+    return (
+        f"It gets {part_words(shared['compute'], shared['memory_mib'])} of GPU {shared['gpu']} on {shared['node']}"
+        f"{beside}: {why}."
+    )
+
+
+def part_words(compute: int, memory_mib: int) -> str:
+    """For example: 25 % of the compute and 2048 MiB."""
+    return f"{compute / 10:g} % of the compute and {memory_mib} MiB"
+
+
+def waiting_words(figures: Figures) -> str:
+    """What it asks for, and how many shared GPUs are closed to it for which reason."""
+    asked, shared = figures["needs"], figures["shared"]
+    needed = part_words(asked["gpu_compute"], asked["gpu_memory_mib"])
+    if shared["policy"] == "off":
+        return f"It shares a GPU, with {needed}, and no job starts on shared GPUs now: the operator switched that off."
+    if not shared["gpus"]:
+        return f"It shares a GPU, with {needed}, and no shared GPU takes jobs now."
+    closed = listed([f"on {number} {CLOSED[rule]}" for rule, number in shared["closed"].items()])
+    gpus = count(shared["gpus"], "GPUs")
+    return f"It shares a GPU, with {needed}. None of {gpus} that jobs may share takes it now: {closed}."
+
+
+def _beside(own: list[int], others: int) -> str:
+    words = [f"job {number}" for number in own]
+    if others:
+        words.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")
+    return f", beside {listed(words)}" if words else ""

@@ -1,0 +1,57 @@
+"""The open shared GPUs of a planning, in columns, and what is idle beside each of them on its node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.feasibility import domain_allowed, software_allowed
+
+if TYPE_CHECKING:
+    from scheduler.model import Job, PartedGpu
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
+    from scheduler.sharing.series import Flags
+
+
+class Places:
+    """Shared GPUs on nodes that are up. One whose holders come to more than it has, as it says now, is left out."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.rooms: list[Room] = []
+        self.gpus: list[PartedGpu] = []
+        for number in sorted(ledger.rooms):
+            for gpu in ledger.rooms[number].node.shared:
+                if gpu.open and gpu.compute_left >= 0 and gpu.memory_left_mib >= 0:
+                    self.rooms.append(ledger.rooms[number])
+                    self.gpus.append(gpu)
+        self.nodes = np.array([room.node.id for room in self.rooms], dtype=np.int64)
+        self.cores = np.array([len(room.cores) for room in self.rooms], dtype=np.int64)
+        self.memory_mib = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
+        self._allowed: dict[tuple[object, ...], Flags] = {}
+        self._exclusive = any(room.node.exclusive_tenant for room in self.rooms)
+
+    def allowed(self, job: Job) -> Flags:
+        """Where nothing but room could keep the job away."""
+        kind = (job.gpu_types, job.bound)
+        if kind not in self._allowed:
+            self._allowed[kind] = np.array([_allowed(job, room) for room in self.rooms], dtype=bool)
+        if not self._exclusive:
+            return self._allowed[kind]
+        admits: Flags = np.array([room.admits(job.tenant) for room in self.rooms], dtype=bool)
+        return self._allowed[kind] & admits
+
+    def beside(self, job: Job) -> Flags:
+        """Where the node has the cores and the memory that the job needs at least."""
+        found: Flags = (self.cores >= job.min_cores) & (self.memory_mib >= job.memory_mib)
+        return found
+
+    def taken(self, room: Room) -> None:
+        here = self.nodes == room.node.id
+        self.cores[here], self.memory_mib[here] = len(room.cores), room.memory_mib
+
+
+def _allowed(job: Job, room: Room) -> bool:
+    of_type = not job.gpu_types or room.node.gpu_type in job.gpu_types
+    return of_type and software_allowed(job, room.node) and domain_allowed(job, room.node)

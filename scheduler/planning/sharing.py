@@ -1,0 +1,197 @@
+"""Jobs that share a GPU get their places: a planning's step of its own (algorithms.md section 11).
+
+Their GPUs are no other job's to have, so nothing of this is in the ILP: the step takes cores, memory and quota from the ledger
+before the policy does. Whose turn it is, fairness says: the tenant with the smallest share of the GPUs, parts counted in
+thousandths, then the queue's order. *Deviation* from Kube-Knots, which takes jobs by memory, largest first, whoever's they are.
+The sharing policy says which GPUs a job may join and in which order; among those that are as good to it, the prices of gaps
+decide (decision 0013), then the cores that the job wants, then the fuller GPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scheduler.explaining.figures import Why, needs, over_quota
+from scheduler.fairness.drf import gpu_shares, gpu_units
+from scheduler.model import Chosen, Configuration, HeldPart, Reason, Share
+from scheduler.model.parts import WHOLE
+from scheduler.placement.parts.gaps import gap_worth
+from scheduler.planning.shared_places import Places
+from scheduler.planning.sharing_askers import Askers, expected_parts
+from scheduler.sharing.policy import BY_NUMBER, admitting
+from scheduler.sharing.sharing import POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import ClusterState, Job, Ranked
+    from scheduler.parameters import Parameters
+    from scheduler.placement.ledger import Ledger
+    from scheduler.placement.parts.pool import Floats
+    from scheduler.placement.rooms import Room
+    from scheduler.sharing.policy import Policy
+    from scheduler.sharing.series import Flags
+
+
+@dataclass(slots=True)
+class Sharing:
+    """Who starts on a shared GPU, what is told of it (by job id), and why the others that share wait."""
+
+    chosen: dict[int, Chosen] = field(default_factory=dict)
+    told: dict[int, dict[str, Any]] = field(default_factory=dict)
+    waiting: dict[int, Why] = field(default_factory=dict)
+
+    def apart(self, queue: Sequence[Ranked]) -> Sequence[Ranked]:
+        """The jobs of the queue that share no GPU."""
+        if not self.chosen and not self.waiting:
+            return queue
+        return [each for each in queue if each.job.part is None]
+
+
+def choose(
+    queue: Sequence[Ranked], ledger: Ledger, state: ClusterState, parameters: Parameters, *, fair: bool
+) -> Sharing:
+    """Give places on shared GPUs, taking from the ledger. `queue`: in order; `fair`: tenants take turns by their shares."""
+    sharers = [each for each in queue if each.job.part is not None]
+    if not sharers:
+        return Sharing()
+    step = _Step(sharers, ledger, state, parameters)
+    step.give(sharers, fair=fair)
+    return step.sharing
+
+
+@lru_cache(maxsize=32)
+def _worth(parts: tuple[tuple[int, int], ...]) -> Floats:
+    return gap_worth(dict(parts))
+
+
+class _Step:
+    """One planning's turns."""
+
+    def __init__(self, sharers: Sequence[Ranked], ledger: Ledger, state: ClusterState, parameters: Parameters) -> None:
+        self.sharing = Sharing()
+        self._ledger, self._state, self._name = ledger, state, parameters.sharing_policy
+        self._places = Places(ledger)
+        self._policy: Policy | None = POLICIES[self._name]() if self._name in POLICIES else None
+        self._tenants = {each.job: each.tenant for gpu in self._places.gpus for each in gpu.holders}
+        self._askers = Askers(sharers, self._places.gpus, state.uses)
+        self._board = self._askers.board
+        self._worth = _worth(expected_parts(sharers, self._places.gpus))
+        self._whys: dict[int, Why] = {}  # of kinds for which no GPU was open: within a planning room only shrinks
+
+    # ---- turns -------------------------------------------------------------------------------------------------------
+
+    def give(self, sharers: Sequence[Ranked], *, fair: bool) -> None:
+        nodes = [room.node for room in self._ledger.rooms.values()]
+        shares = gpu_shares(nodes, self._state.running, self._state.tenants, self._state.gpu_weights)
+        waiting: dict[int, deque[Ranked]] = {}
+        for ranked in sharers:
+            waiting.setdefault(ranked.job.tenant if fair else 0, deque()).append(ranked)
+        heap = [(shares.of(tenant), jobs[0].rank, tenant) for tenant, jobs in waiting.items()]
+        heapify(heap)
+        while heap:
+            _, _, tenant = heappop(heap)
+            job = waiting[tenant].popleft().job
+            if (room := self._turn(job)) is not None and job.part is not None:
+                shares.add(job.tenant, gpu_units(room.node.gpu_type, job.part.compute / WHOLE, self._state.gpu_weights))
+            if waiting[tenant]:
+                heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
+
+    def _turn(self, job: Job) -> Room | None:
+        """Give the job a place, or say why it waits. Returns where it starts."""
+        if (short := self._ledger.over_quota(job)) is not None:
+            self.sharing.waiting[job.id] = over_quota(job, self._ledger.quotas[job.tenant], short)
+            return None
+        row = self._askers.row(job)
+        if row is None:
+            self.sharing.waiting[job.id] = Why(Reason.NOT_PLANNED_YET, {})
+            return None
+        if (known := self._whys.get(row)) is not None:
+            self.sharing.waiting[job.id] = known
+            return None
+        places, board = self._places, self._board
+        rules = self._policy.rules(board, row) if self._policy and places.gpus else np.empty(0, dtype=np.int64)
+        allowed = places.allowed(job)
+        beside = places.beside(job)
+        admitted = admitting(rules) if len(rules) else np.zeros(len(places.gpus), dtype=bool)
+        found = np.flatnonzero(allowed & admitted & beside)
+        if not len(found):
+            why = self._why(job, rules, allowed, admitted, beside)
+            self._whys[row] = self.sharing.waiting[job.id] = why
+            return None
+        return self._start(job, row, self._best(job, row, found), rules)
+
+    def _best(self, job: Job, row: int, found: np.ndarray) -> int:
+        board, policy = self._board, self._policy
+        assert policy is not None
+        left = board.left_compute[found]
+        lost = np.round(self._worth[left] - self._worth[left - board.compute[row]], 6)
+        missing = np.maximum(0, job.cores - self._places.cores[found])
+        order = np.lexsort((found, left, missing, lost, np.round(policy.keys(board)[found], 9)))
+        return int(found[order[0]])
+
+    def _start(self, job: Job, row: int, column: int, rules: np.ndarray) -> Room:
+        board, room, gpu = self._board, self._places.rooms[column], self._places.gpus[column]
+        part = job.part
+        assert part is not None
+        assert self._policy is not None
+        grant = int(board.grants[row] if self._policy.harvests else board.requests[row])
+        held = HeldPart(gpu.index, part.compute, grant)
+        allowance = self._ledger.allowances.get(job.tenant)
+        most = (
+            len(room.cores) if allowance is None or allowance.cores is None else min(len(room.cores), allowance.cores)
+        )
+        share = Share(room.node.id, 0, min(job.cores, most), job.memory_mib)
+        configuration = Configuration(job.id, (share,), 1.0, "shared")
+        placement = self._ledger.take_part(configuration, job.tenant, held)
+        self.sharing.chosen[job.id] = Chosen(configuration, placement, 1.0, 1.0, 1)
+        self.sharing.told[job.id] = {"shared": self._told(job, row, column, held, rules)}
+        board.join(row, column, grant)
+        board.joined[column][-1] = job.id
+        self._tenants[job.id] = job.tenant
+        self._places.taken(room)
+        return room
+
+    # ---- words -------------------------------------------------------------------------------------------------------
+
+    def _told(self, job: Job, row: int, column: int, held: HeldPart, rules: np.ndarray) -> dict[str, Any]:
+        """Where it starts and by which rule; of those there only its own tenant's are named."""
+        board, rule = self._board, str(BY_NUMBER[int(rules[column])])
+        beside = [each for each in board.joined[column] if self._tenants.get(each) == job.tenant]
+        found: dict[str, Any] = {
+            "policy": self._name,
+            "node": self._places.rooms[column].node.name,
+            "gpu": held.gpu,
+            "compute": held.compute,
+            "memory_mib": held.memory_mib,
+            "rule": rule,
+            "beside_own": beside,
+            "beside_others": int(board.people[column]) - len(beside),
+            "closed": _counted(rules, ~admitting(rules)),
+        }
+        if rule == "uncorrelated":
+            found["correlation"] = round(float(board.alike.correlated[row, column]), 3)
+        elif rule == "forecast":
+            found["ahead_mib"] = round(float(board.ahead_mib[column]))
+        return found
+
+    def _why(self, job: Job, rules: np.ndarray, allowed: Flags, admitted: Flags, beside: Flags) -> Why:
+        closed = _counted(rules, allowed & ~admitted) if len(rules) else {}
+        if barred := int((~allowed).sum()):
+            closed["barred"] = barred
+        if short := int((allowed & admitted & ~beside).sum()):
+            closed["node"] = short
+        shared = {"policy": self._name, "gpus": len(self._places.gpus), "closed": closed}
+        return Why(Reason.NO_SHARED_GPU, {"needs": needs(job), "shared": shared})
+
+
+def _counted(rules: np.ndarray, where: Flags) -> dict[str, int]:
+    """How many GPUs each rule closes, the most first."""
+    counts = Counter(str(BY_NUMBER[number]) for number in rules[where].tolist())
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,120 @@
+"""Waiting jobs that share GPUs as the sharing policies see them: an asker a kind of job, and the GPUs with those on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.estimator.tables import signature
+from scheduler.model.parts import WHOLE
+from scheduler.sharing.board import Board
+from scheduler.sharing.model import MEASURES, Asker, Profile, Resident, SharedGpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from scheduler.model import Job, PartedGpu, Ranked
+
+    Uses = Mapping[str, Mapping[str, Sequence[float]]]
+
+KINDS, LEAST_KINDS = 2000, 50
+"""So many kinds of sharing jobs are looked at in one planning, each tenant's equal part of them, and so many of each at least."""
+STEP = 50
+"""Parts of GPUs are expected in steps of so many thousandths: the prices take a moment however many sizes jobs ask for."""
+
+
+class Askers:
+    """The kinds of the waiting jobs, numbered, and the board of all of them beside the GPUs.
+
+    Of a kind are jobs that ask for the same and were seen to use the same.
+    """
+
+    def __init__(self, sharers: Sequence[Ranked], gpus: Sequence[PartedGpu], uses: Uses) -> None:
+        self._uses = uses
+        self._told_apart = {*uses, *_kept_apart(sharers, gpus)}
+        self._rows: dict[tuple[object, str], int] = {}
+        askers = [self._asker(job) for job in self._kinds(sharers)]
+        self.board = Board(askers, [self._shared(key, gpu) for key, gpu in enumerate(gpus)])
+
+    def row(self, job: Job) -> int | None:
+        """The number of the job's kind; None where its tenant's kinds are more than are looked at."""
+        return self._rows.get(self._kind(job))
+
+    def _kinds(self, sharers: Sequence[Ranked]) -> Iterator[Job]:
+        """Yield the first job of each kind: the first kinds of each tenant, whoever asks for thousands of different things."""
+        most = max(LEAST_KINDS, KINDS // len({each.job.tenant for each in sharers}))
+        counts = Counter[int]()
+        for job in (each.job for each in sharers):
+            kind = self._kind(job)
+            if kind not in self._rows and counts[job.tenant] < most:
+                counts[job.tenant] += 1
+                self._rows[kind] = len(self._rows)
+                yield job
+
+    def _kind(self, job: Job) -> tuple[object, str]:
+        return job.alike, self._name_of(signature(job))
+
+    def _name_of(self, name: str) -> str:
+        """A signature, where it matters: nothing is known of most."""
+        return name if name in self._told_apart else ""
+
+    def _asker(self, job: Job) -> Asker:
+        part = job.part
+        assert part is not None
+        return Asker(
+            job.id,
+            part.memory_mib,
+            self._name_of(signature(job)),
+            compute=part.compute,
+            critical=part.critical,
+            whole_request=not part.harvest,
+            apart_from=part.apart_from,
+            profile=_profile(self._uses.get(signature(job))),
+        )
+
+    def _shared(self, key: int, gpu: PartedGpu) -> SharedGpu:
+        """A GPU with those on it. What they were granted stays theirs: no running job is harvested here."""
+        residents = tuple(
+            Resident(
+                Asker(
+                    each.job,
+                    max(1, each.memory_mib),
+                    each.signature,
+                    compute=each.compute,
+                    whole_request=True,
+                    apart_from=each.apart_from,
+                    profile=_profile(self._uses.get(each.signature)),
+                ),
+                each.memory_mib,
+                each.used_mib,
+            )
+            for each in gpu.holders
+        )
+        return SharedGpu(key, gpu.memory_mib, residents, np.asarray(gpu.memory_used, dtype=np.float64))
+
+
+def expected_parts(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> tuple[tuple[int, int], ...]:
+    """What parts (thousandths, in steps) are expected, and how many: as those that wait and those that run ask for."""
+    asked = [each.job.part.compute for each in sharers if each.job.part is not None]
+    held = [each.compute for gpu in gpus for each in gpu.holders]
+    counts = Counter(max(STEP, round(compute / STEP) * STEP) for compute in (*asked, *held))
+    return tuple(sorted((size, count) for size, count in counts.items() if size < WHOLE))
+
+
+def _kept_apart(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> set[str]:
+    """The signatures beside which somebody was ended for memory."""
+    waiting = [each.job.part.apart_from for each in sharers if each.job.part is not None]
+    running = [each.apart_from for gpu in gpus for each in gpu.holders]
+    return set().union(*waiting, *running)
+
+
+def _profile(use: Mapping[str, Sequence[float]] | None) -> Profile | None:
+    """What a signature used; None where nothing, or nothing that could be compared, was recorded."""
+    if not use or any(name not in use for name in MEASURES):
+        return None
+    try:
+        return Profile({name: np.asarray(use[name], dtype=np.float64) for name in MEASURES})
+    except ValueError:
+        return None

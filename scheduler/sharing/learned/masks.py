@@ -1,0 +1,96 @@
+"""Which subsets of the waiting jobs may start: none with which a resource is exceeded at any step (DqnGPU 3.2.2).
+
+A job that is slowed comes to its peak later than it would alone, and stays longer. So each job stands for the most that it may
+use at a step when it comes on at its own speed, or up to `slowest` times slower, or anything between. Where the true slowdown of
+jobs that exceed nothing is at most `slowest`, nobody ever runs out of memory by a decision. Without a bound (`inf`), which is how
+the service decides, memory counts by the most that a job will use until its end: no slowdown can break that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.learned.images import MEMORY, RESOURCES, WAIT
+
+if TYPE_CHECKING:
+    from scheduler.sharing.learned.images import Frame
+    from scheduler.sharing.series import Flags, Floats
+
+TOLERANCE = 1e-9
+IN_TIME = [0, 2, 3]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a job may fall behind (`slowest`, 1 or more, or inf), and for how many phases jobs are looked at.
+
+    `longest` must be no less than the phases of any job times `slowest` (where that is finite). `in_time`: how much of what jobs
+    take in turns (GPU time, SMs, PCIe) they may ask for together, in parts of what there is; of memory never more than there is.
+    """
+
+    slowest: float = np.inf
+    longest: int = 80
+    in_time: float = 1.0
+
+
+class Reach:
+    """The most that one job may use at each phase from now on. `uses`: shape (phases, 4).
+
+    `_highest[p, n]`: the highest use of the `2 ** p` phases from `n` on; any stretch is covered by two of these.
+    """
+
+    def __init__(self, uses: Floats, limits: Limits) -> None:
+        self._limits, self._total = limits, len(uses)
+        self._later = np.maximum.accumulate(uses[::-1, MEMORY])[::-1]
+        steps = np.arange(limits.longest)
+        bounded = bool(np.isfinite(limits.slowest))
+        self._fast, self._slow = steps, steps / limits.slowest if bounded else steps.astype(np.float64)
+        self._bounded = bounded
+        levels = [np.asarray(uses, dtype=np.float64)]
+        while bounded and 2 ** len(levels) <= limits.longest:
+            step = 2 ** (len(levels) - 1)
+            below = levels[-1]
+            levels.append(np.maximum(below, below[np.minimum(np.arange(self._total) + step, self._total - 1)]))
+        self._highest = np.array(levels)
+
+    def ahead(self, done: float = 0.0) -> Floats:
+        """Return the most that it may use at each phase from now on, having done `done` phases. Shape (longest, 4)."""
+        done += TOLERANCE
+        first = (self._slow + done).astype(np.int64)
+        there = int(np.searchsorted(first, self._total))
+        first = first[:there]
+        found = np.zeros((self._limits.longest, RESOURCES))
+        if self._bounded:
+            last = np.minimum(self._fast[:there] + int(done), self._total - 1)
+            power = np.log2(last - first + 1.0).astype(np.int64)
+            np.maximum(self._highest[power, first], self._highest[power, last + 1 - 2**power], out=found[:there])
+        else:
+            found[:there] = self._highest[0, first]
+            found[:, MEMORY] = self._later[int(done)] if int(done) < self._total else 0.0
+        found[:, IN_TIME] /= self._limits.in_time
+        return found
+
+
+def taken(frame: Frame, slots: list[Floats]) -> Floats:
+    """Return what each action would add, by phase and resource; inf where it names an empty slot. Shape (actions, phases * 4).
+
+    `slots`: as `Reach.ahead` returns, of the job in each slot, as many as there are.
+    """
+    given = np.array([each.ravel() for each in slots]) if slots else np.zeros((0, 1))
+    found: Floats = frame.members[:, : len(slots)] @ given
+    found[frame.members[:, len(slots) :].any(axis=1)] = np.inf
+    return found
+
+
+def allowed(running: Floats, added: Floats) -> Flags:
+    """Return which actions may be taken, shape (actions,).
+
+    `running`: as `Reach.ahead` returns, of all those on the GPU together; `added`: as `taken` returns. Waiting is not allowed on
+    a GPU with nobody while a job may start.
+    """
+    found: Flags = (added + running.ravel()).max(axis=1) <= 1.0 + TOLERANCE
+    found[WAIT] = bool(running.any()) or not found[1:].any()
+    return found

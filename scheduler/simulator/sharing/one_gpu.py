@@ -1,0 +1,186 @@
+"""DqnGPU's setting: jobs that are all there from the start, one GPU, and somebody who says which of them start when (DqnGPU 4).
+
+Times are in steps of `STEP_S`, of which a job's phases are whole numbers. While jobs are started no time passes. To wait is to
+wait until somebody ends, or another subset of the slots may start: each step would be another chance to change one's mind, and
+an agent that still tries things out would never be seen to wait for long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.sharing.learned.images import RESOURCES, STEPS, WAIT, Frame, ahead, state
+from scheduler.sharing.learned.masks import Limits, Reach, allowed, taken
+from scheduler.simulator.sharing.world import GPU, MEMORY, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.sharing.series import Flags, Floats
+    from scheduler.simulator.sharing.laws import Law
+    from scheduler.simulator.sharing.usage import SharingJob
+
+STEP_S = 5.0
+NOT_SLOWED = 1.02
+"""A job that took so many times as long as alone, or less, was not slowed ("2% error", DqnGPU 4.2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """How an agent looks at jobs. `view`: at their use over time, or at their highest or mean use throughout (DeepRM)."""
+
+    frame: Frame = field(default_factory=Frame)
+    limits: Limits = field(default_factory=Limits)
+    view: str = "over time"
+
+    def of(self, parts: Floats) -> Floats:
+        """Return a job's use as it is seen. Shape as given. Raises KeyError for a view that is none."""
+        flat = {"over time": None, "max": parts.max(axis=0), "mean": parts.mean(axis=0)}[self.view]
+        return parts if flat is None else np.broadcast_to(flat, parts.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Pay:
+    """What a step costs an episode: `total` for itself, `waiting * sum 1 / T_j` over unfinished jobs (deepRM's, `T_j` in
+    steps), and `harm * sum (1 - speed) / T_j` over those that run: what they lose to their neighbours.
+    """
+
+    total: float = 0.0
+    waiting: float = 1.0
+    harm: float = 0.0
+
+
+class OneGpu:
+    """The jobs that wait, in their order, and those on the GPU. `seen`, `act`, `over`: an episode of `learned.training`."""
+
+    def __init__(
+        self,
+        jobs: Sequence[SharingJob],
+        memory_mib: int,
+        law: Law | None = None,
+        eyes: Eyes | None = None,
+        pay: Pay | None = None,
+    ) -> None:
+        self.world = World(jobs, 1, memory_mib, law)
+        self.eyes, self.pay = eyes or Eyes(), pay or Pay()
+        self.views = [self.eyes.of(job.usage.parts) for job in jobs]
+        self._images: list[tuple[Floats, float]] = [(ahead(view), float(len(view))) for view in self.views]
+        self._reaches = [Reach(view, self.eyes.limits) for view in self.views]
+        self._added: tuple[tuple[int, ...], Floats] = ((-1,), np.empty(0))
+        self.waiting = list(range(len(jobs)))
+        self.now_s = 0.0
+        self.used: list[Floats] = []
+        self.ended_s: dict[int, float] = {}
+        self.started_s: dict[int, float] = {}
+        self.met: list[set[int]] = [set() for _ in self.views]
+        self.crashes = 0
+        self.grants: dict[int, int] = {}
+        self._weights = np.array([1.0 / max(1, len(job.usage.parts)) for job in jobs])
+        self._unfinished = float(self._weights.sum())
+
+    @property
+    def over(self) -> bool:
+        return len(self.ended_s) == len(self.views)
+
+    @property
+    def front(self) -> list[int]:
+        """The waiting jobs in the slots."""
+        return self.waiting[: self.eyes.frame.slots]
+
+    def done(self, job: int) -> float:
+        """Return the phases that a job on the GPU has behind it."""
+        return float(self.world.done_s[job] / self.world.jobs[job].usage.phase_s)
+
+    def may(self) -> Flags:
+        """Return which actions are allowed."""
+        front = tuple(self.front)
+        if self._added[0] != front:
+            self._added = front, taken(self.eyes.frame, [self._reaches[job].ahead() for job in front])
+        running = np.zeros((self.eyes.limits.longest, RESOURCES))
+        for job in self.world.running():
+            running += self._reaches[job].ahead(self.done(job))
+        return allowed(running, self._added[1])
+
+    def seen(self) -> tuple[Floats, Flags]:
+        """Return the agent's state, and which actions are allowed."""
+        running = [int(job) for job in self.world.running()]
+        image = np.zeros((STEPS, RESOURCES))
+        for job in running:
+            image += ahead(self.views[job], int(self.done(job) + 1e-9))
+        remaining = [len(self.views[job]) - self.done(job) for job in running]
+        front = self.front
+        slots = [self._images[job] for job in front]
+        return state(self.eyes.frame, image, remaining, slots, len(self.waiting) - len(front)), self.may()
+
+    def act(self, action: int, gamma: float = 1.0) -> tuple[float, int]:
+        """Start a subset of the slots, or wait. Returns the reward, discounted by step, and the steps that passed."""
+        if action != WAIT:
+            front = self.front
+            self.start([front[slot] for slot in self.eyes.frame.subsets[action]])
+            return 0.0, 0
+        before = self.may() if self.waiting else None
+        reward, steps = 0.0, 0
+        while True:
+            cost = self.pay.total + self.pay.waiting * self._unfinished
+            over = self.step()
+            reward -= gamma**steps * (cost + self._harm())
+            steps += 1
+            if over or (before is not None and (self.may() & ~before).any()):
+                return reward, steps
+
+    def _harm(self) -> float:
+        """What those who ran in the last step lost to one another."""
+        if not self.pay.harm or len(self.world.ran) < 2:
+            return 0.0
+        lost = 1.0 - 1.0 / self.world.slowdown[self.world.ran]
+        return self.pay.harm * float(lost @ self._weights[self.world.ran])
+
+    def start(self, jobs: Sequence[int]) -> None:
+        """Put waiting jobs on the GPU, each with the memory that `grants` names, or all that it asks for."""
+        for job in jobs:
+            self.waiting.remove(job)
+            self.started_s[job] = self.now_s
+            self.world.start(job, 0, self.grants.get(job, self.world.jobs[job].memory_mib))
+
+    def step(self) -> bool:
+        """Let a step pass; return whether somebody ended. Who crashes for memory is the next to wait, and seen by its peak."""
+        stepped = self.world.step(STEP_S)
+        self.now_s += STEP_S
+        self.used.append(self.world.used[0].copy())
+        if len(self.world.ran) > 1:
+            for job in self.world.ran:
+                self.met[job].update(int(other) for other in self.world.ran if other != job)
+        for job in stepped.ended:
+            self.ended_s[job] = self.now_s
+            self._unfinished -= float(self._weights[job])
+        for job, _ in stepped.crashed:
+            self.crashes += 1
+            self.waiting.insert(0, job)
+            parts = self.world.jobs[job].usage.parts
+            self.views[job] = np.broadcast_to(parts.max(axis=0), parts.shape)
+            self._images[job] = ahead(self.views[job]), float(len(parts))
+            self._reaches[job] = Reach(self.views[job], self.eyes.limits)
+            self._added = (-1,), np.empty(0)
+        return bool(stepped.ended or stepped.crashed)
+
+    def slowdowns(self) -> dict[int, float]:
+        """Return how many times as long as alone each job took, by its place."""
+        alone = {job: np.ceil(self.world.jobs[job].usage.alone_s / STEP_S) * STEP_S for job in self.ended_s}
+        return {job: float((self.ended_s[job] - self.started_s[job]) / alone[job]) for job in self.ended_s}
+
+    def figures(self) -> dict[str, float]:
+        """Return the report: seconds, shares of the GPU and its memory over them, jobs not slowed, the worst, crashes."""
+        used = np.array(self.used)
+        slowed = np.array(list(self.slowdowns().values()))
+        return {
+            "total_s": self.now_s,
+            "gpu_util": float(used[:, GPU].mean()),
+            "memory_util": float(used[:, MEMORY].mean()),
+            "not_slowed": float((slowed <= NOT_SLOWED).sum()),
+            "slowdown": float(slowed.mean()),
+            "worst_slowdown": float(slowed.max()),
+            "oom": float(self.crashes),
+        }

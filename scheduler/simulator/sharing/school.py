@@ -1,0 +1,119 @@
+"""Where learned policies go to school, and are judged: one GPU, workloads drawn from a seed, a law of interference.
+
+DqnGPU starts subsets of the slots and looks at use over time; DeepRM, as the paper runs it, starts one job at a time and looks at
+each job's highest or mean use throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from scheduler.sharing.learned.images import Frame
+from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.training import Recipe, Training
+from scheduler.simulator.generators.dqngpu import GPU_MIB, GROUPS, PHASE_S, dqngpu_jobs
+from scheduler.simulator.sharing.laws import InTurns
+from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
+from scheduler.simulator.sharing.pairs import MEMORY_MIB, PairWorld
+from scheduler.simulator.sharing.usage import SharingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.random import Generator
+
+    from scheduler.simulator.sharing.laws import Law
+    from scheduler.simulator.sharing.usage import Usage
+
+LAW = InTurns(switching=0.05, crowding=1.0)
+"""Of Gavel's V100 pairs, with a use of the GPU fitted for each job, it explains as much as any other such constants."""
+SLOTS = 5
+LONGEST = 100
+LIMITS = Limits(slowest=1.6, longest=LONGEST, in_time=1.2)
+"""Jobs may together ask for a fifth more of what they take in turns than there is: two are then slowed by 1.65 at most."""
+EYES = {
+    "dqn": Eyes(Frame(SLOTS), LIMITS),
+    "deeprm-max": Eyes(Frame(SLOTS, together=False), LIMITS, "max"),
+    "deeprm-mean": Eyes(Frame(SLOTS, together=False), LIMITS, "mean"),
+}
+PAY = Pay(total=1.0, waiting=0.0)
+RECIPE = Recipe(updates=40, workloads=5, gamma=1.0, unit=50.0, rate=2e-3)
+TAUGHT_JOBS = 30
+
+
+class Lessons(Protocol):
+    """Workloads by number, and what the training record says of them."""
+
+    @property
+    def eyes(self) -> Eyes: ...
+
+    def __call__(self, seed: int) -> OneGpu: ...
+
+    def about(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """DqnGPU's five groups (or those named), on the law fitted to measured pairs."""
+
+    eyes: Eyes = EYES["dqn"]
+    names: tuple[str, ...] = tuple(GROUPS)
+
+    def __call__(self, seed: int) -> OneGpu:
+        rng = np.random.default_rng(seed)
+        return OneGpu(dqngpu_jobs(self.names[int(rng.integers(len(self.names)))], rng), GPU_MIB, LAW, self.eyes, PAY)
+
+    def about(self) -> dict[str, Any]:
+        return {"source": "generator", "groups": list(self.names), "step_s": PHASE_S}
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Jobs of a table of measured pairs. Taught are those that are `known`; of the others the law thinks by use."""
+
+    world: PairWorld
+    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2)))
+    pay: Pay = field(default_factory=lambda: Pay(total=1.0, waiting=0.0, harm=40.0))
+
+    def __call__(self, seed: int) -> OneGpu:
+        law = self.world.law(self.world.known, LAW)
+        return OneGpu(self.world.jobs(np.random.default_rng(seed)), MEMORY_MIB, law, self.eyes, self.pay)
+
+    def about(self) -> dict[str, Any]:
+        return {
+            "source": "pairs",
+            "known": len(self.world.known),
+            "measured": len(self.world.speeds),
+            "step_s": PHASE_S,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Jobs as a cluster's own were seen to run (`uses`, in phases of `step_s`, whatever their unit here)."""
+
+    uses: Sequence[Usage]
+    memory_mib: int
+    step_s: float
+    law: Law = LAW
+    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2)))
+
+    def __call__(self, seed: int) -> OneGpu:
+        return OneGpu(self._jobs(np.random.default_rng(seed)), self.memory_mib, self.law, self.eyes, PAY)
+
+    def _jobs(self, rng: Generator) -> list[SharingJob]:
+        drawn = [self.uses[int(each)] for each in rng.integers(0, len(self.uses), TAUGHT_JOBS)]
+        peaks = [int(np.ceil(use.parts[:, 1].max() * self.memory_mib)) for use in drawn]
+        return [SharingJob(key, use, 0.0, peak) for key, (use, peak) in enumerate(zip(drawn, peaks, strict=True))]
+
+    def about(self) -> dict[str, Any]:
+        return {"source": "telemetry", "signatures": len(self.uses), "step_s": self.step_s}
+
+
+def enrolled(lessons: Lessons, seed: int, updates: int | None = None) -> Training:
+    """Return a training at its beginning. `updates`: other than the recipe's."""
+    recipe = RECIPE if updates is None else replace(RECIPE, updates=updates)
+    return Training(lessons.eyes.frame, lessons, recipe, seed)
