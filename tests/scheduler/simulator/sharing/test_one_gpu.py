@@ -131,3 +131,13 @@ def test_uses_are_fitted_to_pairs_and_memory_to_those_that_could_not_run_togethe
     assert [each.memory_mib for each in world.jobs(np.random.default_rng(1), 3)] == [
         each.memory_mib for each in world.jobs(np.random.default_rng(1), 3)
     ]
+
+
+def test_a_job_is_as_slow_as_it_is_not_as_the_steps_are_long():
+    """By a hundredth each: over in the fifth step, and not slowed as the paper counts."""
+    gpu = gpu_of(job(0, 4, gpu=0.2), job(1, 4, gpu=0.2), law=InTurns(0.05))
+    gpu.act(gpu.eyes.frame.subsets.index((0, 1)))
+    gpu.act(WAIT)
+    assert gpu.slowdowns() == pytest.approx({0: 1.01, 1: 1.01})
+    assert gpu.figures()["not_slowed"] == 2
+    assert gpu.now_s == 25.0
