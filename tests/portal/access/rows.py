@@ -213,6 +213,7 @@ REST = [
     _api("api-jobs", "POST", (400, 400, 201, 201, 401, 401), {"command": "true", "tenant": "speech"}),
     _api("api-jobs-plan", "POST", (200, 200, 400, 200, 401, 401), {"command": "true", "tenant": "zebra-lab"}),
     _api("api-jobs-plan", "POST", (400, 400, 200, 200, 401, 401), {"command": "true", "tenant": "speech"}),
+    _api("api-jobs-import", "POST", (200, 200, 200, 200, 401, 401), {"text": "#!/bin/sh\n#SBATCH -n 1\ntrue\n"}),
     _api("api-job", "GET", OWN_API, number=JOB),
     _api("api-job", "GET", OWN_API, number="{zebra-name-array}_1"),
     _api("api-job", "GET", MISSING_API, number="{missing}"),
