@@ -113,9 +113,16 @@ def test_applications_lie_on_the_side_of_the_papers_limits_on_which_it_has_them(
 
 
 SPEEDS = {
-    ("a", "a"): 0.5, ("a", "b"): 0.7, ("b", "a"): 0.9, ("b", "b"): 1.0, ("a", "c"): 0.0, ("c", "a"): 0.0,
-    ("b", "c"): 1.0, ("c", "b"): 0.8, ("c", "c"): 0.0,
-}  # fmt: skip
+    ("a", "a"): 0.5,
+    ("a", "b"): 0.7,
+    ("b", "a"): 0.9,
+    ("b", "b"): 1.0,
+    ("a", "c"): 0.0,
+    ("c", "a"): 0.0,
+    ("b", "c"): 1.0,
+    ("c", "b"): 0.8,
+    ("c", "c"): 0.0,
+}
 
 
 def test_uses_are_fitted_to_pairs_and_memory_to_those_that_could_not_run_together():
