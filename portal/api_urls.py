@@ -4,7 +4,7 @@ from django.urls import path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
 from portal.estimation.api import NeighboursView
-from portal.jobs.api import jobs
+from portal.jobs.api import imports, jobs
 from portal.jobs.api import nodes as cluster
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
@@ -18,6 +18,7 @@ urlpatterns = [
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/plan", planned.JobsPlanView.as_view(), name="api-jobs-plan"),
+    path("jobs/import", imports.JobsImportView.as_view(), name="api-jobs-import"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
     path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),

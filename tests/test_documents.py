@@ -8,6 +8,7 @@ from django.core.management import get_commands
 from django.urls import Resolver404, resolve
 
 from portal.health.health import health
+from portal.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
 from workers.agent.settings import SETTINGS
 
@@ -65,7 +66,7 @@ def test_management_command_exists(document, name):
 def test_flag_exists(document, flag):
     agents = {setting.flag for setting in SETTINGS} | {"--join"}
     foreign = {"--nproc", "--exclude", "--data-binary", "--steps"}  # of torchrun, Django, curl and an example
-    assert flag in agents | foreign or f'"{flag}"' in CODE
+    assert flag in agents | foreign or f'"{flag}"' in CODE or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
 
 
 @pytest.mark.parametrize(("document", "url"), by_document(rf"(?<![\w.-])((?:{'|'.join(OWN_PATHS)})[\w/{{}}.-]*)"))

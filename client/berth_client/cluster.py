@@ -75,6 +75,13 @@ class Cluster(Rest):
         found: dict[str, Any] = self.ask("GET", f"/plannings/{part(number)}", query=query)
         return found
 
+    def neighbours_list(
+        self, *, ordering: str | None = None, page: int | None = None, page_size: int | None = None
+    ) -> Page[dict[str, Any]]:
+        query = {"ordering": ordering, "page": page, "page_size": page_size}
+        found: Page[dict[str, Any]] = self.ask("GET", "/neighbours", query=query)
+        return found
+
     def metrics(self, *, range: str | None = None, since: str | None = None) -> dict[str, Any]:  # noqa: A002 - as in REST
         found: dict[str, Any] = self.ask("GET", "/metrics", query={"range": range, "since": since})
         return found

@@ -12,7 +12,7 @@ from berth_client.rest import Rest, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from berth_client.shapes import Explanation, Job, JobDescription, JobDetail, LogPiece, Page, Plan
+    from berth_client.shapes import Explanation, Imported, Job, JobDescription, JobDetail, LogPiece, Page, Plan
 
 T = TypeVar("T")
 FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"})
@@ -64,6 +64,12 @@ class Jobs(Rest):
 
     def jobs_plan(self, description: JobDescription) -> Plan:
         found: Plan = self.ask("POST", "/jobs/plan", body=description)
+        return found
+
+    def jobs_import(self, text: str, *, format: str | None = None) -> Imported:  # noqa: A002 - as in REST
+        """Read a batch script for sbatch, or YAML, as a description; nothing is submitted."""
+        body = {"text": text} | ({"format": format} if format else {})
+        found: Imported = self.ask("POST", "/jobs/import", body=body)
         return found
 
     def jobs_show(self, number: int | str) -> JobDetail:

@@ -225,6 +225,24 @@ class Plan(TypedDict):
     start: dict[str, Any] | None
 
 
+class ImportedLine(TypedDict):
+    """One directive of a batch script. `refused`: it cannot be had, and without it the job would be another one."""
+
+    line: int
+    text: str
+    verdict: Literal["mapped", "ignored", "refused"]
+    detail: str
+    field: str | None
+
+
+class Imported(TypedDict):
+    """A batch script or YAML as a job description."""
+
+    format: str
+    description: JobDescription
+    lines: list[ImportedLine]
+
+
 class Explanation(TypedDict, total=False):
     """Why a job waits, or where it was placed and why: a sentence and the figures behind it."""
 

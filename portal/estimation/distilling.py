@@ -39,10 +39,12 @@ HIGH_SHARE = 0.8
 LEAST_SAMPLES = 5
 OWN = ("cpu_cores", "memory_mib", "read_mb_s", "write_mb_s", "gpu_utilisation", "gpu_memory_mib")
 """Of an attempt's own processes: sums over its parts, but for `gpu_utilisation`, a mean. Memory of GPUs is for each of them."""
-HELD = {"utilisation": "gpu_utilisation", "power_w": "gpu_power_w", "pcie_tx_mb_s": "gpu_pcie_tx_mb_s"} | {
-    "pcie_rx_mb_s": "gpu_pcie_rx_mb_s"
+HELD = {"utilisation": "gpu_utilisation", "memory_mib": "gpu_memory_mib", "power_w": "gpu_power_w"} | {
+    "pcie_tx_mb_s": "gpu_pcie_tx_mb_s",
+    "pcie_rx_mb_s": "gpu_pcie_rx_mb_s",
 }
-"""Of the GPUs that it alone holds: means over them. `gpu_utilisation` counts where its processes' own is not known."""
+"""Of the GPUs that it alone holds: means over them. Use and memory count where its processes' own are not known."""
+INSTEAD = ("gpu_utilisation", "gpu_memory_mib")
 Values = dict[str, dict[int, float]]
 
 
@@ -106,9 +108,10 @@ def _values(attempt: Attempt) -> Values:
         for name, at, value in _of_attempt(attempt.key, batch, held.get(node_id, ())):
             if since.timestamp() <= at <= until.timestamp():
                 sums[name][int(at)].append(value)
-    if not sums["gpu_utilisation"]:
-        sums["gpu_utilisation"] = sums["held gpu_utilisation"]
-    del sums["held gpu_utilisation"]
+    for name in INSTEAD:
+        held_alone = sums.pop(f"held {name}", None)
+        if not sums[name]:
+            sums[name] = held_alone or sums[name]
     means = {name for name in sums if name.startswith("gpu_") and name != "gpu_memory_mib"}
     found = {
         name: {at: sum(own) / (len(own) if name in means else 1) for at, own in by.items()} for name, by in sums.items()

@@ -6,10 +6,9 @@ hold it) is checked by `portal.jobs.services.job_submit`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from portal import checks
 from portal.errors import BerthError, Forbidden
@@ -286,19 +285,3 @@ def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
             "`cores_exactly` keeps the job at its `cores_per_gpu`: give that number too, or leave `cores_exactly` out."
         )
         yield BerthError("required", detail, field="cores_per_gpu")
-
-
-class HasLearningRate(Protocol):
-    learning_rate: Any
-
-
-def learning_rate_at(description: HasLearningRate, gpus: int) -> float | None:
-    """Return the learning rate for `gpus` GPUs, None when none was given; also takes a Job (algorithms, section 1)."""
-    rate = description.learning_rate
-    if not rate:
-        return None
-    if "value" not in rate:
-        value = rate.get(str(gpus))
-        return None if value is None else float(value)
-    scale = gpus / rate["at"]
-    return float(rate["value"] * {"linear": scale, "sqrt": math.sqrt(scale), "none": 1.0}[rate["rule"]])

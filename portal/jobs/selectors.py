@@ -11,7 +11,7 @@ from portal.cluster.models import Gpu, Node
 from portal.cluster.selectors import environments_named
 from portal.environment import env
 from portal.errors import NotFound
-from portal.jobs.description import learning_rate_at
+from portal.jobs.learning_rates import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
 from portal.jobs.sizes import grace_of, slo_ms
 

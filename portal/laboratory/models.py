@@ -46,12 +46,14 @@ class LabTrace(Owned):
         HISTORY = "history", "the cluster's history"
 
     origin = models.CharField(max_length=16, choices=Origin.choices)
-    all_tenants = models.BooleanField(default=False, help_text="An operator took it: it tells of every tenant's jobs.")
+    all_tenants = models.BooleanField(
+        default=False, help_text="An operator took it, so it holds the jobs of every tenant."
+    )
     format = models.CharField(max_length=32)
-    content = models.BinaryField(help_text="The text, compressed by zlib.")
-    size_bytes = models.PositiveBigIntegerField(help_text="Of the text.")
+    content = models.BinaryField(help_text="The trace's text, compressed by zlib.")
+    size_bytes = models.PositiveBigIntegerField(help_text="The size of the text before it was compressed.")
     jobs = models.PositiveIntegerField()
-    span_s = models.FloatField(help_text="From the first arrival to the last.")
+    span_s = models.FloatField(help_text="Seconds from the first arrival to the last.")
 
     class Meta:
         ordering = ["-pk"]
@@ -70,29 +72,39 @@ class Simulation(Owned):
         CANCELLED = "CANCELLED", "Cancelled"
 
     trace = models.ForeignKey(LabTrace, null=True, on_delete=models.PROTECT, related_name="simulations")
-    generator = models.CharField(max_length=32, blank=True, help_text="Set where there is no trace.")
+    generator = models.CharField(
+        max_length=32, blank=True, help_text="The generator of its jobs, where it has no trace."
+    )
     generated_jobs = models.PositiveIntegerField(null=True)
-    cluster = models.TextField(blank=True, help_text="The cluster's description, YAML; empty = the generator's own.")
+    cluster = models.TextField(
+        blank=True, help_text="The description of the cluster in YAML. Empty: the generator's own cluster."
+    )
     cluster_name = models.CharField(max_length=100)
-    policies = models.JSONField(help_text="Names, in the order of the report.")
-    knobs = models.JSONField(default=dict, help_text="Those away from their default.")
+    policies = models.JSONField(help_text="The names of the policies, in the order of the report.")
+    knobs = models.JSONField(default=dict, help_text="The knobs that differ from their defaults.")
     seed = models.PositiveIntegerField(default=1)
-    until_h = models.FloatField(null=True, help_text="Virtual hours after which it is cut off; null = to the end.")
+    until_h = models.FloatField(
+        null=True, help_text="Simulated hours after which it is cut off. Null: it runs to the end."
+    )
 
     state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
-    progress = models.JSONField(default=dict, help_text="Policy -> fraction of its jobs that ended.")
-    holder = models.CharField(max_length=100, blank=True, help_text="The process that works on it.")
+    progress = models.JSONField(default=dict, help_text="For each policy, the part of its jobs that have ended.")
+    holder = models.CharField(max_length=100, blank=True, help_text="The process that works on it now.")
     heartbeat_at = models.DateTimeField(null=True)
     tries = models.PositiveSmallIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
-    figures = models.JSONField(default=dict, help_text="Policy -> its figures.")
-    curves = models.BinaryField(default=bytes, help_text="Policy -> what the plots show: JSON, compressed by zlib.")
+    figures = models.JSONField(default=dict, help_text="For each policy, its figures.")
+    curves = models.BinaryField(
+        default=bytes, help_text="For each policy, what the plots show: JSON, compressed by zlib."
+    )
 
-    request_key = models.CharField(max_length=255, blank=True, help_text="The Idempotency-Key it was asked for with.")
-    request_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of that request's body.")
+    request_key = models.CharField(
+        max_length=255, blank=True, help_text="The Idempotency-Key of the request that made it."
+    )
+    request_digest = models.CharField(max_length=64, blank=True, help_text="The SHA-256 of the body of that request.")
 
     class Meta:
         ordering = ["-pk"]

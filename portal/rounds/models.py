@@ -25,12 +25,18 @@ class PlanningLease(models.Model):
 
     holder = models.CharField(max_length=100, blank=True)
     until = models.DateTimeField(null=True)
-    number = models.PositiveBigIntegerField(default=0, help_text="Counts plannings; applying one checks it.")
+    number = models.PositiveBigIntegerField(
+        default=0,
+        help_text="The number of the last planning. A planning is applied only if this is still its own number.",
+    )
     snapshot_at = models.DateTimeField(null=True, help_text="When the last planning read the database.")
     thorough_at = models.DateTimeField(null=True, help_text="When the last planning with its whole time limit began.")
-    again = models.BooleanField(default=False, help_text="A nudge came while a planning ran.")
+    again = models.BooleanField(
+        default=False, help_text="Whether something happened while a planning ran, so that another must follow."
+    )
     idle_beside_fitting = models.PositiveBigIntegerField(
-        default=0, help_text="Idle GPUs that applied plannings left beside a waiting job that fitted them, summed up."
+        default=0,
+        help_text="Idle GPUs that plannings left although a waiting job fitted them, added up over all plannings.",
     )
 
     def __str__(self) -> str:
@@ -43,8 +49,12 @@ class Round(models.Model):
     number = models.PositiveBigIntegerField(unique=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
-    array_history = models.JSONField(default=dict, help_text="What the arrays are divided by, as of its start.")
-    metrics = models.JSONField(default=dict, help_text="Time-weighted over its plannings; {} until it has ended.")
+    array_history = models.JSONField(
+        default=dict, help_text="The history that the arrays are divided by, as it was when the round began."
+    )
+    metrics = models.JSONField(
+        default=dict, help_text="Means over its plannings, weighted by time. {} until it has ended."
+    )
 
     class Meta:
         ordering = ["-number"]
@@ -68,29 +78,38 @@ class Planning(models.Model):
     status = models.CharField(max_length=16, choices=Status.choices)
     error = models.TextField(blank=True)
     replan = models.BooleanField(
-        default=False, help_text="Running elastic jobs took part; else it filled what is idle."
+        default=False, help_text="Whether it could also move running elastic jobs. Else it only filled idle GPUs."
     )
     policy = models.CharField(max_length=32)
     parameters = models.JSONField(default=dict)
     queue_length = models.PositiveIntegerField(default=0)
     window_jobs = models.PositiveIntegerField(default=0)
     placed = models.PositiveIntegerField(default=0)
-    dropped = models.PositiveIntegerField(default=0, help_text="Placements that no longer fitted when applied.")
+    dropped = models.PositiveIntegerField(
+        default=0, help_text="How many placements did not fit any more when the planning was applied."
+    )
     load_s = models.FloatField(default=0)
     plan_s = models.FloatField(default=0)
     apply_s = models.FloatField(default=0)
     solver = models.JSONField(default=dict)
     metrics = models.JSONField(default=dict)
     stops = models.JSONField(
-        default=list, help_text="Jobs it stopped: job, cause, for_job, from_gpus, to_gpus, ordered."
+        default=list, help_text="The jobs it stopped, each with job, cause, for_job, from_gpus, to_gpus and ordered."
     )
-    profiles = models.JSONField(default=list, help_text="Profiles it ordered: job, gpu_type, node, limit_s, begun.")
-    promises = models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause.")
-    lapsed = models.JSONField(default=list, help_text="Jobs whose promise it gave up.")
-    reservations = models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until.")
-    decisions = models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.record.frames`.")
+    profiles = models.JSONField(
+        default=list, help_text="The profiles it ordered, each with job, gpu_type, node, limit_s and begun."
+    )
+    promises = models.JSONField(default=list, help_text="What it keeps free for jobs, each with job, shares and cause.")
+    lapsed = models.JSONField(default=list, help_text="The jobs whose promise it took back.")
+    reservations = models.JSONField(
+        default=list, help_text="The nodes it keeps free for the first jobs, each with job, nodes and until."
+    )
+    decisions = models.BinaryField(
+        default=bytes, help_text="Its decisions in packed form; `portal.rounds.record.frames` reads them."
+    )
     keyframe = models.PositiveBigIntegerField(
-        null=True, help_text="Number of the planning from which on frames are read to read this one's; null: its own."
+        null=True,
+        help_text="To read its decisions, begin with those of the planning of this number. Null: with its own.",
     )
 
     class Meta:
@@ -115,9 +134,9 @@ class Explanation(models.Model):
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="explanations")
     planning_number = models.PositiveBigIntegerField()
     at = models.DateTimeField(db_index=True)
-    reason = models.CharField(max_length=32, blank=True, help_text="Empty: placed.")
+    reason = models.CharField(max_length=32, blank=True, help_text="Why the job waits. Empty: it was placed.")
     side = models.CharField(max_length=8, blank=True)
-    detail = models.BinaryField(help_text="zlib over JSON: figures and candidates")
+    detail = models.BinaryField(help_text="Figures and candidates: JSON, compressed by zlib.")
 
     class Meta:
         ordering = ["-id"]
@@ -131,16 +150,18 @@ class StartForecast(models.Model):
     """When a waiting job is expected to start: the range as first given in this wait, and the present one."""
 
     job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="start_forecast")
-    epoch = models.PositiveIntegerField(help_text="The job's attempts when it was first given.")
+    epoch = models.PositiveIntegerField(help_text="How many attempts the job had when the forecast was first given.")
     first_at = models.DateTimeField()
     first_earliest_at = models.DateTimeField()
-    first_median_at = models.DateTimeField(null=True, help_text="Null: beyond what was simulated.")
+    first_median_at = models.DateTimeField(null=True, help_text="Null: later than the simulated time.")
     first_latest_at = models.DateTimeField(null=True)
     at = models.DateTimeField()
     earliest_at = models.DateTimeField()
     median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
-    drawn = models.JSONField(default=list, help_text="As first drawn, before calibration: low, middle, high wait, s.")
+    drawn = models.JSONField(
+        default=list, help_text="The lowest, middle and highest wait in seconds, as first drawn, before calibration."
+    )
 
     def __str__(self) -> str:
         return f"job {self.job_id} starts from {self.earliest_at:%H:%M} on"
@@ -155,7 +176,9 @@ class ForecastRecord(models.Model):
     median_at = models.DateTimeField(null=True)
     latest_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(db_index=True)
-    drawn = models.JSONField(default=list, help_text="As StartForecast's; empty: from before ranges were calibrated.")
+    drawn = models.JSONField(
+        default=list, help_text="The same as of StartForecast. Empty: an old row, from before ranges were calibrated."
+    )
 
     def __str__(self) -> str:
         return f"job {self.job_number} started {self.started_at:%H:%M}"

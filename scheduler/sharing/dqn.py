@@ -1,19 +1,22 @@
 """DqnGPU serves: who was seen to run joins where the learned network would start it now (section 12, DqnGPU 3.3).
 
-For each GPU the network sees what is used there, the asker in the first slot and those behind it in the others. Of the
-subsets that the mask allows it prefers one: the asker joins if it is in it. Memory counts by the most that each will use until
-its end, so no decision leads out of memory. Whoever was never seen to run for a known time, or has such a neighbour, is CBP+PP's
-to decide; all are, where there is no network.
+The network sees what is used of each GPU, and the asker in the first of its slots. The planning gives jobs their turns one by
+one, so the other slots are empty, as they are when a workload comes to its end. The asker joins where to start it is preferred
+to waiting. Memory counts by the most that each will use until its end, so no decision leads out of memory. Whoever was never
+seen to run for a known time, or has such a neighbour, is CBP+PP's to decide; all are, where there is no network.
+
+A kind of job is judged for all GPUs at once, and again only for those that somebody has joined since.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.sharing.learned.images import RESOURCES, STEPS, WAIT, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, taken
+from scheduler.sharing.learned.masks import TOLERANCE, Limits, Reach
 from scheduler.sharing.learned.seen import phases_of_profile
 from scheduler.sharing.model import Rule
 from scheduler.sharing.peak import CbpPeak
@@ -23,12 +26,34 @@ if TYPE_CHECKING:
     from scheduler.sharing.board import Board
     from scheduler.sharing.learned.record import Stored
     from scheduler.sharing.model import Asker, Profile
-    from scheduler.sharing.series import Floats, Ints
-
-    Own = tuple[Floats, Reach]
+    from scheduler.sharing.series import Flags, Floats, Ints
 
 FITTING = (NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
 """What CBP says where the ledgers have room and both were seen to run."""
+FIRST = 1
+"""The action that starts the first slot alone."""
+UNSEEN = -1
+
+
+@dataclass(slots=True)
+class Own:
+    """What a kind of job uses on GPUs of one size, and what was found for each GPU when so many (`people`) were on it."""
+
+    profile: Profile | None  # held, so that its identity stays its own
+    uses: Floats | None
+    reach: Reach | None
+    rules: Ints
+    people: Ints
+
+
+@dataclass(slots=True)
+class Columns:
+    """Of each GPU: the network's input without an asker, what those on it may use at each phase, whether all were seen to run."""
+
+    states: Floats
+    reach: Floats
+    known: Flags
+    people: Ints
 
 
 class Dqn(CbpPeak):
@@ -39,7 +64,8 @@ class Dqn(CbpPeak):
     def __init__(self, stored: Stored | None = None) -> None:
         self.harvests = stored is None
         self._network = None if stored is None else stored.network
-        self._seen: dict[tuple[int, int], tuple[Profile | None, Own | None]] = {}
+        self._board: Board | None = None
+        self._owns: dict[tuple[int, int], Own] = {}
         if stored is not None:
             self._limits = Limits(np.inf, stored.limits.longest, stored.limits.in_time)
             self._step_s = float(stored.about["step_s"])
@@ -47,70 +73,82 @@ class Dqn(CbpPeak):
 
     def rules(self, board: Board, row: int) -> Ints:
         found = super().rules(board, row)
-        if self._network is None:
+        asker = board.askers[row]
+        if self._network is None or asker.critical or asker.profile is None or asker.profile.seconds is None:
             return found
-        columns = np.flatnonzero(np.isin(self._plain(board, row), FITTING))
-        for column in columns:
-            rule = self._learned(board, row, int(column))
-            if rule is not None:
-                found[column] = NUMBERS[rule]
+        plain = super(CbpPeak, self).rules(board, row)
+        wanted = np.isin(plain, FITTING)
+        for memory_mib in np.unique(board.total_mib[wanted]):
+            here = np.flatnonzero(wanted & (board.total_mib == memory_mib))
+            judged = self._judged(board, asker, int(memory_mib), here)
+            found[here] = np.where(judged == UNSEEN, found[here], judged)
         return found
 
-    def _plain(self, board: Board, row: int) -> Ints:
-        """What CBP says, without the second look."""
-        found: Ints = super(CbpPeak, self).rules(board, row)
+    def _judged(self, board: Board, asker: Asker, memory_mib: int, here: Ints) -> Ints:
+        """Return for these GPUs, all of one size, the number of the network's rule; UNSEEN where it cannot judge."""
+        columns, own = self._columns(board), self._own(board, asker, memory_mib)
+        for column in here[columns.people[here] != board.people[here]]:
+            self._look(board, columns, int(column))
+        stale = here[own.people[here] != board.people[here]]
+        if len(stale) and own.uses is not None:
+            own.rules[stale] = self._rules_of(columns, own, stale)
+            own.people[stale] = board.people[stale]
+        found: Ints = own.rules[here]
         return found
 
-    def _learned(self, board: Board, row: int, column: int) -> Rule | None:
-        """Say whether the network would start the asker on the GPU now; None where it cannot judge."""
-        memory_mib = board.gpus[column].memory_mib
-        running = self._running(board, column)
-        asker = self._of(board.askers[row], memory_mib)
-        if asker is None or running is None:
-            return None
+    def _rules_of(self, columns: Columns, own: Own, at: Ints) -> Ints:
         assert self._network is not None
+        assert own.uses is not None
+        assert own.reach is not None
         frame = self._network.frame
-        slots = [asker, *self._behind(board, row, memory_mib, frame.slots - 1)]
-        image, reach, remaining = running
-        may = allowed(reach, taken(frame, [each.ahead() for _, each in slots]))
-        with_asker = frame.members[:, 0] > 0.0
-        if not (may & with_asker).any():
-            return Rule.EXCEEDS
-        seen = state(frame, image, remaining, [(ahead(uses), float(len(uses))) for uses, _ in slots], 0)
-        shares, _ = self._network.judged(seen[None], may[None])
-        action = int(np.argmax(shares[0]))
-        return Rule.LEARNED if action != WAIT and with_asker[action] else Rule.DECLINED
+        exceeds = (columns.reach[at] + own.reach.ahead().ravel()).max(axis=1) > 1.0 + TOLERANCE
+        slot = [(ahead(own.uses), float(len(own.uses)))]
+        states = columns.states[at] + state(frame, np.zeros((STEPS, RESOURCES)), (), slot, 0)
+        may = np.zeros((len(at), frame.actions), dtype=bool)
+        may[:, [WAIT, FIRST]] = True
+        shares, _ = self._network.judged(states, may)
+        learned = np.where(shares[:, FIRST] > shares[:, WAIT], NUMBERS[Rule.LEARNED], NUMBERS[Rule.DECLINED])
+        found: Ints = np.where(exceeds, NUMBERS[Rule.EXCEEDS], learned)
+        return np.where(columns.known[at], found, UNSEEN)
 
-    def _running(self, board: Board, column: int) -> tuple[Floats, Floats, list[float]] | None:
-        """Return image, reach and remaining phases of those on a GPU; None where one was never seen to run."""
+    def _columns(self, board: Board) -> Columns:
+        if self._board is not board:
+            assert self._network is not None
+            many, self._board = len(board.gpus), board
+            self._owns.clear()
+            self._seen = Columns(
+                np.zeros((many, self._network.frame.inputs)),
+                np.zeros((many, self._limits.longest * RESOURCES)),
+                np.zeros(many, dtype=bool),
+                np.full(many, UNSEEN, dtype=np.int64),
+            )
+        return self._seen
+
+    def _look(self, board: Board, columns: Columns, column: int) -> None:
+        """See who is on a GPU now."""
+        assert self._network is not None
         image, reach = np.zeros((STEPS, RESOURCES)), np.zeros((self._limits.longest, RESOURCES))
         remaining = []
-        here = {each.asker.key: each.ran_s for each in board.gpus[column].residents}
-        for other in board.alike.people(column):
-            own = self._of(other, board.gpus[column].memory_mib)
-            if own is None:
-                return None
-            uses, reached = own
-            done = min(here.get(other.key, 0.0) / self._step_s, len(uses) - 1.0)
-            image += ahead(uses, int(done))
-            reach += reached.ahead(done)
-            remaining.append(len(uses) - done)
-        return image, reach, remaining
+        ran_s = {each.asker.key: each.ran_s for each in board.gpus[column].residents}
+        owns = [(other, self._own(board, other, board.gpus[column].memory_mib)) for other in board.alike.people(column)]
+        columns.people[column] = board.people[column]
+        columns.known[column] = all(own.uses is not None for _, own in owns)
+        for other, own in owns:
+            if own.uses is None or own.reach is None:
+                return
+            done = min(ran_s.get(other.key, 0.0) / self._step_s, len(own.uses) - 1.0)
+            image += ahead(own.uses, int(done))
+            reach += own.reach.ahead(done)
+            remaining.append(len(own.uses) - done)
+        columns.states[column] = state(self._network.frame, image, remaining, (), 0)
+        columns.reach[column] = reach.ravel()
 
-    def _behind(self, board: Board, row: int, memory_mib: int, count: int) -> list[Own]:
-        """The next askers that were seen to run."""
-        found = []
-        for other in board.askers[row + 1 : row + 1 + count]:
-            own = self._of(other, memory_mib)
-            if own is not None:
-                found.append(own)
-        return found
-
-    def _of(self, asker: Asker, memory_mib: int) -> Own | None:
-        if asker.critical:
-            return None
+    def _own(self, board: Board, asker: Asker, memory_mib: int) -> Own:
         key = (id(asker.profile), memory_mib)
-        if key not in self._seen:
+        if key not in self._owns:
             uses = phases_of_profile(asker.profile, memory_mib, self._step_s, self._most)
-            self._seen[key] = asker.profile, None if uses is None else (uses, Reach(uses, self._limits))
-        return self._seen[key][1]
+            reach = None if uses is None else Reach(uses, self._limits)
+            many = len(board.gpus)
+            fresh = np.full(many, UNSEEN, dtype=np.int64)
+            self._owns[key] = Own(asker.profile, uses, reach, fresh, fresh.copy())
+        return self._owns[key]

@@ -18,6 +18,8 @@ SHAPES = {
     "Attempt": shapes.Attempt,
     "Part": shapes.Part,
     "PlanAnswer": shapes.Plan,
+    "ImportAnswer": shapes.Imported,
+    "ImportedLine": shapes.ImportedLine,
     "Explanation": shapes.Explanation,
     "Node": shapes.Node,
     "NodeDetail": shapes.NodeDetail,

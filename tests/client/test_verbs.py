@@ -165,7 +165,7 @@ def test_nodes_drain_and_resume(cli, world):
 def test_usage(cli, world):
     told = cli("usage")
     assert "user   lena\n" in told.out
-    assert "vision-lab  member  0 of any" in told.out
+    assert "vision-lab  member  0     0      0" in told.out
     assert cli("usage", "-o", "name").out == "vision-lab\n"
     assert cli("usage", "-o", "yaml", caller=world.operator).out.startswith("username: root\n")
 

@@ -6,6 +6,7 @@
  *   NVML_STUB_NVLINK   how many NVLinks each GPU has, of version 4 (default none)
  *   NVML_STUB_NO_INIT  set: there is no driver; "mismatch": the kernel's is of another version; "hang": it never answers
  *   NVML_STUB_PCIE     "64": byte counters, which grow by 1 MiB a call; "32": they are too narrow; else there are none
+ *   NVML_STUB_MIG      how many instances GPU 0 is cut into (default: it is not), at the places 0, 2, 4 ...; "0": cut, without any
  *   NVML_STUB_DIR      a directory that tests write to while the program runs:
  *     lost       index of a GPU of which every call fails with "GPU is lost" from now on
  *     xid        "INDEX CODE": told once, and removed
@@ -34,7 +35,9 @@ typedef struct {
     union { double d; unsigned u; unsigned long ul; unsigned long long ull; } value;
 } field_t;
 
-static gpu_t gpus[MOST];
+enum { NOT_FOUND = 6, INSTANCE = 32, INSTANCES = 7 };
+static gpu_t gpus[MOST], instances[INSTANCES];
+static int is_instance(const gpu_t *gpu) { return gpu->index >= INSTANCE; }
 #ifndef OLD_DRIVER
 static unsigned long long calls, sent;
 #endif
@@ -89,6 +92,10 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu_t **gpu) {
 }
 int nvmlDeviceGetIndex(gpu_t *gpu, unsigned *index) { *index = gpu->index; return lost(gpu) ? GPU_IS_LOST : SUCCESS; }
 int nvmlDeviceGetName(gpu_t *gpu, char *name, unsigned length) {
+    if (is_instance(gpu)) {
+        snprintf(name, length, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+        return SUCCESS;
+    }
     const char *types = getenv("NVML_STUB_TYPES");
     if (!types) types = "NVIDIA H100 80GB HBM3|NVIDIA H100 80GB HBM3";
     const char *second = strchr(types, '|');
@@ -96,21 +103,26 @@ int nvmlDeviceGetName(gpu_t *gpu, char *name, unsigned length) {
     else snprintf(name, length, "%.*s", second ? (int)(second - types) : (int)strlen(types), types);
     return SUCCESS;
 }
-int nvmlDeviceGetUUID(gpu_t *gpu, char *uuid, unsigned length) { snprintf(uuid, length, "GPU-stub-%u", gpu->index); return SUCCESS; }
+int nvmlDeviceGetUUID(gpu_t *gpu, char *uuid, unsigned length) {
+    snprintf(uuid, length, is_instance(gpu) ? "MIG-stub-%u" : "GPU-stub-%u", gpu->index % INSTANCE);
+    return SUCCESS;
+}
 int nvmlDeviceGetMemoryInfo(gpu_t *gpu, memory_t *memory) {
     if (lost(gpu)) return GPU_IS_LOST;
-    memory->total = 80ULL << 30;
-    memory->used = (1000ULL + gpu->index) << 20;
+    memory->total = (is_instance(gpu) ? 10ULL : 80ULL) << 30;
+    memory->used = (1000ULL + gpu->index % INSTANCE) << 20;
     memory->free = memory->total - memory->used;
     return SUCCESS;
 }
 int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilisation_t *rates) {
+    if (is_instance(gpu)) return NOT_SUPPORTED;
     if (broken(gpu)) return GPU_IS_LOST;
     rates->gpu = 40 + gpu->index;
     rates->memory = 7;
     return SUCCESS;
 }
 int nvmlDeviceGetPowerUsage(gpu_t *gpu, unsigned *milliwatts) {
+    if (is_instance(gpu)) return NOT_SUPPORTED;
     if (broken(gpu)) return GPU_IS_LOST;
     *milliwatts = 350500;
     return SUCCESS;
@@ -130,6 +142,20 @@ int nvmlDeviceGetTemperatureThreshold(gpu_t *gpu, unsigned kind, unsigned *degre
 int nvmlDeviceGetClockInfo(gpu_t *gpu, unsigned kind, unsigned *mhz) {
     if (lost(gpu)) return GPU_IS_LOST;
     *mhz = kind == 2 ? 2619 : 1980;
+    return SUCCESS;
+}
+int nvmlDeviceGetMigMode(gpu_t *gpu, unsigned *current, unsigned *pending) {
+    const char *cut = getenv("NVML_STUB_MIG");
+    if (!cut || is_instance(gpu)) return NOT_SUPPORTED;
+    *current = *pending = gpu->index == 0;
+    return SUCCESS;
+}
+int nvmlDeviceGetMaxMigDeviceCount(gpu_t *gpu, unsigned *most) { (void)gpu; *most = INSTANCES; return SUCCESS; }
+int nvmlDeviceGetMigDeviceHandleByIndex(gpu_t *gpu, unsigned place, gpu_t **instance) {
+    (void)gpu;
+    if (place % 2 || place / 2 >= (unsigned)atoi(getenv("NVML_STUB_MIG"))) return NOT_FOUND;
+    instances[place].index = INSTANCE + place;
+    *instance = &instances[place];
     return SUCCESS;
 }
 int nvmlDeviceGetMaxPcieLinkGeneration(gpu_t *gpu, unsigned *generation) { *generation = 5 - gpu->index; return SUCCESS; }

@@ -51,6 +51,9 @@ async def _serve_alive(settings: AgentSettings) -> None:
     sources, inventory = await sources_for(settings, files)
     isolation, means = isolation_find(settings)
     inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
+    if means.devices is not None:
+        wholes = {gpu.uuid: gpu.whole_uuid for gpu in sources.sampler.gpus() if gpu.whole_uuid}
+        means = replace(means, devices=means.devices.with_instances(wholes))
     told, pipes = gpu_sharing_find(settings, inventory, means)
     isolation["walls"], means = [*isolation.get("walls", ()), *told], replace(means, mps=pipes)
     if isolation["why"]:

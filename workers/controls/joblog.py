@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workers.system.files import BrokenFileError, open_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 STREAMS = ("stdout", "stderr")
@@ -22,6 +23,7 @@ CHUNK_BYTES = 256 * 1024
 _PIPE_BYTES = 64 * 1024
 DISCARD_PAUSE_S = 0.002
 """The pause after each pipeful that is thrown away: at most 32 MB/s, for a few per cent of a core."""
+_NO_FILE: list[int | None] = [None, -1]
 WRITE_AGAIN_S = 1.0
 """When a file cannot be written (a full disk), the next try comes after so long. The job waits, as for a full pipe."""
 
@@ -127,10 +129,22 @@ class JobLog:
             stream.close()
 
 
-def log_read(path: Path, offset: int, identity: list[int] | None) -> tuple[bytes, bool]:
+def logs_known(job: dict[str, Any] | None, boot_id: str) -> dict[str, list[int | None]]:
+    """Return by what each log is known, from what `job.json` says: device and inode; after a reboot the inode alone.
+
+    A disk may have another device number after it. What is no such pair is known by nothing, so that no file is it.
+    """
+    logs, same = (job or {}).get("logs") or {}, (job or {}).get("boot_id") == boot_id
+    if not isinstance(logs, dict):
+        return dict.fromkeys(STREAMS, _NO_FILE)
+    pairs = {name: pair if isinstance(pair, list) and len(pair) == 2 else _NO_FILE for name, pair in logs.items()}
+    return {name: [pair[0] if same else None, pair[1]] for name, pair in pairs.items()}
+
+
+def log_read(path: Path, offset: int, identity: Sequence[int | None] | None) -> tuple[bytes, bool]:
     """Return up to CHUNK_BYTES from `offset` on, and whether there is more; nothing when the file is gone.
 
-    `identity`: device and inode that its shim noted (`LogPipe.identity`). Raises BrokenFileError when another file, or
+    `identity`: device (None: any) and inode, by `logs_known`. Raises BrokenFileError when another file, or
     no plain file, is there.
     """
     try:
@@ -139,7 +153,7 @@ def log_read(path: Path, offset: int, identity: list[int] | None) -> tuple[bytes
         return b"", False
     try:
         about = os.fstat(descriptor)
-        if identity is not None and [about.st_dev, about.st_ino] != identity:
+        if identity is not None and (about.st_ino != identity[1] or identity[0] not in (None, about.st_dev)):
             raise BrokenFileError(path, "is not the file that was written")
         data = os.pread(descriptor, CHUNK_BYTES, offset)
         return data, about.st_size > offset + len(data)

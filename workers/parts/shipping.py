@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from workers.controls.joblog import STREAMS, log_read
+from workers.controls.joblog import STREAMS, log_read, logs_known
 from workers.protocol.client import PortalAwayError, PortalRefusedError
 from workers.system import log
 from workers.system.files import BrokenFileError
 from workers.system.filework import SlowFilesError
+from workers.system.procs import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ class Shipper:
         self._engine = engine
         self._files = files
         self._problems = problems
-        self._known: dict[str, dict[str, list[int]]] = {}
+        self._known: dict[str, dict[str, list[int | None]]] = {}
         self._full: set[tuple[str, str]] = set()
         self._turns: dict[str, asyncio.Lock] = {}
         self.on_done: Callable[[Part], None] = lambda _: None
@@ -113,7 +114,7 @@ class Shipper:
         known = self._known.get(part.key)
         if known is None:
             job = self._engine.job(directory)
-            known = (job or {}).get("logs") or {}
+            known = logs_known(job, boot_id())
             if job is not None:
                 self._known[part.key] = known
         return log_read(directory / stream, offset, known.get(stream))

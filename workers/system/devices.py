@@ -20,6 +20,12 @@ class Devices:
     of: Mapping[str, str]
     files: tuple[str, ...]
 
+    def with_instances(self, wholes: Mapping[str, str]) -> Devices:
+        """Return the same, with MIG instances: each is reached by the file of the GPU that it is a part of."""
+        return Devices(
+            {**self.of, **{uuid: self.of[whole] for uuid, whole in wholes.items() if whole in self.of}}, self.files
+        )
+
     def hidden_from(self, spec: Mapping[str, Any]) -> list[str]:
         """Return the device files of GPUs that are not the part's. All of them for a part without GPUs."""
         own = {self.of.get(uuid) for uuid in spec["gpu_uuids"]}

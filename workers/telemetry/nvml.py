@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workers.system import log
 from workers.telemetry.bindings import pynvml
 from workers.telemetry.links import gpu_links
+from workers.telemetry.mig import instances_of
 from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, slowdown_c
 from workers.telemetry.nvml_start import nvml_start
 from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
@@ -35,6 +36,7 @@ class NvmlSampler:
 
     def __init__(self) -> None:
         self._handles: dict[int, Any] = {}
+        self._wholes: dict[int, str] = {}  # of an instance: the GPU that it is a part of
         self._failing: set[tuple[int, str]] = set()
         self._deaf: dict[int, int] = {}
         self._closed: dict[int, str] = {}
@@ -47,12 +49,22 @@ class NvmlSampler:
             return
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
-                self._handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+                self._take(index, pynvml.nvmlDeviceGetHandleByIndex(index))
             except pynvml.NVMLError as error:
                 log.error("gpu cannot be opened and is left out", gpu=index, reason=str(error))
                 self._closed[index] = str(error)
         self._xids = XidEvents(self._handles)
         self._limits = {index: slowdown_c(handle) for index, handle in self._handles.items()}
+
+    def _take(self, index: int, handle: Any) -> None:
+        """Take a GPU, or in its place the instances that its operator has cut it into."""
+        instances = instances_of(index, handle)
+        if instances is None:
+            self._handles[index] = handle
+            return
+        whole = _text(pynvml.nvmlDeviceGetUUID(handle))
+        self._handles |= instances
+        self._wholes |= dict.fromkeys(instances, whole)
 
     def trouble(self) -> str | None:
         return self._trouble or None
@@ -75,13 +87,13 @@ class NvmlSampler:
                 log.error("gpu does not give its name and is left out", gpu=index, reason=str(error))
         return found
 
-    @staticmethod
-    def _found(index: int, handle: Any) -> GpuFound:
+    def _found(self, index: int, handle: Any) -> GpuFound:
         return GpuFound(
             index=index,
             uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
             type=_text(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+            whole_uuid=self._wholes.get(index, ""),
         )
 
     def links(self) -> Links:

@@ -19,6 +19,7 @@ class GpuFound:
     uuid: str
     type: str
     memory_mib: int
+    whole_uuid: str = ""  # of a MIG instance: the GPU that it is a part of
 
 
 @dataclass(frozen=True, slots=True)

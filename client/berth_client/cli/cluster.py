@@ -42,7 +42,7 @@ COLUMNS = Columns(
 
 
 def _used(use: Use) -> str:
-    return f"{use['used']} of {'any' if use['quota'] is None else use['quota']}"
+    return str(use["used"]) if use["quota"] is None else f"{use['used']} of {use['quota']}"
 
 
 TENANTS = Columns(

@@ -91,7 +91,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", type=pair, metavar="FIELD=JSON", help="any other field of the description, as in REST"
     )
     parser.set_defaults(command=[])
-    parser.usage = f"{parser.prog} [options] -- COMMAND"
+    parser.usage = f"{parser.prog} [options] [FILE] [-- COMMAND]"
     parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
 
 

@@ -100,11 +100,17 @@ def _state(job: JobDetail) -> str:
     if job["array_counts"]:
         return f"{job['state']}: {_where(job)}"
     if job["state"] in FINAL:
-        told = [f"exit code {job['exit_code']}" if job["exit_code"] is not None else "", job["end_detail"]]
-        return ", ".join([job["state"], *filter(None, told)])
+        return ", ".join([job["state"], *filter(None, [end_words(job)])])
     more = f" on {listed(job['nodes'])}" if job["nodes"] else f": {job['reason']}" if job["reason"] else ""
     stopping = ", being stopped" if job["cancel_requested_at"] else ""
     return f"{job['state']}{more}{stopping}"
+
+
+def end_words(job: JobDetail) -> str:
+    """Return how a job ended: its exit code, and what else is known of its end."""
+    code = f"exit code {job['exit_code']}" if job["exit_code"] is not None else ""
+    detail = "" if job["end_detail"] == f"exit {job['exit_code']}" else job["end_detail"]
+    return ", ".join(filter(None, (code, detail)))
 
 
 def _progress(job: JobDetail) -> str | None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from berth_client.cli.described import described, flags_add
-from berth_client.cli.job_words import plan_words
+from berth_client.cli.described import described, flags_add, read
+from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
 from berth_client.cli.options import output_add, verb_add
 from berth_client.cli.output import value_text
+from berth_client.cli.tables import cell
+from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
-    from berth_client.shapes import JobDescription, JobDetail
+    from berth_client.shapes import ImportedLine, JobDescription, JobDetail
 
 NOT_PLACEABLE = 2
 NO_CODE = 1
@@ -22,6 +26,9 @@ NO_CODE = 1
 SUBMIT = """\
 Submit a job, for example
     berth submit --gpus 1,2,4 --time 10h --file train.py -- python3 train.py --epochs 30
+    berth submit train.sbatch --gpus 2
+FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. What else the command line
+says comes before what the file says. Directives that became nothing are told on standard error.
 With --wait or --follow the exit code is the job's own (1 where it has none: cancelled, out of time, lost)."""
 PLAN = """\
 Say what would happen to a job now, and submit nothing. Exit code 0: it would start with the next planning; 2: it would not."""
@@ -30,17 +37,35 @@ Say what would happen to a job now, and submit nothing. Exit code 0: it would st
 def parsers_add(verbs: Any) -> None:
     sent = verb_add(verbs, "submit", submit, "submit a job", about=SUBMIT)
     flags_add(sent)
+    _file_add(sent)
     sent.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
+    sent.add_argument(
+        "--print", action="store_true", help="submit nothing: print the description, and what became of each directive"
+    )
     sent.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
     sent.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
     output_add(sent)
     planned = verb_add(verbs, "plan", plan, "say what would happen to a job now, without submitting it", about=PLAN)
     flags_add(planned)
+    _file_add(planned)
+    planned.set_defaults(print=False)
     output_add(planned)
 
 
+def _file_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("script", metavar="FILE", nargs="?", help="a batch script for sbatch, or a job in YAML")
+    parser.add_argument("--format", choices=["sbatch", "yaml"], help="what FILE is, where its beginning does not tell")
+    parser.add_argument(
+        "--without-refused", action="store_true", help="go on without the directives that cannot be had here"
+    )
+
+
 def submit(asked: Any, berth: Berth) -> int:
-    job = berth.jobs_submit(_description(asked, berth), idempotency_key=asked.key)
+    description = _description(asked, berth)
+    if asked.print:
+        sys.stdout.write(value_text(asked, description))
+        return 0
+    job = berth.jobs_submit(description, idempotency_key=asked.key)
     if not (asked.wait or asked.follow):
         sys.stdout.write(_submitted(asked, job))
         return 0
@@ -54,7 +79,45 @@ def submit(asked: Any, berth: Berth) -> int:
 
 
 def _description(asked: Any, berth: Berth) -> JobDescription:
-    return cast("JobDescription", described(asked))
+    """Return what the file and the flags say. Raises ClientError when the file asks for what cannot be had."""
+    own = described(asked)
+    if asked.script is None:
+        return cast("JobDescription", own)
+    found = berth.jobs_import(_text(asked.script), format=asked.format)
+    _lines_told(asked, found["lines"])
+    refused = [line["line"] for line in found["lines"] if line["verdict"] == "refused"]
+    if refused and not asked.without_refused and not asked.print:
+        raise ClientError(
+            f"{asked.script} asks for what cannot be had here (line {', '.join(map(str, refused))}); nothing was submitted. "
+            "Change it, or submit it --without-refused."
+        )
+    return cast("JobDescription", _merged(dict(found["description"]), own))
+
+
+def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file says with what the command line says; of files, variables and labels both."""
+    both = {
+        name: {**told[name], **own[name]}
+        for name in ("files", "environment", "labels")
+        if isinstance(told.get(name), dict) and name in own
+    }
+    return {**told, **own, **both}
+
+
+def _text(path: str) -> str:
+    content = sys.stdin.buffer.read() if path == "-" else read(path)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ClientError(f"{path} is no UTF-8 text.") from None
+
+
+def _lines_told(asked: Any, lines: list[ImportedLine]) -> None:
+    """Say on standard error what became nothing; with --print of every line."""
+    for line in lines:
+        if asked.print or line["verdict"] != "mapped":
+            text = f"line {line['line']}: {line['text']}: {line['verdict']}: {line['detail']}"
+            print(cell(text), file=sys.stderr)
 
 
 def _submitted(asked: Any, job: JobDetail) -> str:
@@ -64,10 +127,9 @@ def _submitted(asked: Any, job: JobDetail) -> str:
 
 
 def _state_told(job: JobDetail) -> None:
-    ended = f", exit code {job['exit_code']}" if job["exit_code"] is not None else ""
-    detail = f": {job['end_detail']}" if job["end_detail"] else ""
+    ended = end_words(job)
     where = f" on {', '.join(job['nodes'])}" if job["nodes"] else ""
-    print(f"job {job['number']}: {job['state']}{where}{ended}{detail}", file=sys.stderr, flush=True)
+    print(f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}", file=sys.stderr, flush=True)
 
 
 def exit_code(job: JobDetail) -> int:

@@ -28,13 +28,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("iterations", models.PositiveBigIntegerField(default=0)),
-                ("samples", models.FloatField(default=0.0, help_text="Over all GPUs.")),
+                ("samples", models.FloatField(default=0.0, help_text="Samples of all its GPUs together.")),
                 ("seconds", models.FloatField(default=0.0)),
                 ("last_samples_per_s", models.FloatField(null=True)),
                 ("records", models.PositiveBigIntegerField(default=0)),
                 (
                     "dropped",
-                    models.PositiveBigIntegerField(default=0, help_text="What the job wrote that was no record."),
+                    models.PositiveBigIntegerField(
+                        default=0, help_text="How many things that the job wrote were no valid records."
+                    ),
                 ),
                 ("predicted_samples_per_s", models.FloatField(null=True)),
                 ("predicted_source", models.CharField(blank=True, max_length=16)),
@@ -54,7 +56,7 @@ class Migration(migrations.Migration):
                         to="jobs.job",
                     ),
                 ),
-                ("epoch", models.PositiveIntegerField(help_text="Of the attempt that said so last.")),
+                ("epoch", models.PositiveIntegerField(help_text="The number of the attempt that reported last.")),
                 ("samples_done", models.FloatField()),
                 ("samples_total", models.FloatField(null=True)),
                 ("fraction", models.FloatField(default=0.0)),
@@ -75,7 +77,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("factor", models.FloatField()),
-                ("signatures", models.PositiveIntegerField(help_text="So many say so.")),
+                ("signatures", models.PositiveIntegerField(help_text="How many signatures this comes from.")),
                 ("measured_at", models.DateTimeField()),
             ],
         ),
@@ -118,7 +120,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", models.CharField(max_length=200, unique=True)),
-                ("used_at", models.DateTimeField(help_text="Last record.")),
+                ("used_at", models.DateTimeField(help_text="When the last record came.")),
                 (
                     "job",
                     models.ForeignKey(
@@ -137,9 +139,19 @@ class Migration(migrations.Migration):
             name="JobProfile",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("batch", models.PositiveIntegerField(default=1, help_text="Per GPU, of the time modules.")),
+                (
+                    "batch",
+                    models.PositiveIntegerField(
+                        default=1, help_text="The batch size on each GPU at which the times below were measured."
+                    ),
+                ),
                 ("parameters", models.PositiveBigIntegerField(default=0)),
-                ("modules", models.PositiveBigIntegerField(default=0, help_text="Iterations behind the time modules.")),
+                (
+                    "modules",
+                    models.PositiveBigIntegerField(
+                        default=0, help_text="How many iterations the times below come from."
+                    ),
+                ),
                 ("forward_s", models.FloatField(default=0.0)),
                 ("backward_s", models.FloatField(default=0.0)),
                 ("update_s", models.FloatField(default=0.0)),
@@ -147,19 +159,30 @@ class Migration(migrations.Migration):
                     "pattern",
                     models.PositiveSmallIntegerField(
                         choices=[(1, "overlapped"), (2, "sequential"), (3, "inference")],
-                        help_text="Recognised, not asked.",
+                        help_text="How the job loads its data, as its iterations show it. Nobody was asked.",
                         null=True,
                     ),
                 ),
                 ("data_count", models.PositiveBigIntegerField(default=0)),
                 (
                     "data_parts",
-                    models.JSONField(default=list, help_text="The mixture's sufficient statistics, hit before miss."),
+                    models.JSONField(
+                        default=list,
+                        help_text="Sums that describe the times of loading data: first those from the cache, then the others.",
+                    ),
                 ),
-                ("recent_data", models.JSONField(default=list, help_text="The latest (data, wait) seconds.")),
+                (
+                    "recent_data",
+                    models.JSONField(
+                        default=list,
+                        help_text="The latest pairs of seconds: for loading data, and for waiting for the other processes.",
+                    ),
+                ),
                 (
                     "recent_iterations",
-                    models.JSONField(default=list, help_text="The latest rows on one GPU, for the pattern."),
+                    models.JSONField(
+                        default=list, help_text="The latest iterations on one GPU. The pattern is recognised from them."
+                    ),
                 ),
                 (
                     "gpu_type",
@@ -183,7 +206,12 @@ class Migration(migrations.Migration):
                 ("nodes", models.PositiveIntegerField(help_text="Over several: the distributed table.", null=True)),
                 ("count", models.PositiveBigIntegerField(default=0)),
                 ("mean", models.FloatField(default=0.0)),
-                ("squares", models.FloatField(default=0.0, help_text="Sum of squared deviations (Welford).")),
+                (
+                    "squares",
+                    models.FloatField(
+                        default=0.0, help_text="The sum of squared differences from the mean (Welford's method)."
+                    ),
+                ),
                 (
                     "gpu_type",
                     models.ForeignKey(

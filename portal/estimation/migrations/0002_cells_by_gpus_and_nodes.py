@@ -30,13 +30,16 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="throughputcell",
             name="gpus",
-            field=models.PositiveIntegerField(help_text="In all; null: measured when only nodes were kept.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="The number of GPUs on all nodes together. Null: an old row, which knows only the number of nodes.",
+                null=True,
+            ),
         ),
         migrations.AlterField(
             model_name="throughputcell",
             name="nodes",
             field=models.PositiveIntegerField(
-                help_text="Over several: the distributed table; null: on one node.", null=True
+                help_text="The number of nodes, where there were several. Null: it ran on one node.", null=True
             ),
         ),
         migrations.AddConstraint(

@@ -36,7 +36,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="link",
             name="within_assumed",
-            field=models.FloatField(help_text="By what the nodes tell now.", null=True),
+            field=models.FloatField(
+                help_text="The figure assumed from what the nodes say of their links now.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="link",
@@ -46,12 +48,16 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="link",
             name="within_refined",
-            field=models.FloatField(help_text="By what running jobs recorded; null: too few did.", null=True),
+            field=models.FloatField(
+                help_text="The figure that the records of running jobs give. Null: too few jobs recorded it.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="link",
             name="within_told",
-            field=models.CharField(blank=True, help_text="What the nodes told when it was measured.", max_length=100),
+            field=models.CharField(
+                blank=True, help_text="What the nodes said of their links when it was measured.", max_length=100
+            ),
         ),
         migrations.CreateModel(
             name="LinkProbe",
@@ -67,10 +73,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("between", models.BooleanField()),
-                ("told", models.CharField(blank=True, help_text="What the nodes told when it began.", max_length=100)),
+                (
+                    "told",
+                    models.CharField(
+                        blank=True, help_text="What the nodes said of their links when it began.", max_length=100
+                    ),
+                ),
                 ("begun_at", models.DateTimeField()),
-                ("taken_at", models.DateTimeField(help_text="Its figure was looked at.", null=True)),
-                ("problem", models.CharField(blank=True, help_text="Why it gave no figure.", max_length=300)),
+                ("taken_at", models.DateTimeField(help_text="When its result was read.", null=True)),
+                ("problem", models.CharField(blank=True, help_text="Why it gave no result.", max_length=300)),
                 (
                     "gpu_type",
                     models.ForeignKey(
@@ -83,7 +94,12 @@ class Migration(migrations.Migration):
             name="LinkVote",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("between", models.BooleanField(help_text="Between nodes; else within one.")),
+                (
+                    "between",
+                    models.BooleanField(
+                        help_text="Whether it is the link between nodes. Else it is the one within a node."
+                    ),
+                ),
                 ("recent", models.JSONField(default=list)),
                 ("at", models.DateTimeField()),
                 (

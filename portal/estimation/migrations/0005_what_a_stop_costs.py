@@ -12,11 +12,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="attemptspeed",
             name="samples_done",
-            field=models.FloatField(help_text="Of the whole job, as the attempt told last.", null=True),
+            field=models.FloatField(
+                help_text="How many samples of the whole job are done, as the attempt last reported.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="attemptspeed",
             name="samples_saved",
-            field=models.FloatField(help_text="Of them in its newest checkpoint; null: it told of none.", null=True),
+            field=models.FloatField(
+                help_text="How many of them its newest checkpoint holds. Null: it reported no checkpoint.", null=True
+            ),
         ),
     ]

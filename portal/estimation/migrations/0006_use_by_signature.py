@@ -31,20 +31,28 @@ class Migration(migrations.Migration):
             name="SignatureUse",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("count", models.PositiveBigIntegerField(default=0, help_text="Attempts behind it.")),
-                ("seconds", models.FloatField(default=0.0, help_text="How long the last one ran.")),
-                ("at", models.DateTimeField(help_text="When the last one ended.")),
+                ("count", models.PositiveBigIntegerField(default=0, help_text="How many attempts it comes from.")),
+                ("seconds", models.FloatField(default=0.0, help_text="How long the last attempt ran.")),
+                ("at", models.DateTimeField(help_text="When the last attempt ended.")),
                 (
                     "series",
                     models.JSONField(
-                        default=dict, help_text="The last one's measures, resampled: {measure: [value or null]}."
+                        default=dict, help_text="What the last attempt used over time: {measure: [value or null]}."
                     ),
                 ),
                 (
                     "highs",
-                    models.JSONField(default=list, help_text="80th percentiles of the latest: [{measure: value}]."),
+                    models.JSONField(
+                        default=list,
+                        help_text="The 80th percentile of each measure, for the latest attempts: [{measure: value}].",
+                    ),
                 ),
-                ("most", models.JSONField(default=dict, help_text="The highest ever: {measure: value}.")),
+                (
+                    "most",
+                    models.JSONField(
+                        default=dict, help_text="The highest value ever of each measure: {measure: value}."
+                    ),
+                ),
                 (
                     "gpu_type",
                     models.ForeignKey(

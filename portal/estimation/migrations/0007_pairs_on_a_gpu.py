@@ -18,12 +18,24 @@ class Migration(migrations.Migration):
                 (
                     "beside",
                     models.CharField(
-                        help_text="The other's signature, by name: its row is another's to lock.", max_length=200
+                        help_text="The name of the other job's signature. It is a name so that nobody locks the other's row.",
+                        max_length=200,
                     ),
                 ),
-                ("count", models.PositiveBigIntegerField(default=0, help_text="So many records were compared.")),
-                ("mean", models.FloatField(default=0.0, help_text="1: as fast as alone.")),
-                ("squares", models.FloatField(default=0.0, help_text="Sum of squared deviations (Welford).")),
+                ("count", models.PositiveBigIntegerField(default=0, help_text="How many records were compared.")),
+                (
+                    "mean",
+                    models.FloatField(
+                        default=0.0,
+                        help_text="Its speed beside the other, as a part of its speed alone. 1: as fast as alone.",
+                    ),
+                ),
+                (
+                    "squares",
+                    models.FloatField(
+                        default=0.0, help_text="The sum of squared differences from the mean (Welford's method)."
+                    ),
+                ),
                 ("at", models.DateTimeField()),
                 (
                     "gpu_type",

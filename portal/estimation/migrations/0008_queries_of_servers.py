@@ -12,11 +12,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="attemptspeed",
             name="queries_late",
-            field=models.PositiveBigIntegerField(default=0, help_text="Later than its SLO."),
+            field=models.PositiveBigIntegerField(
+                default=0, help_text="How many queries were answered later than its target (SLO)."
+            ),
         ),
         migrations.AddField(
             model_name="attemptspeed",
             name="query_counts",
-            field=models.JSONField(default=list, help_text="A server's queries by how long they took; empty: none."),
+            field=models.JSONField(
+                default=list, help_text="How many of a server's queries took how long. Empty: it reported none."
+            ),
         ),
     ]

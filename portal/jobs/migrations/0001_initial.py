@@ -45,7 +45,8 @@ class Migration(migrations.Migration):
                 (
                     "lease_s",
                     models.PositiveIntegerField(
-                        help_text="Null: may not be requeued, never ended for silence.", null=True
+                        help_text="Seconds of silence of its node after which it ends. Null: never, because it may not run again.",
+                        null=True,
                     ),
                 ),
                 ("lease_until", models.DateTimeField(null=True)),
@@ -124,17 +125,33 @@ class Migration(migrations.Migration):
                 ("model", models.CharField(blank=True, max_length=128)),
                 ("parameters", models.PositiveBigIntegerField(null=True)),
                 ("heavy_between_iterations", models.BooleanField(null=True)),
-                ("gpus", models.JSONField(help_text="The requirement set, ascending: [1, 2, 4]; [0] is a CPU job.")),
-                ("gpu_types", models.JSONField(default=list, help_text="Allowed types by name; empty: any.")),
+                (
+                    "gpus",
+                    models.JSONField(
+                        help_text="The numbers of GPUs it can run on, smallest first, such as [1, 2, 4]. A CPU job has [0]."
+                    ),
+                ),
+                (
+                    "gpu_types",
+                    models.JSONField(default=list, help_text="Names of the GPU types it may run on. Empty: any type."),
+                ),
                 ("cores_per_gpu", models.PositiveIntegerField(null=True)),
-                ("cores", models.PositiveIntegerField(help_text="CPU jobs: cores in all.", null=True)),
+                (
+                    "cores",
+                    models.PositiveIntegerField(
+                        help_text="Only for CPU jobs: the number of cores on its node.", null=True
+                    ),
+                ),
                 ("memory_mib", models.PositiveBigIntegerField(null=True)),
                 ("time_limit_s", models.PositiveIntegerField(null=True)),
                 ("batch_per_gpu", models.PositiveIntegerField(null=True)),
                 ("samples", models.PositiveBigIntegerField(null=True)),
                 (
                     "learning_rate",
-                    models.JSONField(help_text='{"at": 4, "value": 4e-4, "rule": "linear"} or one a size', null=True),
+                    models.JSONField(
+                        help_text='A rule such as {"at": 4, "value": 4e-4, "rule": "linear"}, or one learning rate for each size.',
+                        null=True,
+                    ),
                 ),
                 ("expected_duration_s", models.FloatField(null=True)),
                 ("checkpointable", models.BooleanField(default=False)),
@@ -145,19 +162,51 @@ class Migration(migrations.Migration):
                 ("array_index", models.PositiveIntegerField(null=True)),
                 ("array_size", models.PositiveIntegerField(null=True)),
                 ("array_concurrency", models.PositiveIntegerField(null=True)),
-                ("array_made", models.PositiveIntegerField(default=0, help_text="Tasks that exist as rows so far.")),
-                ("array_counts", models.JSONField(default=dict, help_text="Tasks by state, for the folded row.")),
+                (
+                    "array_made",
+                    models.PositiveIntegerField(
+                        default=0, help_text="How many of the array's tasks have a row of their own so far."
+                    ),
+                ),
+                (
+                    "array_counts",
+                    models.JSONField(
+                        default=dict,
+                        help_text="How many of the array's tasks are in each state. Lists show this in the array's one row.",
+                    ),
+                ),
                 ("submitted_at", models.DateTimeField()),
-                ("started_at", models.DateTimeField(help_text="First start; the age is fixed then.", null=True)),
+                (
+                    "started_at",
+                    models.DateTimeField(
+                        help_text="When it first started. Its expected run time (age_s) does not change after that.",
+                        null=True,
+                    ),
+                ),
                 ("ended_at", models.DateTimeField(null=True)),
                 (
                     "waited_s",
-                    models.FloatField(default=0, help_text="Eligible waiting so far, without the present stretch."),
+                    models.FloatField(
+                        default=0,
+                        help_text="Seconds that it waited while it could have started. The time since waiting_since is not in it yet.",
+                    ),
                 ),
-                ("waiting_since", models.DateTimeField(help_text="Start of the present eligible stretch.", null=True)),
-                ("age_s", models.FloatField(help_text="Expected run time behind the latency ratio.", null=True)),
+                (
+                    "waiting_since",
+                    models.DateTimeField(
+                        help_text="Since when it waits and could start. Null while it runs, is held or waits for another job.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "age_s",
+                    models.FloatField(
+                        help_text="Expected run time in seconds. The latency ratio divides the waiting time by it.",
+                        null=True,
+                    ),
+                ),
                 ("age_source", models.CharField(blank=True, max_length=32)),
-                ("epoch", models.PositiveIntegerField(default=0, help_text="Number of the last attempt.")),
+                ("epoch", models.PositiveIntegerField(default=0, help_text="The number of its last attempt.")),
                 ("failures", models.PositiveIntegerField(default=0)),
                 ("requeues", models.PositiveIntegerField(default=0)),
                 ("preemptions", models.PositiveIntegerField(default=0)),
@@ -165,11 +214,15 @@ class Migration(migrations.Migration):
                 ("held_by", models.CharField(blank=True, max_length=150)),
                 (
                     "checkpoint_domain",
-                    models.CharField(blank=True, help_text="Where its checkpoint can be read.", max_length=100),
+                    models.CharField(
+                        blank=True, help_text="The storage domain whose nodes can read its checkpoint.", max_length=100
+                    ),
                 ),
                 (
                     "reason",
-                    models.CharField(blank=True, help_text="Why it waits: the fixed vocabulary.", max_length=32),
+                    models.CharField(
+                        blank=True, help_text="Why it waits: one of a fixed list of words.", max_length=32
+                    ),
                 ),
                 ("reason_figures", models.JSONField(default=dict)),
                 ("reason_at", models.DateTimeField(null=True)),
@@ -237,7 +290,12 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("sequence", models.PositiveBigIntegerField(default=0, help_text="Of the last accepted report.")),
+                (
+                    "sequence",
+                    models.PositiveBigIntegerField(
+                        default=0, help_text="The number of the last report that was accepted."
+                    ),
+                ),
                 ("pid", models.PositiveIntegerField(null=True)),
                 ("exit_code", models.IntegerField(null=True)),
                 ("end_reason", models.CharField(blank=True, max_length=32)),

@@ -36,10 +36,21 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("command", models.TextField()),
-                ("files", models.JSONField(default=dict, help_text="Relative name -> base64")),
+                (
+                    "files",
+                    models.JSONField(
+                        default=dict,
+                        help_text="File names, relative to the job's folder, and their contents in base64.",
+                    ),
+                ),
                 ("working_directory", models.CharField(blank=True, max_length=1024)),
                 ("environment", models.JSONField(default=dict)),
-                ("description", models.JSONField(help_text="As it was submitted, for relaunching.")),
+                (
+                    "description",
+                    models.JSONField(
+                        help_text="The description as it was submitted, so that the job can be submitted again."
+                    ),
+                ),
             ],
         ),
         migrations.AddField(

@@ -8,6 +8,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="allocation",
             name="missed_at",
-            field=models.DateTimeField(help_text="Its node, in contact, first did not name it.", null=True),
+            field=models.DateTimeField(
+                help_text="When its node first sent a report in which it was missing.", null=True
+            ),
         ),
     ]

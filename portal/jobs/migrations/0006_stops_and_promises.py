@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             model_name="attempt",
             name="restart_s",
             field=models.FloatField(
-                help_text="From the order that stopped the one before until this one ran.", null=True
+                help_text="Seconds from the order that stopped the attempt before until this one ran.", null=True
             ),
         ),
         migrations.AddField(
@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                     ("move", "moved"),
                     ("preempt", "preempted"),
                 ],
-                help_text="Of a planning's stop.",
+                help_text="Why a planning stopped it.",
                 max_length=16,
             ),
         ),
@@ -42,33 +42,40 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="attempt",
             name="stop_to_gpus",
-            field=models.PositiveIntegerField(help_text="The size it was to go on with; 0: it waits.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="The number of GPUs that it should go on with. 0: it waits.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="attained_gpu_s",
-            field=models.FloatField(default=0, help_text="GPUs times run time over all ended attempts."),
+            field=models.FloatField(default=0, help_text="GPUs times seconds, added up over its ended attempts."),
         ),
         migrations.AddField(
             model_name="job",
             name="called_back_epoch",
-            field=models.PositiveIntegerField(help_text="Attempt that gave back what it had borrowed.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="The attempt that was stopped because it had to give back borrowed GPUs.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="ran_s",
-            field=models.FloatField(default=0, help_text="Run time over all ended attempts."),
+            field=models.FloatField(default=0, help_text="Seconds that its ended attempts ran, added up."),
         ),
         migrations.AddField(
             model_name="job",
             name="restart_s",
-            field=models.FloatField(help_text="What being stopped and started again took it, on average.", null=True),
+            field=models.FloatField(help_text="Seconds that a stop and the next start took, on average.", null=True),
         ),
         migrations.CreateModel(
             name="Promise",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("shares", models.JSONField(help_text="[[node id, GPUs, cores, memory in MiB], ...]")),
+                (
+                    "shares",
+                    models.JSONField(help_text="What is promised: [[node id, GPUs, cores, memory in MiB], ...]."),
+                ),
                 (
                     "cause",
                     models.CharField(

@@ -18,7 +18,13 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("category", models.CharField(blank=True, max_length=16)),
                 ("cores_per_gpu", models.PositiveIntegerField()),
-                ("steps", models.PositiveIntegerField(default=0, help_text="Settings measured; 0: given by hand.")),
+                (
+                    "steps",
+                    models.PositiveIntegerField(
+                        default=0,
+                        help_text="How many numbers of cores were measured. 0: somebody set the number by hand.",
+                    ),
+                ),
                 ("tuned_at", models.DateTimeField(db_index=True)),
                 (
                     "job",

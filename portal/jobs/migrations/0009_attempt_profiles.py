@@ -27,13 +27,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="attempt",
             name="profile_of",
-            field=models.CharField(blank=True, help_text="The signature that a profile measures.", max_length=200),
+            field=models.CharField(
+                blank=True, help_text="For a profile: the signature that it measures.", max_length=200
+            ),
         ),
         migrations.AddField(
             model_name="attempt",
             name="profile_type",
             field=models.ForeignKey(
-                help_text="On which a profile measures.",
+                help_text="For a profile: the GPU type that it measures on.",
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="+",
@@ -43,12 +45,16 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="attempt",
             name="time_limit_s",
-            field=models.PositiveIntegerField(help_text="Of a profile; a run has its job's.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="For a profile: its time limit. A run has the limit of its job.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="instrumented",
-            field=models.BooleanField(default=False, help_text="Records its iterations, so it may be profiled."),
+            field=models.BooleanField(
+                default=False, help_text="Its program records its iterations, so Berth may profile it."
+            ),
         ),
         migrations.AlterField(
             model_name="attempt",

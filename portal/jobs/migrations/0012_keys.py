@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="key",
             field=models.CharField(
                 editable=False,
-                help_text="Its name on nodes; it never comes again.",
+                help_text="What nodes call it. No other ever gets the same key.",
                 max_length=32,
                 null=True,
             ),
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             name="key",
             field=models.CharField(
                 editable=False,
-                help_text="Its name on nodes; it never comes again.",
+                help_text="What nodes call it. No other ever gets the same key.",
                 max_length=32,
                 null=True,
             ),

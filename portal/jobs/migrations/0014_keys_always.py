@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 default=portal.jobs.keys.key_new,
                 editable=False,
-                help_text="Its name on nodes; it never comes again.",
+                help_text="What nodes call it. No other ever gets the same key.",
                 max_length=32,
             ),
         ),
@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 default=portal.jobs.keys.key_new,
                 editable=False,
-                help_text="Its name on nodes; it never comes again.",
+                help_text="What nodes call it. No other ever gets the same key.",
                 max_length=32,
             ),
         ),

@@ -15,12 +15,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="job",
             name="array_retries",
-            field=models.PositiveIntegerField(default=0, help_text="Failed tasks that are to wait again."),
+            field=models.PositiveIntegerField(default=0, help_text="How many failed tasks shall be tried again."),
         ),
         migrations.AddField(
             model_name="job",
             name="retry_asked_at",
-            field=models.DateTimeField(help_text="A failed task that waits again when its array has room.", null=True),
+            field=models.DateTimeField(
+                help_text="When a retry of this failed task was asked for. The task waits again when its array has room.",
+                null=True,
+            ),
         ),
         migrations.AddIndex(
             model_name="job",

@@ -37,7 +37,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "text",
-                    models.TextField(help_text="In lower case: the name, then name=value for each label, a line each."),
+                    models.TextField(
+                        help_text="What a search looks through, in lower case: the name, then one line name=value for each label."
+                    ),
                 ),
             ],
         ),

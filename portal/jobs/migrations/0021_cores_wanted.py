@@ -13,13 +13,15 @@ class Migration(migrations.Migration):
             model_name="attempt",
             name="cores_wanted",
             field=models.PositiveIntegerField(
-                help_text="A GPU (a CPU job: in all), by which it was placed; null: from before that was kept.",
+                help_text="The cores for each GPU (for a CPU job: in all) that it was placed with. Null: an old row.",
                 null=True,
             ),
         ),
         migrations.AddField(
             model_name="promise",
             name="cores_wanted",
-            field=models.PositiveIntegerField(help_text="A GPU (a CPU job: in all), by which it was given.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="The cores for each GPU (for a CPU job: in all) that the promise was made with.", null=True
+            ),
         ),
     ]

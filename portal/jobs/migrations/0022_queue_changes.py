@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 (
                     "stamp",
                     models.BigIntegerField(
-                        help_text="The writing transaction, on Postgres; 0 on SQLite, where ids ascend."
+                        help_text="On Postgres, the transaction that wrote it. 0 on SQLite, where ids alone give the order."
                     ),
                 ),
                 ("at", models.DateTimeField()),

@@ -13,43 +13,57 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="allocation",
             name="core_ids_ordered",
-            field=models.JSONField(help_text="What it is to have by the last order; null: core_ids.", null=True),
+            field=models.JSONField(
+                help_text="The cores that it should have by the last order. Null: the same as core_ids.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="allocation",
             name="cores_acknowledged",
             field=models.PositiveBigIntegerField(
-                help_text="Of the order that holds on its node; null: its agent never said, and is given none.",
+                help_text="The number of the order that its node follows. Null: its agent takes no such orders.",
                 null=True,
             ),
         ),
         migrations.AddField(
             model_name="allocation",
             name="cores_sequence",
-            field=models.PositiveBigIntegerField(default=0, help_text="Of the last order about its cores; 0: none."),
+            field=models.PositiveBigIntegerField(
+                default=0, help_text="The number of the last order about its cores. 0: there was none."
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="cores_exactly",
-            field=models.BooleanField(default=False, help_text="These cores a GPU, never fewer, and never tuned."),
+            field=models.BooleanField(
+                default=False,
+                help_text="It gets exactly cores_per_gpu cores for each GPU: never fewer, and core tuning leaves it alone.",
+            ),
         ),
         migrations.AlterField(
             model_name="allocation",
             name="core_ids",
-            field=models.JSONField(help_text="Held: while an order to give some back is open, those too."),
+            field=models.JSONField(
+                help_text="The cores that it holds. Those that it was told to give back count until its node says so."
+            ),
         ),
         migrations.CreateModel(
             name="CoreSearch",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("state", models.JSONField(help_text="The scheduler's search: scheduler.estimator.tuner.Tuning.")),
+                (
+                    "state",
+                    models.JSONField(
+                        help_text="What the scheduler remembers of the search: a scheduler.estimator.tuner.Tuning."
+                    ),
+                ),
                 ("step_s", models.FloatField()),
                 (
                     "signal",
                     models.CharField(
                         blank=True,
                         choices=[("utilisation", "GPU utilisation"), ("throughput", "throughput")],
-                        help_text="Empty before the first step.",
+                        help_text="What the search goes by. Empty before the first step.",
                         max_length=12,
                     ),
                 ),
@@ -60,7 +74,9 @@ class Migration(migrations.Migration):
                 ("due_at", models.DateTimeField(null=True)),
                 (
                     "ordered_at",
-                    models.DateTimeField(help_text="Of the order that the node has not acknowledged yet.", null=True),
+                    models.DateTimeField(
+                        help_text="When the order was given that the node has not confirmed yet.", null=True
+                    ),
                 ),
                 ("begun_at", models.DateTimeField()),
                 ("done_at", models.DateTimeField(null=True)),
@@ -96,11 +112,13 @@ class Migration(migrations.Migration):
                 ("to_at", models.DateTimeField()),
                 (
                     "utilisation",
-                    models.FloatField(help_text="Mean of its GPUs, 0 to 1; null: not measured.", null=True),
+                    models.FloatField(
+                        help_text="The mean utilisation of its GPUs, from 0 to 1. Null: not measured.", null=True
+                    ),
                 ),
                 (
                     "samples_per_s",
-                    models.FloatField(help_text="What the job reported; null: it reports nothing.", null=True),
+                    models.FloatField(help_text="The speed that the job reported. Null: it reports none.", null=True),
                 ),
                 (
                     "search",

@@ -12,11 +12,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="job",
             name="grace_s",
-            field=models.PositiveIntegerField(help_text="From SIGTERM to SIGKILL; null: 30 s.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="Seconds that it has between SIGTERM and SIGKILL when it is stopped. Null: 30 s.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="overran_epoch",
-            field=models.PositiveIntegerField(help_text="Attempt that did not stop within its grace.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="The attempt that did not end within its grace time when it was stopped.", null=True
+            ),
         ),
     ]

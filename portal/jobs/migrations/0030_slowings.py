@@ -15,12 +15,19 @@ class Migration(migrations.Migration):
             name="MemoryWatch",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("state", models.JSONField(help_text="The scheduler's scheduler.contention.Watch.")),
+                (
+                    "state",
+                    models.JSONField(
+                        help_text="What the scheduler remembers of this node: a scheduler.contention.Watch."
+                    ),
+                ),
                 ("since", models.DateTimeField(null=True)),
                 ("due_at", models.DateTimeField()),
                 (
                     "ordered_at",
-                    models.DateTimeField(help_text="Of the order that the node has not acknowledged yet.", null=True),
+                    models.DateTimeField(
+                        help_text="When the order was given that the node has not confirmed yet.", null=True
+                    ),
                 ),
                 ("begun_at", models.DateTimeField()),
                 (
@@ -38,7 +45,12 @@ class Migration(migrations.Migration):
             name="Slowing",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("means", models.CharField(help_text="How it is held back: a throttle of its node.", max_length=8)),
+                (
+                    "means",
+                    models.CharField(
+                        help_text="How it is held back: the name of one of its node's throttles.", max_length=8
+                    ),
+                ),
                 (
                     "cause",
                     models.CharField(
@@ -49,24 +61,28 @@ class Migration(migrations.Migration):
                         max_length=8,
                     ),
                 ),
-                ("share", models.FloatField(help_text="Of what it had before, that it keeps now.")),
+                ("share", models.FloatField(help_text="The part of what it had before that it still has.")),
                 (
                     "drew",
-                    models.FloatField(help_text="Part of the node's memory bandwidth that it took when it was slowed."),
+                    models.FloatField(
+                        help_text="The part of the node's memory bandwidth that it took when it was slowed."
+                    ),
                 ),
                 (
                     "lost",
                     models.FloatField(
-                        help_text="Part of its speed that the training job had lost; null: not known.", null=True
+                        help_text="The part of its speed that the training job had lost. Null: not known.", null=True
                     ),
                 ),
                 ("cores_before", models.PositiveIntegerField()),
                 (
                     "cores_owed",
-                    models.PositiveIntegerField(help_text="That it takes back as they become idle.", null=True),
+                    models.PositiveIntegerField(
+                        help_text="How many cores it gets back as they become idle.", null=True
+                    ),
                 ),
                 ("from_at", models.DateTimeField()),
-                ("changed_at", models.DateTimeField(help_text="Of the last order.")),
+                ("changed_at", models.DateTimeField(help_text="When the last order was given.")),
                 ("to_at", models.DateTimeField(null=True)),
                 (
                     "outcome",

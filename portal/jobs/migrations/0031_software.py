@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="software_need",
             field=models.CharField(
                 blank=True,
-                help_text="What its node must offer; empty: nothing.",
+                help_text="The software that a node must offer to run it. Empty: none.",
                 max_length=80,
             ),
         ),
@@ -22,7 +22,8 @@ class Migration(migrations.Migration):
             model_name="jobpayload",
             name="software",
             field=models.JSONField(
-                default=dict, help_text="One of environment, path, requirements; {}: the node's own."
+                default=dict,
+                help_text="One of environment, path and requirements. {}: it uses what is installed on the node.",
             ),
         ),
     ]

@@ -13,7 +13,8 @@ class Migration(migrations.Migration):
             model_name="allocation",
             name="share",
             field=models.FloatField(
-                default=1.0, help_text="Of the memory bandwidth, or CPU time, that it takes, by the last order."
+                default=1.0,
+                help_text="The part of its memory bandwidth or CPU time that the last order left it. 1: all.",
             ),
         ),
     ]

@@ -14,35 +14,44 @@ class Migration(migrations.Migration):
             model_name="attempt",
             name="gpu_compute",
             field=models.PositiveSmallIntegerField(
-                help_text="Thousandths of its one GPU, which others may share; null: its GPUs are its own.", null=True
+                help_text="The part of its one GPU that it holds, in thousandths. Null: it has its GPUs for itself.",
+                null=True,
             ),
         ),
         migrations.AddField(
             model_name="gpuallocation",
             name="compute",
-            field=models.PositiveSmallIntegerField(default=1000, help_text="Thousandths of the GPU."),
+            field=models.PositiveSmallIntegerField(
+                default=1000, help_text="The part of the GPU's computing, in thousandths."
+            ),
         ),
         migrations.AddField(
             model_name="gpuallocation",
             name="memory_mib",
-            field=models.PositiveIntegerField(help_text="Of the GPU's memory; null: all of it.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="The part of the GPU's memory, in MiB. Null: all of it.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="gpu_compute",
-            field=models.PositiveSmallIntegerField(help_text="Of a shareable job: thousandths of a GPU.", null=True),
+            field=models.PositiveSmallIntegerField(
+                help_text="For a shareable job: how much of the GPU's computing it needs, in thousandths.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="gpu_memory_mib",
-            field=models.PositiveIntegerField(help_text="Of a shareable job: of the GPU's memory.", null=True),
+            field=models.PositiveIntegerField(
+                help_text="For a shareable job: how much of the GPU's memory it needs, in MiB.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="job",
             name="gpu_memory_whole",
             field=models.BooleanField(
                 default=False,
-                help_text="It was ended with less GPU memory than it asks for, and gets all of that from now on.",
+                help_text="It once ended because it had less GPU memory than it asked for. From now on it gets all it asks for.",
             ),
         ),
         migrations.AddField(
@@ -51,14 +60,17 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 choices=[("batch", "batch"), ("latency", "latency")],
                 default="batch",
-                help_text="latency: somebody waits for its answers, so it never gets less than it asks for.",
+                help_text="latency means that somebody waits for its answers: it never gets less than it asks for.",
                 max_length=8,
             ),
         ),
         migrations.AddField(
             model_name="job",
             name="shareable",
-            field=models.BooleanField(default=False, help_text="May run beside others on one GPU, with a part of it."),
+            field=models.BooleanField(
+                default=False,
+                help_text="It takes a part of one GPU, and other jobs may use the rest of that GPU meanwhile.",
+            ),
         ),
         migrations.AddConstraint(
             model_name="gpuallocation",

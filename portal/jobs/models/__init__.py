@@ -1,11 +1,9 @@
 """Jobs, their attempts, what each attempt holds, and its logs. The constraints here are invariants 1, 2 and 4."""
 
 from portal.jobs.models.attempts import Allocation, Attempt, GpuAllocation, LogChunk
-from portal.jobs.models.contention import MemoryWatch, Slowing
-from portal.jobs.models.jobs import (
+from portal.jobs.models.besides import (
     CoreTuning,
     IdempotencyKey,
-    Job,
     JobDependency,
     JobEvent,
     JobPayload,
@@ -13,6 +11,8 @@ from portal.jobs.models.jobs import (
     Promise,
     QueueChange,
 )
+from portal.jobs.models.contention import MemoryWatch, Slowing
+from portal.jobs.models.jobs import Job
 from portal.jobs.models.tuning import CoreSearch, CoreStep
 
 __all__ = [

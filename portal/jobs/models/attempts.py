@@ -22,43 +22,57 @@ class Attempt(models.Model):
         PROFILE = "profile", "profile"
 
     kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.RUN)
-    profile_of = models.CharField(max_length=200, blank=True, help_text="The signature that a profile measures.")
+    profile_of = models.CharField(
+        max_length=200, blank=True, help_text="For a profile: the signature that it measures."
+    )
     profile_type = models.ForeignKey(
         "cluster.GpuType",
         null=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="On which a profile measures.",
+        help_text="For a profile: the GPU type that it measures on.",
     )
-    time_limit_s = models.PositiveIntegerField(null=True, help_text="Of a profile; a run has its job's.")
+    time_limit_s = models.PositiveIntegerField(
+        null=True, help_text="For a profile: its time limit. A run has the limit of its job."
+    )
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     epoch = models.PositiveIntegerField()
     key = models.CharField(
-        max_length=KEY_LENGTH, default=key_new, editable=False, help_text="Its name on nodes; it never comes again."
+        max_length=KEY_LENGTH,
+        default=key_new,
+        editable=False,
+        help_text="What nodes call it. No other ever gets the same key.",
     )
     state = models.CharField(max_length=16, choices=AttemptState.choices, default=AttemptState.STARTING)
     planning_number = models.PositiveBigIntegerField(null=True)
     gpus = models.PositiveIntegerField()
     gpu_compute = models.PositiveSmallIntegerField(
-        null=True, help_text="Thousandths of its one GPU, which others may share; null: its GPUs are its own."
+        null=True, help_text="The part of its one GPU that it holds, in thousandths. Null: it has its GPUs for itself."
     )
     cores = models.PositiveIntegerField()
     cores_wanted = models.PositiveIntegerField(
-        null=True, help_text="A GPU (a CPU job: in all), by which it was placed; null: from before that was kept."
+        null=True, help_text="The cores for each GPU (for a CPU job: in all) that it was placed with. Null: an old row."
     )
     rendezvous_port = models.PositiveIntegerField()
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
-    lease_s = models.PositiveIntegerField(null=True, help_text="Null: may not be requeued, never ended for silence.")
+    lease_s = models.PositiveIntegerField(
+        null=True,
+        help_text="Seconds of silence of its node after which it ends. Null: never, because it may not run again.",
+    )
     stop_reason = models.CharField(max_length=16, choices=StopReason.choices, blank=True)
     stop_at = models.DateTimeField(null=True)
     stop_cause = models.CharField(
-        max_length=16, choices=StopCause.choices, blank=True, help_text="Of a planning's stop."
+        max_length=16, choices=StopCause.choices, blank=True, help_text="Why a planning stopped it."
     )
     stop_for = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="+")
-    stop_to_gpus = models.PositiveIntegerField(null=True, help_text="The size it was to go on with; 0: it waits.")
-    restart_s = models.FloatField(null=True, help_text="From the order that stopped the one before until this one ran.")
+    stop_to_gpus = models.PositiveIntegerField(
+        null=True, help_text="The number of GPUs that it should go on with. 0: it waits."
+    )
+    restart_s = models.FloatField(
+        null=True, help_text="Seconds from the order that stopped the attempt before until this one ran."
+    )
     exit_code = models.IntegerField(null=True)
     end_detail = models.CharField(max_length=300, blank=True)
 
@@ -113,23 +127,29 @@ class Allocation(models.Model):
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="allocations")
     node = models.ForeignKey("cluster.Node", on_delete=models.PROTECT, related_name="allocations")
     rank = models.PositiveSmallIntegerField()
-    core_ids = models.JSONField(help_text="Held: while an order to give some back is open, those too.")
-    core_ids_ordered = models.JSONField(null=True, help_text="What it is to have by the last order; null: core_ids.")
-    share = models.FloatField(
-        default=1.0, help_text="Of the memory bandwidth, or CPU time, that it takes, by the last order."
+    core_ids = models.JSONField(
+        help_text="The cores that it holds. Those that it was told to give back count until its node says so."
     )
-    cores_sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last order about its cores; 0: none.")
+    core_ids_ordered = models.JSONField(
+        null=True, help_text="The cores that it should have by the last order. Null: the same as core_ids."
+    )
+    share = models.FloatField(
+        default=1.0, help_text="The part of its memory bandwidth or CPU time that the last order left it. 1: all."
+    )
+    cores_sequence = models.PositiveBigIntegerField(
+        default=0, help_text="The number of the last order about its cores. 0: there was none."
+    )
     cores_acknowledged = models.PositiveBigIntegerField(
-        null=True, help_text="Of the order that holds on its node; null: its agent never said, and is given none."
+        null=True, help_text="The number of the order that its node follows. Null: its agent takes no such orders."
     )
     memory_mib = models.PositiveBigIntegerField(default=0)
     state = models.CharField(max_length=16, choices=State.choices, default=State.WANTED)
-    sequence = models.PositiveBigIntegerField(default=0, help_text="Of the last accepted report.")
+    sequence = models.PositiveBigIntegerField(default=0, help_text="The number of the last report that was accepted.")
     pid = models.PositiveIntegerField(null=True)
     exit_code = models.IntegerField(null=True)
     end_reason = models.CharField(max_length=32, blank=True)
     lease_until = models.DateTimeField(null=True)
-    missed_at = models.DateTimeField(null=True, help_text="Its node, in contact, first did not name it.")
+    missed_at = models.DateTimeField(null=True, help_text="When its node first sent a report in which it was missing.")
     released_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -155,8 +175,12 @@ class GpuAllocation(models.Model):
     allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="gpu_allocations")
     gpu = models.ForeignKey("cluster.Gpu", on_delete=models.PROTECT, related_name="allocations")
     mode = models.CharField(max_length=16, default="exclusive")
-    compute = models.PositiveSmallIntegerField(default=1000, help_text="Thousandths of the GPU.")
-    memory_mib = models.PositiveIntegerField(null=True, help_text="Of the GPU's memory; null: all of it.")
+    compute = models.PositiveSmallIntegerField(
+        default=1000, help_text="The part of the GPU's computing, in thousandths."
+    )
+    memory_mib = models.PositiveIntegerField(
+        null=True, help_text="The part of the GPU's memory, in MiB. Null: all of it."
+    )
     created_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
 

@@ -17,10 +17,12 @@ class MemoryWatch(models.Model):
     """
 
     node = models.OneToOneField("cluster.Node", on_delete=models.CASCADE, related_name="memory_watch")
-    state = models.JSONField(help_text="The scheduler's scheduler.contention.Watch.")
+    state = models.JSONField(help_text="What the scheduler remembers of this node: a scheduler.contention.Watch.")
     since = models.DateTimeField(null=True)
     due_at = models.DateTimeField()
-    ordered_at = models.DateTimeField(null=True, help_text="Of the order that the node has not acknowledged yet.")
+    ordered_at = models.DateTimeField(
+        null=True, help_text="When the order was given that the node has not confirmed yet."
+    )
     begun_at = models.DateTimeField()
 
     class Meta:
@@ -47,15 +49,17 @@ class Slowing(models.Model):
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="slowings")
     node = models.ForeignKey("cluster.Node", on_delete=models.CASCADE, related_name="slowings")
     helped = models.ForeignKey(Attempt, null=True, on_delete=models.SET_NULL, related_name="relieved_by")
-    means = models.CharField(max_length=8, help_text="How it is held back: a throttle of its node.")
+    means = models.CharField(max_length=8, help_text="How it is held back: the name of one of its node's throttles.")
     cause = models.CharField(max_length=8, choices=Cause.choices)
-    share = models.FloatField(help_text="Of what it had before, that it keeps now.")
-    drew = models.FloatField(help_text="Part of the node's memory bandwidth that it took when it was slowed.")
-    lost = models.FloatField(null=True, help_text="Part of its speed that the training job had lost; null: not known.")
+    share = models.FloatField(help_text="The part of what it had before that it still has.")
+    drew = models.FloatField(help_text="The part of the node's memory bandwidth that it took when it was slowed.")
+    lost = models.FloatField(
+        null=True, help_text="The part of its speed that the training job had lost. Null: not known."
+    )
     cores_before = models.PositiveIntegerField()
-    cores_owed = models.PositiveIntegerField(null=True, help_text="That it takes back as they become idle.")
+    cores_owed = models.PositiveIntegerField(null=True, help_text="How many cores it gets back as they become idle.")
     from_at = models.DateTimeField()
-    changed_at = models.DateTimeField(help_text="Of the last order.")
+    changed_at = models.DateTimeField(help_text="When the last order was given.")
     to_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=8, choices=Outcome.choices, blank=True)
 

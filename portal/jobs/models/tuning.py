@@ -28,17 +28,24 @@ class CoreSearch(models.Model):
         ENDED = "ended", "the attempt ended before"
 
     attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="core_search")
-    state = models.JSONField(help_text="The scheduler's search: scheduler.estimator.tuner.Tuning.")
+    state = models.JSONField(
+        help_text="What the scheduler remembers of the search: a scheduler.estimator.tuner.Tuning."
+    )
     step_s = models.FloatField()
     signal = models.CharField(
-        max_length=12, choices=Signal.choices, blank=True, help_text="Empty before the first step."
+        max_length=12,
+        choices=Signal.choices,
+        blank=True,
+        help_text="What the search goes by. Empty before the first step.",
     )
     since = models.DateTimeField(null=True)
     marked_at = models.DateTimeField(null=True)
     marked_samples = models.FloatField(null=True)
     marked_seconds = models.FloatField(null=True)
     due_at = models.DateTimeField(null=True)
-    ordered_at = models.DateTimeField(null=True, help_text="Of the order that the node has not acknowledged yet.")
+    ordered_at = models.DateTimeField(
+        null=True, help_text="When the order was given that the node has not confirmed yet."
+    )
     begun_at = models.DateTimeField()
     done_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, blank=True)
@@ -58,8 +65,10 @@ class CoreStep(models.Model):
     cores_per_gpu = models.PositiveIntegerField()
     from_at = models.DateTimeField()
     to_at = models.DateTimeField()
-    utilisation = models.FloatField(null=True, help_text="Mean of its GPUs, 0 to 1; null: not measured.")
-    samples_per_s = models.FloatField(null=True, help_text="What the job reported; null: it reports nothing.")
+    utilisation = models.FloatField(
+        null=True, help_text="The mean utilisation of its GPUs, from 0 to 1. Null: not measured."
+    )
+    samples_per_s = models.FloatField(null=True, help_text="The speed that the job reported. Null: it reports none.")
 
     class Meta:
         ordering = ["search", "number"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.db.models import F
 
 from portal.events.services import page_event
-from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.preempting import use_count
 from portal.jobs.services.profiling import profile_close
@@ -97,10 +97,21 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
     if state != A.COMPLETED and job.cancel_requested_at:
         state = A.CANCELLED
     again = _again(job=job, state=state, never_ran=never_ran)
+    if state == A.OUT_OF_MEMORY and _was_given_too_little(job, attempt):
+        Job.objects.filter(pk=job.pk).update(gpu_memory_whole=True)
+        again = "preemptions", ", from now on with all the GPU memory that it asks for"
     if again is None:
         _job_end(job=job, attempt=attempt, state=state, exit_code=exit_code, detail=detail)
     else:
         _job_wait_again(job=job, attempt=attempt, state=state, detail=detail, again=again)
+
+
+def _was_given_too_little(job: Job, attempt: Attempt) -> bool:
+    """Say whether it was ended for GPU memory that it asked for and was not granted: Berth's guess, so it costs no retry."""
+    if not job.is_requeueable or job.gpu_memory_mib is None:
+        return False
+    parts = GpuAllocation.objects.filter(allocation__attempt=attempt, allocation__end_reason="gpu_memory_limit")
+    return parts.filter(memory_mib__lt=job.gpu_memory_mib).exists()
 
 
 def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, detail: str) -> None:

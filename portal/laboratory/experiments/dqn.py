@@ -40,8 +40,16 @@ PAPER_NOT_SLOWED = {"dqn": 20, "tetris": 14, "deeprm-max": 14}
 PAPER_RATIO = {"tetris": 1.294, "deeprm-max": 1.254, "dqn": 1.027}
 """4.2.3: of the random workload, over SJF, without the training."""
 COLUMNS = (
-    "policy", "total, s", "over SJF", "GPU use", "memory use", "not slowed of 30", "mean slowdown", "worst", "out of memory",
-)  # fmt: skip
+    "policy",
+    "total, s",
+    "over SJF",
+    "GPU use",
+    "memory use",
+    "not slowed of 30",
+    "mean slowdown",
+    "worst",
+    "out of memory",
+)
 
 Figures = dict[str, float]
 

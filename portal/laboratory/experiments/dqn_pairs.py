@@ -29,9 +29,16 @@ HALF_SEED = TRAINING_SEED = 1
 JOBS, FEW = 30, 8
 PAPER_NOT_SLOWED = 20
 COLUMNS = (
-    "policy", "total, s", "throughput per GPU", "not slowed of 30", "mean slowdown", "worst", "beside unknown", "out of memory",
+    "policy",
+    "total, s",
+    "throughput per GPU",
+    "not slowed of 30",
+    "mean slowdown",
+    "worst",
+    "beside unknown",
+    "out of memory",
     f"{FEW} jobs: over the best",
-)  # fmt: skip
+)
 
 Figures = dict[str, float]
 

@@ -28,6 +28,7 @@ MODULES: dict[str, str] = {
     "validity": f"{_HERE}.validity",
     # Kube-Knots
     "knots": f"{_HERE}.knots",
+    "forecast": f"{_HERE}.forecast",
     # DqnGPU
     "dqn": f"{_HERE}.dqn",
     # Of all of them

@@ -37,14 +37,17 @@ class Migration(migrations.Migration):
                 (
                     "all_tenants",
                     models.BooleanField(
-                        default=False, help_text="An operator took it: it tells of every tenant's jobs."
+                        default=False, help_text="An operator took it, so it holds the jobs of every tenant."
                     ),
                 ),
                 ("format", models.CharField(max_length=32)),
-                ("content", models.BinaryField(help_text="The text, compressed by zlib.")),
-                ("size_bytes", models.PositiveBigIntegerField(help_text="Of the text.")),
+                ("content", models.BinaryField(help_text="The trace's text, compressed by zlib.")),
+                (
+                    "size_bytes",
+                    models.PositiveBigIntegerField(help_text="The size of the text before it was compressed."),
+                ),
                 ("jobs", models.PositiveIntegerField()),
-                ("span_s", models.FloatField(help_text="From the first arrival to the last.")),
+                ("span_s", models.FloatField(help_text="Seconds from the first arrival to the last.")),
                 (
                     "owner",
                     models.ForeignKey(
@@ -76,22 +79,28 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("generator", models.CharField(blank=True, help_text="Set where there is no trace.", max_length=32)),
+                (
+                    "generator",
+                    models.CharField(
+                        blank=True, help_text="The generator of its jobs, where it has no trace.", max_length=32
+                    ),
+                ),
                 ("generated_jobs", models.PositiveIntegerField(null=True)),
                 (
                     "cluster",
                     models.TextField(
-                        blank=True, help_text="The cluster's description, YAML; empty = the generator's own."
+                        blank=True,
+                        help_text="The description of the cluster in YAML. Empty: the generator's own cluster.",
                     ),
                 ),
                 ("cluster_name", models.CharField(max_length=100)),
-                ("policies", models.JSONField(help_text="Names, in the order of the report.")),
-                ("knobs", models.JSONField(default=dict, help_text="Those away from their default.")),
+                ("policies", models.JSONField(help_text="The names of the policies, in the order of the report.")),
+                ("knobs", models.JSONField(default=dict, help_text="The knobs that differ from their defaults.")),
                 ("seed", models.PositiveIntegerField(default=1)),
                 (
                     "until_h",
                     models.FloatField(
-                        help_text="Virtual hours after which it is cut off; null = to the end.", null=True
+                        help_text="Simulated hours after which it is cut off. Null: it runs to the end.", null=True
                     ),
                 ),
                 (
@@ -108,19 +117,22 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("progress", models.JSONField(default=dict, help_text="Policy -> fraction of its jobs that ended.")),
-                ("holder", models.CharField(blank=True, help_text="The process that works on it.", max_length=100)),
+                (
+                    "progress",
+                    models.JSONField(default=dict, help_text="For each policy, the part of its jobs that have ended."),
+                ),
+                ("holder", models.CharField(blank=True, help_text="The process that works on it now.", max_length=100)),
                 ("heartbeat_at", models.DateTimeField(null=True)),
                 ("tries", models.PositiveSmallIntegerField(default=0)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("ended_at", models.DateTimeField(null=True)),
                 ("error", models.TextField(blank=True)),
-                ("figures", models.JSONField(default=dict, help_text="Policy -> its figures.")),
+                ("figures", models.JSONField(default=dict, help_text="For each policy, its figures.")),
                 (
                     "curves",
                     models.BinaryField(
-                        default=bytes, help_text="Policy -> what the plots show: JSON, compressed by zlib."
+                        default=bytes, help_text="For each policy, what the plots show: JSON, compressed by zlib."
                     ),
                 ),
                 (

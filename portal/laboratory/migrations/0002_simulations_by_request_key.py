@@ -15,12 +15,14 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="simulation",
             name="request_digest",
-            field=models.CharField(blank=True, help_text="SHA-256 of that request's body.", max_length=64),
+            field=models.CharField(blank=True, help_text="The SHA-256 of the body of that request.", max_length=64),
         ),
         migrations.AddField(
             model_name="simulation",
             name="request_key",
-            field=models.CharField(blank=True, help_text="The Idempotency-Key it was asked for with.", max_length=255),
+            field=models.CharField(
+                blank=True, help_text="The Idempotency-Key of the request that made it.", max_length=255
+            ),
         ),
         migrations.AddConstraint(
             model_name="simulation",

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.errors import SimulationError
-from portal.laboratory.sources.strict_yaml import YamlError, yaml_strict
+from portal.strict_yaml import YamlError, yaml_strict
 from scheduler.intake.bays import split
 from scheduler.model import Node, Tenant
 from scheduler.simulator.world.truth import World

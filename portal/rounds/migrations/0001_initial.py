@@ -42,7 +42,9 @@ class Migration(migrations.Migration):
                 ("placed", models.PositiveIntegerField(default=0)),
                 (
                     "dropped",
-                    models.PositiveIntegerField(default=0, help_text="Placements that no longer fitted when applied."),
+                    models.PositiveIntegerField(
+                        default=0, help_text="How many placements did not fit any more when the planning was applied."
+                    ),
                 ),
                 ("load_s", models.FloatField(default=0)),
                 ("plan_s", models.FloatField(default=0)),
@@ -68,10 +70,19 @@ class Migration(migrations.Migration):
                 ("until", models.DateTimeField(null=True)),
                 (
                     "number",
-                    models.PositiveBigIntegerField(default=0, help_text="Counts plannings; applying one checks it."),
+                    models.PositiveBigIntegerField(
+                        default=0,
+                        help_text="The number of the last planning. A planning is applied only if this is still its own number.",
+                    ),
                 ),
                 ("snapshot_at", models.DateTimeField(help_text="When the last planning read the database.", null=True)),
-                ("again", models.BooleanField(default=False, help_text="A nudge came while a planning ran.")),
+                (
+                    "again",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Whether something happened while a planning ran, so that another must follow.",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(

@@ -12,7 +12,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="round",
             name="metrics",
-            field=models.JSONField(default=dict, help_text="Time-weighted over its plannings; {} until it has ended."),
+            field=models.JSONField(
+                default=dict, help_text="Means over its plannings, weighted by time. {} until it has ended."
+            ),
         ),
         migrations.AddIndex(
             model_name="planning",

@@ -44,11 +44,16 @@ class Migration(migrations.Migration):
                         to="jobs.job",
                     ),
                 ),
-                ("epoch", models.PositiveIntegerField(help_text="The job's attempts when it was first given.")),
+                (
+                    "epoch",
+                    models.PositiveIntegerField(
+                        help_text="How many attempts the job had when the forecast was first given."
+                    ),
+                ),
                 ("first_at", models.DateTimeField()),
                 ("first_earliest_at", models.DateTimeField()),
                 ("first_median_at", models.DateTimeField()),
-                ("first_latest_at", models.DateTimeField(help_text="Null: beyond what was simulated.", null=True)),
+                ("first_latest_at", models.DateTimeField(help_text="Null: later than the simulated time.", null=True)),
                 ("at", models.DateTimeField()),
                 ("earliest_at", models.DateTimeField()),
                 ("median_at", models.DateTimeField()),
@@ -61,9 +66,12 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("planning_number", models.PositiveBigIntegerField()),
                 ("at", models.DateTimeField(db_index=True)),
-                ("reason", models.CharField(blank=True, help_text="Empty: placed.", max_length=32)),
+                (
+                    "reason",
+                    models.CharField(blank=True, help_text="Why the job waits. Empty: it was placed.", max_length=32),
+                ),
                 ("side", models.CharField(blank=True, max_length=8)),
-                ("detail", models.BinaryField(help_text="zlib over JSON: figures and candidates")),
+                ("detail", models.BinaryField(help_text="Figures and candidates: JSON, compressed by zlib.")),
                 (
                     "job",
                     models.ForeignKey(

@@ -12,35 +12,43 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="planning",
             name="lapsed",
-            field=models.JSONField(default=list, help_text="Jobs whose promise it gave up."),
+            field=models.JSONField(default=list, help_text="The jobs whose promise it took back."),
         ),
         migrations.AddField(
             model_name="planning",
             name="promises",
-            field=models.JSONField(default=list, help_text="What it keeps for jobs: job, shares, cause."),
+            field=models.JSONField(
+                default=list, help_text="What it keeps free for jobs, each with job, shares and cause."
+            ),
         ),
         migrations.AddField(
             model_name="planning",
             name="replan",
             field=models.BooleanField(
-                default=False, help_text="Running elastic jobs took part; else it filled what is idle."
+                default=False,
+                help_text="Whether it could also move running elastic jobs. Else it only filled idle GPUs.",
             ),
         ),
         migrations.AddField(
             model_name="planning",
             name="reservations",
-            field=models.JSONField(default=list, help_text="Nodes kept for the first jobs: job, nodes, until."),
+            field=models.JSONField(
+                default=list, help_text="The nodes it keeps free for the first jobs, each with job, nodes and until."
+            ),
         ),
         migrations.AddField(
             model_name="planning",
             name="stops",
             field=models.JSONField(
-                default=list, help_text="Jobs it stopped: job, cause, for_job, from_gpus, to_gpus, ordered."
+                default=list,
+                help_text="The jobs it stopped, each with job, cause, for_job, from_gpus, to_gpus and ordered.",
             ),
         ),
         migrations.AddField(
             model_name="round",
             name="array_history",
-            field=models.JSONField(default=dict, help_text="What the arrays are divided by, as of its start."),
+            field=models.JSONField(
+                default=dict, help_text="The history that the arrays are divided by, as it was when the round began."
+            ),
         ),
     ]

@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="startforecast",
             name="first_median_at",
-            field=models.DateTimeField(help_text="Null: beyond what was simulated.", null=True),
+            field=models.DateTimeField(help_text="Null: later than the simulated time.", null=True),
         ),
         migrations.AlterField(
             model_name="startforecast",

@@ -12,6 +12,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="planning",
             name="profiles",
-            field=models.JSONField(default=list, help_text="Profiles it ordered: job, gpu_type, node, limit_s, begun."),
+            field=models.JSONField(
+                default=list, help_text="The profiles it ordered, each with job, gpu_type, node, limit_s and begun."
+            ),
         ),
     ]

@@ -61,13 +61,15 @@ class Migration(migrations.Migration):
             name="keyframe",
             field=models.PositiveBigIntegerField(
                 null=True,
-                help_text="Number of the planning from which on frames are read to read this one's; null: its own.",
+                help_text="To read its decisions, begin with those of the planning of this number. Null: with its own.",
             ),
         ),
         migrations.AlterField(
             model_name="planning",
             name="decisions",
-            field=models.BinaryField(default=bytes, help_text="A frame: `portal.rounds.record.frames`."),
+            field=models.BinaryField(
+                default=bytes, help_text="Its decisions in packed form; `portal.rounds.record.frames` reads them."
+            ),
         ),
         migrations.RunPython(migrations.RunPython.noop, whole),
     ]

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="idle_beside_fitting",
             field=models.PositiveBigIntegerField(
                 default=0,
-                help_text="Idle GPUs that applied plannings left beside a waiting job that fitted them, summed up.",
+                help_text="Idle GPUs that plannings left although a waiting job fitted them, added up over all plannings.",
             ),
         ),
     ]

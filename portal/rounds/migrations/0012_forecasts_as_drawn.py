@@ -13,14 +13,16 @@ class Migration(migrations.Migration):
             model_name="forecastrecord",
             name="drawn",
             field=models.JSONField(
-                default=list, help_text="As StartForecast's; empty: from before ranges were calibrated."
+                default=list,
+                help_text="The same as of StartForecast. Empty: an old row, from before ranges were calibrated.",
             ),
         ),
         migrations.AddField(
             model_name="startforecast",
             name="drawn",
             field=models.JSONField(
-                default=list, help_text="As first drawn, before calibration: low, middle, high wait, s."
+                default=list,
+                help_text="The lowest, middle and highest wait in seconds, as first drawn, before calibration.",
             ),
         ),
     ]

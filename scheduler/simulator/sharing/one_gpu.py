@@ -154,7 +154,8 @@ class OneGpu:
             for job in self.world.ran:
                 self.met[job].update(int(other) for other in self.world.ran if other != job)
         for job in stepped.ended:
-            self.ended_s[job] = self.now_s
+            beyond_s = self.world.done_s[job] - self.world.jobs[job].usage.alone_s
+            self.ended_s[job] = float(self.now_s - beyond_s * self.world.slowdown[job])
             self._unfinished -= float(self._weights[job])
         for job, _ in stepped.crashed:
             self.crashes += 1
@@ -167,9 +168,9 @@ class OneGpu:
         return bool(stepped.ended or stepped.crashed)
 
     def slowdowns(self) -> dict[int, float]:
-        """Return how many times as long as alone each job took, by its place."""
-        alone = {job: np.ceil(self.world.jobs[job].usage.alone_s / STEP_S) * STEP_S for job in self.ended_s}
-        return {job: float((self.ended_s[job] - self.started_s[job]) / alone[job]) for job in self.ended_s}
+        """Return how many times as long as alone each job took, by its place: to the moment within the step in which it ended."""
+        alone = {job: self.world.jobs[job].usage.alone_s for job in self.ended_s}
+        return {job: (self.ended_s[job] - self.started_s[job]) / alone[job] for job in self.ended_s}
 
     def figures(self) -> dict[str, float]:
         """Return the report: seconds, shares of the GPU and its memory over them, jobs not slowed, the worst, crashes."""

@@ -75,7 +75,7 @@ class Pairs:
     """Jobs of a table of measured pairs. Taught are those that are `known`; of the others the law thinks by use."""
 
     world: PairWorld
-    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=np.inf)))
+    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2)))
     pay: Pay = field(default_factory=lambda: Pay(total=1.0, waiting=0.0, harm=40.0))
 
     def __call__(self, seed: int) -> OneGpu:

@@ -20,13 +20,17 @@ START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
 LENGTH_S = 100
 
 
-def ran(cluster, *nodes, use=50.0, own=None, model="resnet", gpus=2, start=START, measured=START, **fields):
+def ran(
+    cluster, *nodes, use=50.0, own=None, gpu_memory=None, model="resnet", gpus=2, start=START, measured=START, **fields
+):
     """An attempt that ran for LENGTH_S and has ended, with what its nodes measured meanwhile."""
     attempt = cluster.running(*nodes, gpus=gpus, model=model, **fields)
     Attempt.objects.filter(pk=attempt.pk).update(created_at=start, started_at=start)
     for part in attempt.allocations.all():
         indices = part.gpu_allocations.values_list("gpu__index", flat=True)
         series = {"utilisation": [use] * LENGTH_S, "power_w": [100.0] * 99 + [300.0]}
+        if gpu_memory is not None:
+            series["memory_mib"] = [gpu_memory] * LENGTH_S
         measures = {"cpu_cores": [1.0] * LENGTH_S, "memory_mib": [float(n) for n in range(LENGTH_S)]} | (own or {})
         batch = {
             "boot_id": "boot-1",
@@ -68,6 +72,14 @@ def test_what_its_own_processes_use_of_gpus_outweighs_what_the_gpus_do(cluster):
     attempts_distil()
     assert only_use().most["gpu_utilisation"] == 20.0
     assert only_use().most["gpu_memory_mib"] == 2000.0, "for each of its two GPUs"
+
+
+def test_memory_of_the_gpus_that_it_alone_holds_counts_where_its_processes_own_is_not_known(cluster):
+    ran(cluster, gpu_memory=3000.0)
+    attempts_distil()
+    row = only_use()
+    assert (row.most["gpu_memory_mib"], row.highs[0]["gpu_memory_mib"]) == (3000.0, 3000.0)
+    assert row.series["gpu_memory_mib"][0] == 3000.0
 
 
 def test_parts_on_several_nodes_add_up(cluster):

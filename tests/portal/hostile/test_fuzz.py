@@ -11,7 +11,7 @@ from portal.api.parsers import json_strict
 from portal.errors import BerthError
 from portal.laboratory.errors import SimulationError
 from portal.laboratory.sources.clusters import cluster_parse
-from portal.laboratory.sources.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
+from portal.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import Source, TraceError
 from tests.portal.hostile.cases import HEADERS, JSON_ROW, ROWS

@@ -15,8 +15,8 @@ from portal.jobs.description import (
     READ_ONLY,
     JobDescription,
     description_parse,
-    learning_rate_at,
 )
+from portal.jobs.learning_rates import learning_rate_at
 
 
 def parsed(**fields) -> JobDescription:

@@ -1,12 +1,16 @@
 """A part that took more of a shared GPU's memory than it was granted: how its job ends, and what its page says."""
 
+from dataclasses import replace
+
 import pytest
 
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.jobs.why import why_make
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services.ending import attempt_end_state
+from portal.jobs.services.placing import attempt_start
 from portal.jobs.states import AttemptState, JobState
+from tests.portal import given
 
 pytestmark = pytest.mark.django_db
 DETAIL = "out of GPU memory: used 1200 MiB of 1000 MiB granted (gpu_memory_mib)"
@@ -28,3 +32,28 @@ def test_the_job_says_how_much_it_took_and_what_to_do(cluster):
     assert sentence.endswith(f": {DETAIL}.")
     assert "memory than it asked for" not in sentence
     assert Attempt.objects.get().allocations.get().end_reason == "gpu_memory_limit"
+
+
+def on_part_of_a_gpu(cluster, granted, **fields):
+    """A job that asks for 2000 MiB of a shared GPU and was granted so many."""
+    given.shared(cluster.node, 0)
+    job = cluster.submit(**given.shareable(memory_mib=2000), **fields)
+    place = replace(given.free_part(cluster.node), gpu_indices=(0,), gpu_compute=250, gpu_memory_mib=granted)
+    attempt = attempt_start(job_id=job.pk, parts=[place], planning_number=1)
+    cluster.report(attempt, "running", pid=100)
+    return attempt
+
+
+def test_who_was_granted_less_than_it_asked_for_waits_again_for_all_of_it_and_loses_no_retry(cluster):
+    attempt = on_part_of_a_gpu(cluster, 1000, checkpointable=True)
+    cluster.end(attempt, reason="gpu_memory_limit", exit_code=None, detail=DETAIL)
+    job = Job.objects.get()
+    assert (job.state, job.gpu_memory_whole, job.failures) == (JobState.PENDING, True, 0)
+
+
+@pytest.mark.parametrize(("granted", "fields"), [(2000, {"checkpointable": True}), (1000, {})])
+def test_who_took_more_than_it_asked_for_or_cannot_begin_anew_is_over(cluster, granted, fields):
+    attempt = on_part_of_a_gpu(cluster, granted, **fields)
+    cluster.end(attempt, reason="gpu_memory_limit", exit_code=None, detail=DETAIL)
+    job = Job.objects.get()
+    assert (job.state, job.gpu_memory_whole) == (JobState.OUT_OF_MEMORY, False)

@@ -51,9 +51,15 @@ def test_it_joins_where_the_network_would_start_it_and_declines_where_that_would
     own = asker(1, profile=seen())
     assert rule(Dqn(stored((0,))), own, on(seen())) is Rule.LEARNED
     assert rule(Dqn(stored(())), own, on(seen())) is Rule.DECLINED
-    other = asker(2, profile=seen())
-    assert rule(Dqn(stored((1,))), own, on(seen()), other) is Rule.DECLINED
-    assert rule(Dqn(stored((0, 1))), own, on(seen()), other) is Rule.LEARNED
+
+
+def test_who_has_joined_in_this_planning_counts():
+    """One is judged, joins, and the next of its kind no longer fits beside it."""
+    own = seen(0.4)
+    askers = [asker(n, 2, profile=own, signature="a") for n in range(3)]
+    found = share(Dqn(stored((0,))), askers, [on(seen(0.1))])
+    assert [(each.job, each.rule) for each in found.joined] == [(0, Rule.LEARNED), (1, Rule.LEARNED)]
+    assert [each.rules for each in found.refused] == [{Rule.EXCEEDS: 1}]
 
 
 def test_nobody_joins_who_would_exceed_a_resource_however_much_the_network_likes_it():

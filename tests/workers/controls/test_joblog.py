@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.controls.joblog import JobLog, LogPipe, log_read
+from workers.controls.joblog import JobLog, LogPipe, log_read, logs_known
 from workers.system.files import BrokenFileError
 
 
@@ -91,3 +91,21 @@ def test_another_file_in_its_place_is_not_read(tmp_path):
             log_read(pipe.path, 0, pipe.identity)
     pipe.path.rmdir()
     assert log_read(pipe.path, 0, pipe.identity) == (b"", False)
+
+
+def test_a_log_of_before_a_reboot_is_known_by_its_inode_alone(tmp_path):
+    """A disk may have another device number after it."""
+    path = tmp_path / "stdout"
+    path.write_bytes(b"hello")
+    about = path.stat()
+    noted = {"boot_id": "an earlier one", "logs": {"stdout": [about.st_dev + 1, about.st_ino]}}
+    assert log_read(path, 0, logs_known(noted, "this one")["stdout"]) == (b"hello", False)
+    with pytest.raises(BrokenFileError):
+        log_read(path, 0, logs_known(noted, "an earlier one")["stdout"])
+    noted["logs"]["stdout"][1] += 1
+    with pytest.raises(BrokenFileError):
+        log_read(path, 0, logs_known(noted, "this one")["stdout"])
+    for tampered in ({"stdout": "x"}, {"stdout": [1]}, ["stdout"], "x"):
+        with pytest.raises(BrokenFileError):
+            log_read(path, 0, logs_known({"logs": tampered}, "this one")["stdout"])
+    assert logs_known(None, "this one") == logs_known({"boot_id": "x"}, "this one") == {}

@@ -195,3 +195,29 @@ def test_of_mixed_types_the_most_frequent_is_the_node_s_and_the_others_say_their
     assert answer["inventory"]["gpu_type"] == "NVIDIA A100"
     assert [gpu.get("gpu_type") for gpu in answer["inventory"]["gpus"]] == ["NVIDIA T4", None, None]
     assert set(answer["sample"]) == {"0", "1", "2"}
+
+
+def test_instances_of_a_gpu_that_its_operator_cut_are_gpus_of_their_own(library):
+    answer = json.loads(run(library, NVML_STUB_MIG="2").stdout)
+    assert answer["inventory"]["gpu_type"] == "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "of which there are most"
+    assert answer["inventory"]["gpus"] == [
+        {"index": 64, "uuid": "MIG-stub-0", "memory_mib": 10240},
+        {"index": 66, "uuid": "MIG-stub-2", "memory_mib": 10240},
+        {"index": 1, "uuid": "GPU-stub-1", "memory_mib": 81920, "gpu_type": "NVIDIA H100 80GB HBM3"},
+    ]
+    assert answer["sample"]["66"]["memory_mib"] == 1002.0
+    assert (answer["sample"]["66"]["utilisation"], answer["sample"]["66"]["power_w"]) == (None, None)
+    assert answer["troubles"] == []
+
+
+def test_a_gpu_in_mig_mode_without_instances_is_left_out_and_said(library):
+    done = run(library, NVML_STUB_MIG="0")
+    assert [gpu["index"] for gpu in json.loads(done.stdout)["inventory"]["gpus"]] == [1]
+    assert "MIG mode without instances" in done.stderr
+
+
+def test_memory_of_processes_on_a_shared_gpu_is_told_by_process(library, tmp_path):
+    """What the grant of a part is held against, from the real pynvml."""
+    (tmp_path / "processes").write_text("1 4242 3000 20\n1 4243 500 10\n")
+    processes = json.loads(run(library, NVML_STUB_DIR=str(tmp_path)).stdout)["processes"]
+    assert [(each["pid"], each["memory_mib"]) for each in processes["1"]] == [(4242, 3000.0), (4243, 500.0)]

@@ -113,9 +113,16 @@ def test_applications_lie_on_the_side_of_the_papers_limits_on_which_it_has_them(
 
 
 SPEEDS = {
-    ("a", "a"): 0.5, ("a", "b"): 0.7, ("b", "a"): 0.9, ("b", "b"): 1.0, ("a", "c"): 0.0, ("c", "a"): 0.0,
-    ("b", "c"): 1.0, ("c", "b"): 0.8, ("c", "c"): 0.0,
-}  # fmt: skip
+    ("a", "a"): 0.5,
+    ("a", "b"): 0.7,
+    ("b", "a"): 0.9,
+    ("b", "b"): 1.0,
+    ("a", "c"): 0.0,
+    ("c", "a"): 0.0,
+    ("b", "c"): 1.0,
+    ("c", "b"): 0.8,
+    ("c", "c"): 0.0,
+}
 
 
 def test_uses_are_fitted_to_pairs_and_memory_to_those_that_could_not_run_together():
@@ -131,3 +138,13 @@ def test_uses_are_fitted_to_pairs_and_memory_to_those_that_could_not_run_togethe
     assert [each.memory_mib for each in world.jobs(np.random.default_rng(1), 3)] == [
         each.memory_mib for each in world.jobs(np.random.default_rng(1), 3)
     ]
+
+
+def test_a_job_is_as_slow_as_it_is_not_as_the_steps_are_long():
+    """By a hundredth each: over in the fifth step, and not slowed as the paper counts."""
+    gpu = gpu_of(job(0, 4, gpu=0.2), job(1, 4, gpu=0.2), law=InTurns(0.05))
+    gpu.act(gpu.eyes.frame.subsets.index((0, 1)))
+    gpu.act(WAIT)
+    assert gpu.slowdowns() == pytest.approx({0: 1.01, 1: 1.01})
+    assert gpu.figures()["not_slowed"] == 2
+    assert gpu.now_s == 25.0

@@ -21,7 +21,7 @@ MOST_DEPTH = 32
 MOST_VALUES = 500_000
 """Counted as if each alias were written out."""
 MOST_CHARS = 1000
-"""Of one text."""
+"""Of one text, unless the reader allows more."""
 MOST_NUMBER_CHARS = 40
 MOST_DIRECTIVES = 8
 
@@ -49,11 +49,11 @@ class YamlError(ValueError):
         self.column: int | None = mark.column + 1 if mark else None
 
 
-def yaml_strict(text: str) -> Any:
-    """Return the value of a YAML text of one document. Raises YamlError."""
+def yaml_strict(text: str, *, most_chars: int = MOST_CHARS) -> Any:
+    """Return the value of a YAML text of one document. `most_chars`: of one text in it. Raises YamlError."""
     if text.count("\n%") + text.startswith("%") > MOST_DIRECTIVES:
         raise YamlError(f"holds more than {MOST_DIRECTIVES} lines that begin with %")
-    builder = _Builder()
+    builder = _Builder(most_chars)
     try:
         for event in yaml.parse(text, Loader=LOADER):
             builder.take(event)
@@ -79,8 +79,9 @@ class _Open:
 class _Builder:
     """Takes events; `value` is what they say."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_chars: int) -> None:
         self.value: Any = None
+        self._most_chars = most_chars
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._values = self._documents = 0
@@ -159,8 +160,8 @@ class _Builder:
         text = event.value
         if event.tag not in _TEXT_TAGS:
             _refuse("holds a tag; leave tags out", event)
-        if len(text) > MOST_CHARS:
-            _refuse(f"holds a text of {len(text)} characters; at most {MOST_CHARS}", event)
+        if len(text) > self._most_chars:
+            _refuse(f"holds a text of {len(text)} characters; at most {self._most_chars}", event)
         return text if event.tag is not None or not event.implicit[0] else _plain(text, event)
 
 

@@ -1,0 +1,89 @@
+"""`/api/v1/jobs/import`: a batch script for sbatch, or YAML, as a job description. Nothing is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from portal import checks
+from portal.api.base import ApiView
+from portal.api.parsers import request_object
+from portal.api.schema import RawSchema, documented
+from portal.cluster.selectors import gpu_type_names
+from portal.errors import BerthError
+from portal.jobs.imports import FORMATS, text_import
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+
+class ImportAsked(RawSchema):
+    schema = {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "minLength": 1, "description": "The script, or the description in YAML."},
+            "format": {
+                "type": "string",
+                "enum": [*FORMATS, None],
+                "nullable": True,
+                "description": "Missing: a script begins with #!, or has a line that begins with #SBATCH.",
+            },
+        },
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+
+
+class ImportedLine(serializers.Serializer):
+    """One directive of the script, and what became of it."""
+
+    line = serializers.IntegerField(help_text="The line's number, from 1.")
+    text = serializers.CharField(help_text="The option as it stands there.")
+    verdict = serializers.ChoiceField(
+        choices=["mapped", "ignored", "refused"],
+        help_text="Refused: it cannot be had here, and without it the job would be another one.",
+    )
+    detail = serializers.CharField(help_text="What it became, or why it became nothing.")
+    field = serializers.CharField(allow_null=True, help_text="The description's field that it went to.")
+
+
+class ImportAnswer(serializers.Serializer):
+    format = serializers.ChoiceField(choices=FORMATS)
+    description = serializers.DictField(
+        help_text="What POST /jobs takes. It holds nothing of refused lines, and is checked when it is sent."
+    )
+    lines = ImportedLine(many=True)
+
+
+class JobsImportView(ApiView):
+    write_scope = "jobs:write"
+    http_method_names: ClassVar[list[str]] = ["post"]
+
+    @documented(
+        "Read a batch script or YAML as a job description, without submitting it",
+        answer=ImportAnswer,
+        refusals=(413, 415),
+        request=ImportAsked,
+        operation_id="jobs_import",
+        description="Each directive of a script is mapped, ignored or refused, with the reason.",
+    )
+    def post(self, request: Request) -> Response:
+        body = request_object(request._request)  # noqa: SLF001 - the public way to the raw request
+        text, form = _asked(body)
+        return Response(text_import(text, format=form, gpu_types=gpu_type_names()).as_json())
+
+
+def _asked(body: dict[str, Any]) -> tuple[str, str | None]:
+    for name in body:
+        if name not in {"text", "format"}:
+            shown = checks.quoted(name)
+            detail = f"This request has no field {shown}; it knows text, format."
+            raise BerthError("unknown_field", detail, field=shown.strip("'"))
+    text, form = body.get("text"), body.get("format")
+    if text is None:
+        raise BerthError("required", "`text` is missing; send the script, or the description in YAML.", field="text")
+    if not isinstance(text, str):
+        raise checks.wrong_type(text, "text", "text")
+    return text, None if form is None else checks.choice(form, "format", FORMATS)

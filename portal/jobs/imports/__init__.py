@@ -1,0 +1,44 @@
+"""Jobs described elsewhere: a batch script for sbatch, or a description in YAML, read for form, REST and command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portal import checks
+from portal.errors import BerthError
+from portal.jobs.imports.answers import Imported, Line
+from portal.jobs.imports.sbatch import sbatch_import
+from portal.strict_yaml import YamlError, yaml_strict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMATS = ("sbatch", "yaml")
+MOST_CHARS = 1024 * 1024
+"""Of one text in a YAML description: a file of a job may be so long."""
+
+__all__ = ["FORMATS", "Imported", "Line", "text_import"]
+
+
+def text_import(text: str, *, format: str | None = None, gpu_types: Sequence[str] = ()) -> Imported:  # noqa: A002 - as in REST
+    """Return what a text describes. `format` None: a script begins with #!, or has a line that begins with #SBATCH.
+
+    Raises BerthError for a text that cannot be read at all. Whether the job can run here is for its submission to say.
+    """
+    checks.text_safe(text, "text")
+    if format is None:
+        head = text.removeprefix("\ufeff")
+        format = "sbatch" if head.startswith(("#!", "#SBATCH")) or "\n#SBATCH" in head else "yaml"  # noqa: A001
+    return sbatch_import(text, gpu_types=gpu_types) if format == "sbatch" else _yaml_import(text)
+
+
+def _yaml_import(text: str) -> Imported:
+    try:
+        found = yaml_strict(text.removeprefix("\ufeff"), most_chars=MOST_CHARS)
+    except YamlError as error:
+        where = f" (line {error.line}, column {error.column})" if error.line else ""
+        raise BerthError("parse_error", f"The text {error.detail}{where}.", field="text") from None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        detail = "A job in YAML is a mapping of the description's fields, such as `command: python3 train.py`."
+        raise BerthError("not_an_object", detail, field="text")
+    return Imported("yaml", found)

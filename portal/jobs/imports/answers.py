@@ -1,0 +1,41 @@
+"""What an import answers: a job description, and for each line that asked for something what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["mapped", "ignored", "refused"]
+
+
+@dataclass
+class Line:
+    """One directive: what became of it and why. `field`: the description's field that it went to."""
+
+    line: int
+    text: str
+    verdict: Verdict = "ignored"
+    detail: str = ""
+    field: str | None = None
+
+    def mapped(self, to: str | None, detail: str) -> None:
+        self.verdict, self.field, self.detail = "mapped", to, detail
+
+    def ignored(self, detail: str) -> None:
+        self.verdict, self.field, self.detail = "ignored", None, detail
+
+    def refused(self, detail: str) -> None:
+        """It cannot be had here, and without it the job would be another one."""
+        self.verdict, self.field, self.detail = "refused", None, detail
+
+
+@dataclass(frozen=True)
+class Imported:
+    """`description` is what REST takes; it holds nothing of lines that were refused."""
+
+    format: str
+    description: dict[str, Any]
+    lines: list[Line] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"format": self.format, "description": self.description, "lines": [asdict(line) for line in self.lines]}

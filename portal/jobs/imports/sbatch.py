@@ -1,0 +1,90 @@
+"""A batch script for sbatch as a job description; every directive is mapped, ignored or refused, with the reason. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.errors import BerthError
+from portal.jobs.description_parts import MAX_FILES_BYTES
+from portal.jobs.imports import sizes
+from portal.jobs.imports.amounts import NotRead, shown
+from portal.jobs.imports.answers import Imported, Line
+from portal.jobs.imports.mapping import HANDLERS, Draft
+from portal.jobs.imports.options import OPTIONS
+from portal.jobs.imports.script import Directive, directives, interpreter
+from portal.jobs.imports.variables import SCRIPT_NAME, command_for, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOOLS = ("srun", "sbatch", "scontrol", "squeue", "scancel", "sbcast", "module")
+"""Programs of the other cluster that a script may call."""
+
+
+def sbatch_import(script: str, *, gpu_types: Sequence[str] = ()) -> Imported:
+    """Return what a batch script asks for. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
+
+    Raises BerthError (blank, too_long, too_many) when it is no script that can be read at all.
+    """
+    script = script.removeprefix("\ufeff").replace("\r\n", "\n")
+    if not script.strip():
+        raise BerthError("blank", "The script is blank; give the text of a batch script.", field="text")
+    if len(script.encode()) > MAX_FILES_BYTES:
+        raise BerthError("too_long", "The script is longer than 1 MiB; a job's files are not larger.", field="text")
+    found, lines = directives(script)
+    draft = Draft(gpu_types)
+    for directive in _last_of_each(found):
+        _take(draft, directive)
+    sizes.settle(draft)
+    lines += _notes(script, draft)
+    return Imported("sbatch", draft.description | _command(script, draft), lines)
+
+
+def _last_of_each(found: list[Directive]) -> list[Directive]:
+    """Return the last of each option, as sbatch does; the lines of the others say so."""
+    last = {directive.option: directive for directive in found}
+    for directive in found:
+        if directive is not last[directive.option]:
+            directive.at.ignored(f"Line {last[directive.option].at.line} says it again.")
+    return list(last.values())
+
+
+def _take(draft: Draft, directive: Directive) -> None:
+    option, line = OPTIONS[directive.option], directive.at
+    try:
+        if option.ignored:
+            line.ignored(option.ignored)
+        elif option.refused:
+            line.refused(option.refused)
+        elif option.name in sizes.READ:
+            sizes.take(draft, option.name, directive.value or "", line)
+        else:
+            HANDLERS[option.name](draft, directive.value, line)
+    except NotRead as error:
+        text = str(error)
+        line.refused(f"{text[0].upper()}{text[1:]}.")
+
+
+def _command(script: str, draft: Draft) -> dict[str, Any]:
+    """Return the command, and the script as a file of the job: it runs by the program that its first line names."""
+    if draft.command is not None:
+        return {"command": draft.command}
+    return {"command": command_for(script, interpreter(script), draft.array), "files": {SCRIPT_NAME: script}}
+
+
+def _notes(script: str, draft: Draft) -> list[Line]:
+    """Return what the script does that no directive says: variables and programs that are not there."""
+    lines = script.split("\n")
+    notes = []
+    for name in unknown(script, draft.array)[:20]:
+        number = next(place for place, line in enumerate(lines, start=1) if name in line)
+        note = Line(number, name)
+        note.ignored("The script reads this variable, and the job will not find it.")
+        notes.append(note)
+    for tool in TOOLS:
+        number = next((place for place, line in enumerate(lines, start=1) if line.split()[:1] == [tool]), 0)
+        if number:
+            note = Line(number, shown(lines[number - 1].strip())[1:-1])
+            note.ignored(f"The script calls `{tool}`; it runs only where the nodes have such a program.")
+            notes.append(note)
+    return notes

@@ -1,0 +1,149 @@
+"""How many GPUs, cores and how much memory a script's nodes, tasks and amounts come to."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from portal.jobs.imports import amounts
+from portal.jobs.imports.amounts import NotRead
+from portal.jobs.imports.mapping import Draft, types_like
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from portal.jobs.imports.answers import Line
+
+MOST_SIZES = 64
+
+READ: dict[str, Callable[[str], Any]] = {
+    "nodes": amounts.count_range,
+    "ntasks": amounts.count,
+    "ntasks-per-node": amounts.count,
+    "ntasks-per-gpu": amounts.count,
+    "cpus-per-task": amounts.count,
+    "cpus-per-gpu": amounts.count,
+    "gpus": amounts.gpus,
+    "gpus-per-node": amounts.gpus,
+    "gpus-per-task": amounts.gpus,
+    "gres": amounts.gres,
+    "mem": amounts.mib,
+    "mem-per-cpu": amounts.mib,
+    "mem-per-gpu": amounts.mib,
+}
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres")
+MEMORY_OPTIONS = ("mem", "mem-per-gpu", "mem-per-cpu")
+
+
+def take(draft: Draft, option: str, value: str, line: Line) -> None:
+    """Read one value; `settle` says at the end what it came to. Raises NotRead."""
+    found = READ[option](value)
+    if option == "gres":
+        found, others = found
+        if others:
+            names = ", ".join(amounts.shown(name) for name in others[:5])
+            raise NotRead(f"GPUs are the only resource by name here, and it asks for {names}; --tmp asks for disk")
+        if found is None:
+            line.ignored("It asks for nothing.")
+            return
+    if option in GPU_OPTIONS and found.type is not None:
+        draft.description["gpu_types"] = types_like(draft, found.type)
+    draft.sizes[option] = found, line
+
+
+def settle(draft: Draft) -> None:
+    """Turn what was read into `gpus`, `cores`, `cores_per_gpu` and `memory_mib`, and say in each line what it became."""
+    low, high = _value(draft, "nodes", (None, None))
+    tasks, per_node = _value(draft, "ntasks"), _value(draft, "ntasks-per-node")
+    if low is None:
+        low = high = math.ceil(tasks / per_node) if tasks and per_node else 1
+    sizes = _gpus(draft, low, high, tasks)
+    if sizes:
+        draft.description["gpus"] = sizes[0] if len(sizes) == 1 else sizes
+        _gpu_lines(draft, sizes)
+    else:
+        draft.description.pop("gpu_types", None)
+        for name in GPU_OPTIONS:
+            if line := _line(draft, name):
+                line.mapped("gpus", "No GPU.")
+        draft.description["gpus"] = 0
+    if tasks is None:
+        tasks = low * per_node if per_node else (sizes[0] if sizes else 1) * _value(draft, "ntasks-per-gpu", 0) or low
+    cores = tasks * _value(draft, "cpus-per-task", 1)
+    _cores(draft, sizes, cores, nodes=low)
+    _memory(draft, sizes, cores, nodes=low)
+    for name in ("nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"):
+        if (line := _line(draft, name)) and not line.detail:
+            line.mapped("gpus" if sizes else "cores", "It is counted. How many nodes they lie on is Berth's choice.")
+
+
+def _value(draft: Draft, name: str, default: Any = None) -> Any:
+    return draft.sizes[name][0] if name in draft.sizes else default
+
+
+def _line(draft: Draft, name: str) -> Line | None:
+    return draft.sizes[name][1] if name in draft.sizes else None
+
+
+def _gpus(draft: Draft, low: int, high: int, tasks: int | None) -> list[int]:
+    """Return the GPU counts that it accepts, [] for a job without GPUs. A range of nodes makes several."""
+    if (whole := _value(draft, "gpus")) is not None:
+        return [whole.number] if whole.number else []
+    per_node = _value(draft, "gpus-per-node") or _value(draft, "gres")
+    if per_node is not None:
+        counts = range(low, high + 1) if high - low < MOST_SIZES else (low, high)
+        return [per_node.number * nodes for nodes in counts] if per_node.number else []
+    if (per_task := _value(draft, "gpus-per-task")) is not None and per_task.number:
+        return [per_task.number * (tasks or low * _value(draft, "ntasks-per-node", 1))]
+    return []
+
+
+def _gpu_lines(draft: Draft, sizes: list[int]) -> None:
+    used = next(name for name in GPU_OPTIONS if name in draft.sizes)
+    kinds = f" of {' or '.join(draft.description['gpu_types'])}" if draft.description.get("gpu_types") else ""
+    for name in GPU_OPTIONS:
+        if (line := _line(draft, name)) is None:
+            continue
+        if name == used:
+            line.mapped("gpus", f"{' or '.join(map(str, sizes))} GPUs in all{kinds}.")
+        else:
+            line.ignored(f"--{used} says how many GPUs there are.")
+
+
+def _cores(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:
+    per_gpu, per_task = _line(draft, "cpus-per-gpu"), _line(draft, "cpus-per-task")
+    if not sizes:
+        draft.description["cores"] = cores
+        if per_gpu:
+            per_gpu.ignored("The job has no GPUs.")
+        if per_task:
+            per_task.mapped("cores", f"{cores} cores in all.")
+        if nodes > 1 and (line := _line(draft, "nodes")):
+            line.refused("A job without GPUs runs on one node here; submit an array, or ask for one node.")
+    elif per_gpu:
+        wanted = draft.description["cores_per_gpu"] = _value(draft, "cpus-per-gpu")
+        per_gpu.mapped("cores_per_gpu", f"{wanted} cores for each GPU.")
+        if per_task:
+            per_task.ignored("--cpus-per-gpu says how many cores there are.")
+    elif per_task:
+        wanted = draft.description["cores_per_gpu"] = math.ceil(cores / sizes[0])
+        per_task.mapped("cores_per_gpu", f"{cores} cores for {sizes[0]} GPUs: {wanted} for each.")
+
+
+def _memory(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:
+    named = [name for name in MEMORY_OPTIONS if name in draft.sizes]
+    for name in named[1:]:
+        draft.sizes[name][1].ignored(f"--{named[0]} says how much memory there is.")
+    if not named:
+        return
+    amount, line = draft.sizes[named[0]]
+    if not amount:
+        line.ignored("All memory of a node cannot be asked for; without an amount the job has no limit of its own.")
+    elif named[0] == "mem-per-gpu" and not sizes:
+        line.ignored("The job has no GPUs.")
+    else:
+        if sizes and "cores_per_gpu" in draft.description:
+            cores = draft.description["cores_per_gpu"] * sizes[0]
+        times = {"mem": nodes, "mem-per-gpu": sizes[0] if sizes else 0, "mem-per-cpu": cores}[named[0]]
+        draft.description["memory_mib"] = amount * times
+        line.mapped("memory_mib", f"{amount * times} MiB in all.")

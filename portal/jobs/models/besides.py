@@ -1,0 +1,155 @@
+"""The rows that belong to one job alone, beside its own: its bulk, its text, its events, its promise and the like."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from portal.choices import TextChoices
+from portal.jobs.models.jobs import Job
+from portal.jobs.states import StopCause
+
+
+class JobPayload(models.Model):
+    """The bulky part of a job, apart so that lists stay fast. An array's tasks use their parent's."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, primary_key=True, related_name="payload")
+    command = models.TextField()
+    files = models.JSONField(
+        default=dict, help_text="File names, relative to the job's folder, and their contents in base64."
+    )
+    working_directory = models.CharField(max_length=1024, blank=True)
+    environment = models.JSONField(default=dict)
+    software = models.JSONField(
+        default=dict, help_text="One of environment, path and requirements. {}: it uses what is installed on the node."
+    )
+    description = models.JSONField(
+        help_text="The description as it was submitted, so that the job can be submitted again."
+    )
+
+    def __str__(self) -> str:
+        return f"payload of job {self.pk}"
+
+
+class JobText(models.Model):
+    """What a job is found by in a search (`portal.jobs.searching`): a narrow row, written once.
+
+    In the job's own row the search read 100 MB for 150 000 jobs, and an index on it would be written at each planning.
+    Tasks of arrays have none: lists show arrays folded. On Postgres a trigram index, where the extension may be created.
+    """
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, primary_key=True, related_name="text")
+    text = models.TextField(
+        help_text="What a search looks through, in lower case: the name, then one line name=value for each label."
+    )
+
+    def __str__(self) -> str:
+        return f"text of job {self.job_id}"
+
+
+class JobDependency(models.Model):
+    """`job` may start once `on` has completed (or, for kind any, ended)."""
+
+    class Kind(TextChoices):
+        OK = "ok", "completed"
+        ANY = "any", "ended"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependencies")
+    on = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependants")
+    kind = models.CharField(max_length=4, choices=Kind.choices, default=Kind.OK)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "on"], name="dependency_once"),
+            models.CheckConstraint(condition=~Q(job=F("on")), name="dependency_not_on_itself"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} after {self.on_id}"
+
+
+class JobEvent(models.Model):
+    """What happened to a job, for its timeline."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=32)
+    epoch = models.PositiveIntegerField(null=True)
+    text = models.CharField(max_length=300)
+    actor_name = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["job", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} {self.kind}"
+
+
+class CoreTuning(models.Model):
+    """The cores per GPU that tuning found best for a job: where its owner's later jobs of the category start."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="core_tuning")
+    owner = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="+")
+    category = models.CharField(max_length=16, blank=True)
+    cores_per_gpu = models.PositiveIntegerField()
+    steps = models.PositiveIntegerField(
+        default=0, help_text="How many numbers of cores were measured. 0: somebody set the number by hand."
+    )
+    tuned_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["owner", "category", "cores_per_gpu"], name="core_tuning_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id}: {self.cores_per_gpu} cores a GPU"
+
+
+class IdempotencyKey(models.Model):
+    """A submit's key: the same key and body answers with the same job, another body is refused."""
+
+    user = models.ForeignKey("tenants.User", on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=255)
+    body_digest = models.CharField(max_length=64)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Promise(models.Model):
+    """What a planning keeps for a job until it starts there: gone when the job starts, ends, is held, or it lapses."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="promise")
+    shares = models.JSONField(help_text="What is promised: [[node id, GPUs, cores, memory in MiB], ...].")
+    cause = models.CharField(max_length=16, choices=StopCause.choices)
+    planning_number = models.PositiveBigIntegerField()
+    given_at = models.DateTimeField()
+    cores_wanted = models.PositiveIntegerField(
+        null=True, help_text="The cores for each GPU (for a CPU job: in all) that the promise was made with."
+    )
+
+    def __str__(self) -> str:
+        return f"promise to job {self.job_id} by planning {self.planning_number}"
+
+
+class QueueChange(models.Model):
+    """A waiting job that came, changed or left: written by triggers, so that a planner reads only what changed.
+
+    A planner that has seen all transactions before some moment reads the rows from that moment on
+    (`portal.rounds.planning.queue_kept`).
+    """
+
+    job_id = models.BigIntegerField()
+    stamp = models.BigIntegerField(
+        help_text="On Postgres, the transaction that wrote it. 0 on SQLite, where ids alone give the order."
+    )
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["stamp"], name="queue_change_by_stamp")]
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}"

@@ -1,0 +1,60 @@
+"""POST /jobs/import: a script or YAML comes back as what POST /jobs takes, and nothing is stored."""
+
+import pytest
+
+from tests.portal.api.conftest import refusal
+
+pytestmark = pytest.mark.django_db
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --gres=gpu:a100:2
+#SBATCH --mail-type=END
+#SBATCH --dependency=singleton
+python3 train.py
+"""
+
+
+def ask(caller, **body):
+    return caller("POST", "/jobs/import", body)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_script_comes_back_with_what_became_of_each_line(world):
+    found = ask(world.owner, text=SCRIPT).json()
+    assert [(line["line"], line["verdict"], line["field"]) for line in found["lines"]] == [
+        (2, "mapped", "name"),
+        (3, "mapped", "gpus"),
+        (4, "ignored", None),
+        (5, "refused", None),
+    ]
+    assert (found["format"], found["description"]["gpus"], found["description"]["gpu_types"]) == ("sbatch", 2, ["A100"])
+    assert world.owner("POST", "/jobs/plan", found["description"]).status_code == 200
+
+
+def test_what_comes_back_is_taken_as_a_job(world):
+    made = world.owner.submit(**ask(world.owner, text=SCRIPT).json()["description"])
+    assert (made["name"], made["gpus"], made["files"][0]["name"]) == ("train", [2], "job.sbatch")
+    made = world.owner.submit(**ask(world.owner, text="command: echo x\ngpus: [1, 2]").json()["description"])
+    assert (made["command"], made["gpus"]) == ("echo x", [1, 2])
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        ({}, "required", "text"),
+        ({"text": 3}, "wrong_type", "text"),
+        ({"text": " "}, "not_an_object", "text"),
+        ({"text": "#!/bin/sh", "format": "pbs"}, None, "format"),
+        ({"text": "a: b: c"}, "parse_error", "text"),
+        ({"text": "x", "colour": 1}, "unknown_field", "colour"),
+        ({"text": "#!/bin/sh\n\0"}, "null_character", "text"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_its_name(world, body, code, field):
+    refusal(ask(world.owner, **body), 400, code, field)
+
+
+def test_it_needs_the_right_to_submit(world):
+    refusal(ask(world.nobody, text=SCRIPT), 401)
+    refusal(ask(world.caller("lena", scopes=["jobs:read"]), text=SCRIPT), 403, "missing_scope")

@@ -1,0 +1,51 @@
+"""A job in YAML, and which of both formats a text is."""
+
+import pytest
+
+from portal.errors import BerthError
+from portal.jobs.imports import text_import
+
+
+def test_a_description_in_yaml():
+    found = text_import("command: |\n  echo one\n  echo two\ngpus: [1, 2]\nenvironment: {A: 'yes'}\n")
+    assert (found.format, found.lines) == ("yaml", [])
+    assert found.description == {"command": "echo one\necho two\n", "gpus": [1, 2], "environment": {"A": "yes"}}
+
+
+def test_a_file_of_a_job_may_be_long():
+    assert len(text_import(f"command: x\nfiles: {{a: '{'x' * 200_000}'}}").description["files"]["a"]) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("#!/bin/sh\ntrue", "sbatch"),
+        ("\n#SBATCH -n 1\ntrue", "sbatch"),
+        ("command: x", "yaml"),
+        ('{"command": "x"}', "yaml"),
+    ],
+)
+def test_the_beginning_tells_what_it_is(text, kind):
+    assert text_import(text).format == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("- a", "not_an_object", "is a mapping"),
+        ("1: 2", "not_an_object", "is a mapping"),
+        ("command: !!python/object:x y", "parse_error", "tag; leave tags out"),
+        ("command: x\ncommand: y", "parse_error", "stands twice"),
+        ("a: [1, 2", "parse_error", "line"),
+        (
+            "a: &a [x,x]\nb: &b [*a,*a]\n" + "".join(f"c{n}: &c{n} [{','.join(['*b'] * 9000)}]\n" for n in range(9)),
+            "parse_error",
+            "values",
+        ),
+        ("[" * 5000, "parse_error", "deeper than 32"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(text, code, words):
+    with pytest.raises(BerthError, match=words) as raised:
+        text_import(text, format="yaml")
+    assert (raised.value.code, raised.value.field) == (code, "text")
