@@ -131,7 +131,8 @@ class _Step:
         board, policy = self._board, self._policy
         assert policy is not None
         left = board.left_compute[found]
-        lost = np.round(self._worth[left] - self._worth[left - board.compute[row]], 6)
+        # Prices are rounded at the sixth digit: equal losses differ by as much.
+        lost = np.round(self._worth[left] - self._worth[left - board.compute[row]], 4)
         missing = np.maximum(0, job.cores - self._places.cores[found])
         order = np.lexsort((found, left, missing, lost, np.round(policy.keys(board)[found], 9)))
         return int(found[order[0]])

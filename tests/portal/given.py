@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from django.db import connection, connections
-from django.db.models import Q
+from django.db.models import Q, Sum
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -228,6 +228,14 @@ def drop_index(name):
         cursor.execute(f"DROP INDEX {name}")
 
 
+def _parts_oversold(whole):
+    """Shared GPUs of which more is given than they have, and those that some job has for itself as well."""
+    parts = GpuAllocation.objects.filter(released_at=None, mode="shared").order_by().values("gpu", "gpu__memory_mib")
+    for each in parts.annotate(compute=Sum("compute"), given_mib=Sum("memory_mib")):
+        if each["compute"] > 1000 or each["given_mib"] > each["gpu__memory_mib"] or each["gpu"] in whole:
+            yield f"GPU {each['gpu']} oversold, or held whole beside parts: {each}"
+
+
 def violations():
     """Everything that is wrong in the database, as sentences; empty when all is well."""
     found = []
@@ -256,6 +264,7 @@ def violations():
     found += [f"GPU allocation {g.pk} released before its part ended" for g in released_early]
     held = Counter(GpuAllocation.objects.filter(released_at=None, mode="exclusive").values_list("gpu_id", flat=True))
     found += [f"GPU {gpu} held {n} times" for gpu, n in held.items() if n > 1]
+    found += _parts_oversold(held)
     for node in Node.objects.all():
         parts = Allocation.objects.filter(node=node, released_at=None)
         cores = Counter(core for ids in parts.values_list("core_ids", flat=True) for core in ids)

@@ -25,6 +25,7 @@ AGAIN = [
     "tests/portal/rounds/record/test_metrics.py",
     "tests/portal/rounds/planning/test_plannings.py",
     "tests/portal/rounds/planning/test_queue_kept.py",
+    "tests/portal/rounds/planning/test_sharing.py",
     "tests/portal/rounds/planning/test_stops.py",
     "tests/portal/test_bulk.py",
     "tests/portal/estimation/test_records.py",

@@ -1,6 +1,6 @@
 """Each part of Berth is killed while jobs run: no job is lost, none runs twice, and all comes back by itself.
 
-The jobs hold file locks and write a ledger (`helpers/ledger_job.py`), so the truth does not come from the database. Four
+The jobs hold file locks and write a ledger (`helpers/ledger_job.py`), so the truth does not come from the database. Six
 `anchors` run through all that is done here; each fault also meets eight jobs of its own.
 """
 
@@ -24,6 +24,8 @@ BACK_WITHIN_S = {"portal": 15, "worker": 20, "beat": 20, "agent": 10, "broker": 
 BUSY_MACHINE = 3.0
 """The bounds are for an idle machine of two cores; a test machine may be busy with more than this test."""
 LEASE_S = 60
+SHARED = {"shareable": True, "gpu_compute": 0.3, "gpu_memory_mib": 4096}
+ANCHORS = 6
 KINDS = ({}, {"restartable": True}, {"checkpointable": True})
 
 
@@ -40,10 +42,10 @@ def ledger(berth, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def anchors(berth, ledger):
-    """{number: pid} of four jobs, of every kind, that run until the end of this module."""
+    """{number: pid} of six jobs, of every kind, that run until the end of this module; two of them share a GPU."""
     finish = ledger.directory / "finish"
-    numbers = [ledger.submit(3000, "--until", finish, **kind) for kind in (*KINDS, {"gpus": 2})]
-    berth.wait(lambda: len(ledger.running()) == 4, limit_s=60, what="the anchors")
+    numbers = [ledger.submit(3000, "--until", finish, **kind) for kind in (*KINDS, {"gpus": 2}, SHARED, SHARED)]
+    berth.wait(lambda: len(ledger.running()) == ANCHORS, limit_s=60, what="the anchors")
     by_job = {entry["job"]: pid for pid, entry in ledger.running().items()}
     yield {number: by_job[int(number)] for number in numbers}
     finish.touch()
@@ -53,7 +55,7 @@ def anchors(berth, ledger):
 def crowd(berth, ledger, anchors):
     """Eight jobs under way, some of them waiting for one another's end."""
     numbers = [ledger.submit(6 + i % 3, gpus=1 + i % 3, **KINDS[i % 3]) for i in range(8)]
-    berth.wait(lambda: len(ledger.running()) >= 4 + 4, limit_s=60, what="half of the crowd")
+    berth.wait(lambda: len(ledger.running()) >= ANCHORS + 4, limit_s=60, what="half of the crowd")
     return numbers
 
 
@@ -86,11 +88,23 @@ def all_is_true(ledger, anchors, crowd):
     states = ledger.tenant.ends(crowd, limit_s=90)
     assert set(states.values()) == {"COMPLETED"}, states
     assert ledger.violations() == []
+    shared_gpus_are_within_what_they_have(ledger.tenant.berth)
     assert {number: len(ledger.entries("done", number)) for number in crowd} == dict.fromkeys(crowd, 1)
     assert all(alive(pid) for pid in anchors.values())
     assert {number: ledger.tenant.job(number)["epoch"] for number in anchors} == dict.fromkeys(anchors, 1)
     only_anchors = lambda: sorted(pids_running(ledger.directory)) == sorted(anchors.values())  # noqa: E731
     ledger.tenant.berth.wait(only_anchors, limit_s=15, what="the end of processes that nobody answers for")
+
+
+def shared_gpus_are_within_what_they_have(berth):
+    """The two anchors that share are on one GPU still, and no GPU has given more than it has."""
+    held = rows(
+        berth,
+        "select count(*), sum(h.compute), sum(h.memory_mib), g.memory_mib from jobs_gpuallocation h "
+        "join cluster_gpu g on g.id = h.gpu_id where h.released_at is null and h.mode = 'shared' group by g.id",
+    )
+    assert max(count for count, *_ in held) >= 2
+    assert all(compute <= 1000 and memory <= most for _, compute, memory, most in held), held
 
 
 @pytest.mark.parametrize("role", ["portal", "worker", "beat", "broker"])
@@ -162,7 +176,7 @@ def test_a_submission_torn_off_and_repeated_is_one_job(berth, ledger, anchors):
 def test_a_killed_shim_is_noticed_and_its_job_runs_again_if_it_may(berth, ledger, anchors):
     """Its processes are killed before anything else is done: the job's next attempt finds its lock free."""
     rigid = ledger.submit(3000)
-    restartable = ledger.submit(3000, restartable=True)
+    restartable = ledger.submit(3000, restartable=True, **SHARED)
     started = lambda number: next(iter(ledger.entries("start", number)), None)  # noqa: E731
     berth.wait(lambda: started(rigid) and started(restartable), limit_s=60, what="both jobs")
     for number in (rigid, restartable):

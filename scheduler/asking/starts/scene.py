@@ -64,7 +64,9 @@ class Scene:
             self._gpus_by_type[node.gpu_type or ""] += node.gpus_total
         self._tick_s, self._history = parameters.tick_s, state.history
         may_start = Foresight(Ledger(self.nodes, (), ()))
-        jobs = self._aged(job for job in sound_jobs(state, self.nodes) if may_start.why_aside(job) is None)
+        # Nothing is foretold of jobs that share GPUs: they start by a step of their own, on none of the GPUs drawn here.
+        whole = (job for job in sound_jobs(state, self.nodes) if job.part is None)
+        jobs = self._aged(job for job in whole if may_start.why_aside(job) is None)
         first = order(jobs, self.policy.priority(parameters), Moment(now_s), age)[:jobs_most]
         self.jobs = [each.job for each in first]
         self.step_s = parameters.tick_s
@@ -77,7 +79,7 @@ class Scene:
         self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fixed(live) for live in state.running])
         self.arriving = self._aged(
             replace(job, id=-number - 2**40, wait_s=0.0, promise=None, eligible=True, ineligible_reason=None)
-            for number, job in enumerate(experience.arrived)
+            for number, job in enumerate(job for job in experience.arrived if job.part is None)
             if may_start.why_aside(replace(job, eligible=True)) is None
         )
         self._period_s = now_s - experience.since_s

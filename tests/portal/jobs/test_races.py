@@ -9,12 +9,13 @@ from datetime import timedelta
 import pytest
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_hello
+from portal.cluster.services import gpu_mode_set, node_hello
 from portal.errors import BerthError
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services import job_cancel, job_hold, job_release
 from portal.jobs.services.leases import leases_expire
-from portal.jobs.services.placing import DoesNotFit
+from portal.jobs.services.placing import DoesNotFit, attempt_start
+from portal.jobs.services.placings import Part
 from portal.jobs.services.waiting import WaitingNote, waiting_note
 from portal.rounds.planning.run import planning_run
 from tests.portal import given
@@ -81,6 +82,26 @@ def note(job, reason="not-enough-idle-gpus", *, counts=True):
     return WaitingNote(
         job_id=job.pk, reason=reason, figures={}, inside_window=True, counts=counts, age_s=60.0, age_source="default"
     )
+
+
+def test_parts_of_a_gpu_are_taken_side_by_side_and_never_oversold(shared_cluster):
+    """Several placings, its change of kind and a planning at once: what comes first holds, the rest is refused."""
+    cluster = shared_cluster
+    given.shared(cluster.node, 0)
+    jobs = [cluster.submit(**given.shareable(0.4, 9000)) for _ in range(4)]
+    whole = cluster.submit(gpus=1)
+
+    def place(job, core, **part):
+        return attempt_start(job_id=job.pk, parts=[Part(cluster.node.pk, (0,), (core,), 0, **part)], planning_number=1)
+
+    part = {"gpu_compute": 400, "gpu_memory_mib": 9000}
+    calls = [lambda j=j, c=c: place(j, c, **part) for c, j in enumerate(jobs)]
+    calls += [lambda: place(whole, 7), lambda: gpu_mode_set(node=cluster.node, index=0, mode="exclusive", actor=None)]
+    settled(given.race(*calls))
+    gpu = cluster.node.gpus.get(index=0)
+    kinds = set(gpu.allocations.filter(released_at=None).values_list("mode", flat=True))
+    assert kinds <= {gpu.mode}
+    assert gpu.allocations.filter(released_at=None, mode="shared").count() in {0, 2}
 
 
 def test_a_note_never_overwrites_what_happened_since_the_snapshot(cluster):

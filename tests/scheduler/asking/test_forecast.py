@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.asking.forecast import Reach, forecast
 from scheduler.asking.starts.ranges import LONGEST_S, Accuracy, StartRange, accuracy
-from scheduler.model import ClusterState, Reason, Running, Tenant
+from scheduler.model import ClusterState, GpuPart, Reason, Running, Tenant
 from scheduler.parameters import Parameters
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
@@ -163,3 +163,8 @@ def test_the_record_of_past_predictions():
     assert record.median_error_of_wait == pytest.approx(100 / 250)
     assert accuracy([]) == Accuracy(0, 0, None, None, None)
     assert not math.isnan(record.coverage)
+
+
+def test_nothing_is_foretold_of_a_job_that_shares_a_gpu():
+    sharer = job(2, 1, part=GpuPart(250, 1024))
+    assert set(predicted([node(1, 2)], [job(1, 1), sharer])) == {1}

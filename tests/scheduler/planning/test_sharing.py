@@ -223,3 +223,11 @@ def test_no_ledger_is_ever_beyond_what_there_is(held, asked, policy, cores):
 def test_a_quota_of_cores_leaves_it_fewer_than_it_wants():
     made = make_plan([host(1, shared())], [small(1, cores=4)], tenants=[Tenant(1, core_quota=2)])
     assert len(decisions_of(made)[1].placement.pieces[0].cores) == 2
+
+
+@pytest.mark.parametrize("compute", [300, 150, 350])
+def test_gpus_in_use_are_filled_before_another_is_opened(compute):
+    """Gaps that are worth as much are equal, though prices are rounded: a third three times is one."""
+    fit = 1000 // compute
+    made = make_plan([host(1, shared(0), shared(1))], [small(n, compute, 1) for n in range(1, fit + 1)])
+    assert len({part_of(made, n) for n in range(1, fit + 1)}) == 1

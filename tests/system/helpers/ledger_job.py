@@ -2,8 +2,8 @@
 
 python ledger_job.py DIRECTORY SECONDS [--until FILE] [--stubborn]
 
-A lock that is taken already is a violation: another process runs this job, or has this GPU, at this moment. The kernel
-drops the locks when the process ends, however it ends. `--stubborn` ignores SIGTERM.
+A lock that is taken already is a violation: another process runs this job, or has this GPU, at this moment. Jobs that have a
+part of a GPU share its lock, which is a violation beside one that has it alone. The kernel drops the locks when the process ends, however it ends. `--stubborn` ignores SIGTERM.
 """
 
 import fcntl
@@ -31,10 +31,10 @@ def note(what, **more):
     os.close(descriptor)
 
 
-def hold(name):
+def hold(name, kind=fcntl.LOCK_EX):
     descriptor = os.open(DIRECTORY / name, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         note("violation", lock=name)
     held.append(descriptor)
@@ -48,7 +48,7 @@ def terminated(*_):
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "--stubborn" in sys.argv else terminated)
 hold(f"job-{JOB}-{RANK}")
 for gpu in GPUS:
-    hold(f"gpu-{NODE}-{gpu}")
+    hold(f"gpu-{NODE}-{gpu}", fcntl.LOCK_SH if os.environ.get("BERTH_GPU_COMPUTE") else fcntl.LOCK_EX)
 note("start")
 print("started", flush=True)
 end = time.monotonic() + SECONDS
