@@ -63,13 +63,14 @@ class Estimator:
     exploring: set[int] = field(default_factory=set, compare=False)  # jobs that a planning may spread to find out
     _asked: dict[int, Sequence[Layer]] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[int, dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
-    _scales: dict[tuple[int, int, int], float] = field(default_factory=dict, repr=False, compare=False)
+    _scales: dict[tuple[int, str, int, int], float] = field(default_factory=dict, repr=False, compare=False)
     _rhos: dict[int, tuple[float, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def samples_per_s(self, job: Job) -> dict[str, float]:
-        """Per-GPU throughput by type, where measured or modelled, at the size nearest to the mean requirement (eq. 9).
+        """Per-GPU throughput by type, measured or modelled, at the size nearest to the mean requirement (eq. 9); {}: of none.
 
-        On as few nodes of the type as hold the size. Where that is not known, that of one GPU, else of another size.
+        On as few nodes of the type as hold the size. Where that is not known, that of one GPU, else of another size. On a
+        type of which nothing is known: by the types that are, and how fast types are against each other.
         """
         if job.id not in self._known:
             mean = sum(job.requirement) / len(job.requirement)
@@ -84,8 +85,16 @@ class Estimator:
                 estimate = next((each for each in answers if each is not None), None)
                 if estimate is not None:
                     found[node.gpu_type or ""] = estimate.per_gpu
-            self._known[job.id] = found
+            self._known[job.id] = found | self._unmeasured(job, found, nearest)
         return self._known[job.id]
+
+    def _unmeasured(self, job: Job, known: Mapping[str, float], gpus: int) -> dict[str, float]:
+        """The same on the other types: otherwise who ran on a fast type alone would look shorter than he is."""
+        if not known:
+            return {}
+        assumed = {node.gpu_type or "": self._assumed(job, node, gpus, 1) for node in _largest(self.nodes)}
+        level = median(known[each] / assumed[each] for each in known)
+        return {each: own * level for each, own in assumed.items() if each not in known}
 
     def _by_type(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         answers = (each.per_gpu(job, node, gpus, nodes) for each in self.layers if not isinstance(each, EntityLayer))
@@ -102,25 +111,35 @@ class Estimator:
             self._asked[job.id] = self.layers if known else self.layers[-1:]
         return self._asked[job.id]
 
-    def _scale(self, job: Job, gpus: int, nodes: int) -> float:
-        """Samples per second of one unit of the assumed layer: the median over the types that are known, at this size.
+    def _scale(self, job: Job, node: Node, gpus: int, nodes: int) -> float:
+        """Samples per second of one unit of the assumed layer there, by what is known of the job elsewhere.
 
-        On as many nodes where that is known of a type, else on one, else on as few as hold it.
+        Known on one node of the type: that, and what spreading costs on the types where both are known. Else the median over
+        the types known on as many nodes, else on one, else on as few as hold the GPUs.
         """
-        key = (job.id, gpus, nodes)
+        key = (job.id, node.gpu_type or "", gpus, nodes)
         if key not in self._scales:
-            ratios = [ratio for node in _largest(self.nodes) if (ratio := self._ratio(job, node, gpus, nodes)) > 0]
-            self._scales[key] = median(ratios) if ratios else 1.0
+            alike, single = self._ratios(job, gpus, nodes), self._ratios(job, gpus, 1)
+            if nodes > 1 and key[1] in single:
+                prices = [ratio / single[each] for each, ratio in alike.items() if each in single]
+                self._scales[key] = single[key[1]] * (median(prices) if prices else 1.0)
+            else:
+                ratios = alike or single or self._ratios(job, gpus, None)
+                self._scales[key] = median(ratios.values()) if ratios else 1.0
         return self._scales[key]
 
-    def _ratio(self, job: Job, node: Node, gpus: int, nodes: int) -> float:
-        """What is known over what is assumed, on the node's type; 0 where nothing is known."""
-        for each in dict.fromkeys((nodes, 1, -(-gpus // max(1, node.gpus_total)))):
-            known = self._by_type(job, node, gpus, each)
-            assumed = self.layers[-1].per_gpu(job, node, gpus, each)
-            if known is not None and assumed is not None:
-                return known.per_gpu / assumed.per_gpu
-        return 0.0
+    def _ratios(self, job: Job, gpus: int, nodes: int | None) -> dict[str, float]:
+        """What is known over what is assumed, by type, on so many nodes; None = as few of the type as hold the GPUs."""
+        found: dict[str, float] = {}
+        for node in _largest(self.nodes):
+            over = -(-gpus // max(1, node.gpus_total)) if nodes is None else nodes
+            if (known := self._by_type(job, node, gpus, over)) is not None:
+                found[node.gpu_type or ""] = known.per_gpu / self._assumed(job, node, gpus, over)
+        return found
+
+    def _assumed(self, job: Job, node: Node, gpus: int, nodes: int) -> float:
+        estimate = self.layers[-1].per_gpu(job, node, gpus, nodes)
+        return 1.0 if estimate is None else estimate.per_gpu
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:
         """The first layer's answer. InvalidJob when it is not a positive finite number, or when no layer answers."""
@@ -140,7 +159,7 @@ class Estimator:
                 return estimate
             if len(asked) == 1:
                 return estimate  # nothing is known of the job, so there is nothing to scale by
-            return Estimate(estimate.per_gpu * self._scale(job, gpus, nodes), estimate.source, in_samples=False)
+            return replace(estimate, per_gpu=estimate.per_gpu * self._scale(job, node, gpus, nodes))
         raise InvalidJob(job.id, f"no throughput known on {node.name}; add the assumed layer last")
 
     def throughput(self, job: Job, nodes: Sequence[Node], gpus: int) -> Throughput:

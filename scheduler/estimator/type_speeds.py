@@ -2,8 +2,9 @@
 
     speed(t) = speed(reference) * exp(median over signatures of the mean of log(v_t / v_reference) over equal sizes)
 
-on one node, v per GPU; the reference is the type that most signatures were measured on. The operator's figures hold for what
-nobody measured. A tenant's jobs go by the tenant's own signatures, where it has any; those of others by the median of the
+on one node, v per GPU; the reference is the type that most signatures were measured on. A signature that ran with no size on
+both types is compared at those of the one, judged on the reference by its sizes there. The operator's figures hold for what
+nobody measured. A tenant's jobs go by the tenant's own signatures on the types where it has any; else by the median of the
 tenants' figures and the operator's, of two in the middle that nearer to the operator's: no tenant alone moves another's.
 """
 
@@ -48,7 +49,7 @@ def learn(measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, flo
             found.setdefault(tenant or 0, {}).setdefault(gpu_type, []).append(ratio)
     base = told.get(reference, 1.0)
     own = {
-        tenant: {**told, **{gpu_type: base * math.exp(median(each)) for gpu_type, each in ratios.items()}}
+        tenant: {gpu_type: base * math.exp(median(each)) for gpu_type, each in ratios.items()}
         for tenant, ratios in found.items()
     }
     every = dict(told)
@@ -57,7 +58,7 @@ def learn(measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, flo
         every[gpu_type] = towards(
             said, [said, *(own[tenant][gpu_type] for tenant in found if gpu_type in found[tenant])]
         )
-    return TypeSpeeds(every, own)
+    return TypeSpeeds(every, {tenant: {**every, **speeds} for tenant, speeds in own.items()})
 
 
 def tenant_of(signature: str) -> int | None:
@@ -67,13 +68,14 @@ def tenant_of(signature: str) -> int | None:
 
 
 def _ratios(types: Mapping[str, Measured], reference: str) -> dict[str, float]:
-    """Mean log of a type's speed over the reference's, at the sizes that were measured on both."""
-    if reference not in types:
-        return {}
-    known = types[reference].aggregated
+    """Mean log of a type's speed over the reference's, at the sizes measured on both; without any, at the type's own."""
+    base = types.get(reference)
     found: dict[str, float] = {}
     for gpu_type, each in types.items():
-        sizes = each.aggregated.keys() & known.keys()
-        if gpu_type != reference and sizes:
-            found[gpu_type] = fmean(math.log(each.aggregated[size] / known[size]) for size in sorted(sizes))
+        if base is not None and gpu_type != reference:
+            sizes = sorted(each.aggregated.keys() & base.aggregated.keys()) or sorted(each.aggregated)
+            pairs = [(each.on_one(size), base.on_one(size)) for size in sizes]
+            logs = [math.log(own / other) for own, other in pairs if own and other]
+            if logs:
+                found[gpu_type] = fmean(logs)
     return found

@@ -26,6 +26,8 @@ LAST_RESORT_S = 3600.0
 HISTORY_JOBS = 2000
 """The medians are over the latest completed jobs, so many; a driver reads or keeps them."""
 DECLARED = "declared"
+BY_SAMPLES = "samples"
+FIXED = "fixed at first start"
 
 
 class Age(NamedTuple):
@@ -48,14 +50,24 @@ def age_of(
     samples_per_s: Mapping[str, float] | None = None,
     gpus_by_type: Mapping[str, int] | None = None,
 ) -> Age:
-    """The job's age. `samples_per_s`: measured or modelled per-GPU throughput by type, where an estimator knows it."""
-    if job.age_s is not None:
-        return Age(max(job.age_s, tick_s), "fixed at first start")
+    """The job's age. `samples_per_s`: measured or modelled per-GPU throughput by type, where an estimator knows it.
+
+    It is fixed at the first start; if nothing was known of the job's speed then, that age gives way once something is.
+    """
+    if job.age_s is not None and not job.age_guessed:
+        return Age(max(job.age_s, tick_s), FIXED)
     modelled = None
     if job.total_samples is not None:
         modelled = age_from_samples(job, samples_per_s or {}, gpus_by_type or {})
-    age_s, source = (modelled, "samples") if modelled is not None else _from_history(job, history)
+    if modelled is not None:
+        return Age(max(modelled, tick_s), BY_SAMPLES)
+    age_s, source = _from_history(job, history) if job.age_s is None else (job.age_s, FIXED)
     return Age(max(age_s, tick_s), source)
+
+
+def is_guess(total_samples: float | None, source: str) -> bool:
+    """Whether an age is to give way as soon as the speed of a job that tells its samples is known. `source`: the age's."""
+    return total_samples is not None and source != BY_SAMPLES
 
 
 def ages(

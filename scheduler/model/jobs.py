@@ -94,6 +94,7 @@ class Job:
     priority: int = 0  # among the tenant's own jobs only
     wait_s: float = 0.0  # eligible waiting time so far, over all attempts
     age_s: float | None = None  # fixed at the first start; None = estimated anew by each planning
+    age_guessed: bool = False  # `age_s` was fixed before anything was known of its speed: it holds until something is
     owner: int | None = None  # the submitter, whose record corrects `expected_duration_s`; None = the tenant
     category: str | None = None
     model_label: str | None = None  # with the tenant: the signature under which its speeds are known

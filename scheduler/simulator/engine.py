@@ -241,8 +241,8 @@ class Engine:
         self._note_eligible(set(decided.ineligible()))
         for number, chosen in outcome.answers.chosen.items():
             load = simulated.loads[number]
-            age_s = decided.line.age(load.traced.job).age_s if load.age_s is None else load.age_s
-            simulated.start(load, chosen.placement, age_s, now_s)
+            open_age = load.age_s is None or load.age_guessed
+            simulated.start(load, chosen.placement, decided.line.age(load.traced.job) if open_age else None, now_s)
         for order in decided.measuring.profiles.orders:
             number, end_s = simulated.profiles.start(order, simulated.loads[order.job], now_s)
             self._announce(end_s, Event.PROFILED, number, None)

@@ -68,6 +68,7 @@ class Load:
     waited_s: float = 0.0
     attempt: Attempt | None = None
     age_s: float | None = None
+    age_guessed: bool = False
     first_started_s: float | None = None
     gpus_first: int = 0
     restarts: int = 0  # after a planner's stop

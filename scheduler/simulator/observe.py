@@ -64,6 +64,7 @@ def job_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
         least_cores=load.least_cores,
         wait_s=load.wait_s(now_s),
         age_s=load.age_s,
+        age_guessed=load.age_guessed,
         promise=load.promise,
         gave_back=load.gave_back,
         attained_gpu_s=load.gpu_s,

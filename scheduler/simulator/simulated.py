@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.contention import Rules
+from scheduler.fairness.lrf import BY_SAMPLES, is_guess
 from scheduler.model import Span
 from scheduler.simulator.arrival_queue import ArrivalQueue
 from scheduler.simulator.asks import Ask, count, gpus_short_of_cores
@@ -27,6 +28,7 @@ from scheduler.simulator.world.profiles import Profiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from scheduler.fairness.lrf import Age
     from scheduler.model import Piece, Placement, Promise, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.simulator.world.truth import World
@@ -88,8 +90,8 @@ class SimulatedCluster:
         self.knowing.arrived(load)
         self._join(load)
 
-    def start(self, load: Load, placement: Placement, age_s: float | None, now_s: float) -> None:
-        """A new attempt on these resources. `age_s`: as the planning had it, fixed at the first start."""
+    def start(self, load: Load, placement: Placement, age: Age | None, now_s: float) -> None:
+        """A new attempt on these resources. `age`: as the planning has it; None where that was fixed before."""
         load.waits_from(now_s, eligible=False)
         self._leave_queue(load)
         self.running[load.id] = load
@@ -97,7 +99,9 @@ class SimulatedCluster:
         lost_s = restart_s(load, self.world) if load.starts else 0.0
         attempt = Attempt(placement, now_s, now_s + lost_s, self._noise(load), counted_s=now_s, measured_s=now_s)
         if load.first_started_s is None:
-            load.first_started_s, load.age_s, load.gpus_first = now_s, age_s, attempt.gpus
+            load.first_started_s, load.gpus_first = now_s, attempt.gpus
+        if age is not None and (load.age_s is None or age.source == BY_SAMPLES):
+            load.age_s, load.age_guessed = age.age_s, is_guess(load.traced.job.total_samples, age.source)
         self.promise(load, None)
         load.attempt, load.gave_back = attempt, False
         load.starts += 1

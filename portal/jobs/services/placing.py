@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 READ = tuple(
     """
         tenant state cancel_requested_at array array_size epoch checkpointable restartable waiting_since waited_s
-        started_at age_s age_source
+        started_at age_s age_source samples
     """.split()
 )
 """What placing looks at of a job."""

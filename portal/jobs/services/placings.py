@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+BY_SAMPLES = "samples"
+"""Where an age came from that is no guess: the scheduler's own word."""
+
+
 @dataclass(frozen=True)
 class Part:
     """What an attempt is to hold on one node.
@@ -42,7 +46,7 @@ class Profile:
 class Placing:
     """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
 
-    The age is refreshed until a job's first start, then fixed (algorithms, section 3); None leaves it as it is.
+    The age is refreshed until a job's first start, then fixed, but for a guess (algorithms, section 3); None leaves it as it is.
     With a `profile` the job goes on waiting: the attempt is one of its speed alone. `cores_wanted`: see `Attempt`.
     """
 

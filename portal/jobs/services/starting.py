@@ -17,6 +17,7 @@ from portal.events.services import jobs_tell, nodes_wake, page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import events_record
+from portal.jobs.services.placings import BY_SAMPLES
 from portal.jobs.states import JobState
 from portal.jobs.use import WHOLE
 
@@ -36,14 +37,23 @@ FIRST_PORT, PORTS = 20000, 20000
 def jobs_move(started: Sequence[tuple[Placing, Job]], now: datetime) -> None:
     if not started:
         return
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for placing, job in started:
         stretch_s = max(0.0, (now - job.waiting_since).total_seconds()) if job.waiting_since else 0.0
-        age = placing.age if placing.age is not None and job.started_at is None else (job.age_s, job.age_source)
+        age = _age(placing, job)
         waited_s, first = job.waited_s + stretch_s, job.started_at or now
         rows.append((job.pk, JobState.STARTING.value, job.epoch + 1, waited_s, None, *age, first, "", {}))
     fields = "state epoch waited_s waiting_since age_s age_source started_at reason reason_figures".split()
     rows_update(model=Job, fields=fields, rows=rows)
+
+
+def _age(placing: Placing, job: Job) -> tuple[float | None, str]:
+    """Return the age that holds from now on: a guess gives way once the job's speed is known (algorithms, section 3)."""
+    found = placing.age
+    if found is None:
+        return job.age_s, job.age_source
+    known_now = job.samples is not None and found[1] == BY_SAMPLES != job.age_source
+    return found if job.started_at is None or known_now else (job.age_s, job.age_source)
 
 
 def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int, now: datetime) -> list[Begun]:

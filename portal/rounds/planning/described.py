@@ -15,6 +15,7 @@ from portal.rounds.planning.restored import Restored
 from portal.rounds.planning.sharing import shared_memory
 from scheduler import model
 from scheduler.estimator.cores import given_cores, start_cores
+from scheduler.fairness.lrf import is_guess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,6 +137,7 @@ def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) 
         priority=job.priority,
         wait_s=job.waited_s + times.stretch_s(known.now_s),
         age_s=job.age_s if times.started else None,
+        age_guessed=times.started and is_guess(job.samples, job.age_source),
         owner=job.owner_id,
         category=job.category,
         model_label=job.model or None,

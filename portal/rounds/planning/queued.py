@@ -40,6 +40,7 @@ class QueuedJob(NamedTuple):
     waited_s: float
     started: bool
     age_s: float | None
+    age_source: str
     priority: int
     category: str | None
     model: str

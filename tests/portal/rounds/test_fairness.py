@@ -5,12 +5,15 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.cluster.models import GpuType
+from portal.estimation.models import Signature, ThroughputCell
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services import job_hold, job_release
 from portal.rounds.planning.run import planning_run
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.read.selectors import latency_ratio, waited_s
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.fairness.lrf import age_of
 from tests.portal import given
 
 MINUTE = 60.0
@@ -124,6 +127,29 @@ def test_the_age_follows_what_is_learnt_until_the_first_start_and_then_stays(clu
     cluster.end(started, reason="lost", exit_code=None, node=other)
     planning_run()
     assert fresh(job).age_s == 300.0, "fixed at its first start"
+
+
+def test_a_guessed_age_gives_way_once_the_jobs_speed_is_known(cluster):
+    """A new label tells its samples and nobody its speed: the hour that is assumed must not stand for the job's whole life."""
+    job = cluster.submit(gpus=[1, 2], samples=36_000, model="new", checkpointable=True)
+    planning_run()
+    started = Attempt.objects.get(job=job)
+    assert fresh(job).age_s == 3600.0
+    name = f"tenant:{cluster.tenant.pk}:new"
+    signature = Signature.objects.create(name=name, tenant=cluster.tenant, used_at=timezone.now())
+    ThroughputCell.objects.create(signature=signature, gpu_type=GpuType.objects.get(), gpus=1, count=9, mean=100.0)
+    state = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    (live,) = state.running
+    found = age_of(live.description, state.history, tick_s=5, samples_per_s={"a100": 100.0}, gpus_by_type={"a100": 4})
+    assert (found.age_s, found.source) == (240.0, "samples"), "while it runs"
+    cluster.report(started, "running", pid=1)
+    cluster.end(started, reason="lost", exit_code=None)
+    planning_run()
+    assert Attempt.objects.filter(job=job).count() == 2
+    assert (fresh(job).age_s, fresh(job).age_source) == (240.0, "samples"), "from its next start on"
+    ThroughputCell.objects.update(mean=1.0)
+    (live,) = state_load(now=timezone.now(), parameters=scheduler_parameters(knobs_current())).running
+    assert not live.description.age_guessed, "and then it stays"
 
 
 def test_the_ratio_on_pages_has_no_cap(cluster):

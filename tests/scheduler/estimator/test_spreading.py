@@ -134,7 +134,7 @@ class TestAJobThatFitsNoNode:
         """16 GPUs at 20 samples/s: 320 a second. It never ran on one node."""
         asked = job(1, 16, age_s=None, total_samples=32000.0, expected_duration_s=9.0)
         estimator = estimator_for(measured(*self.BIG), {"a": 2.0, "b": 4.0}, NODES)
-        assert estimator.samples_per_s(asked) == {"a": 20}
+        assert estimator.samples_per_s(asked) == {"a": 20, "b": pytest.approx(40)}
         assert estimator.per_gpu(asked, B1, 16, 2).per_gpu == pytest.approx(40), "as large, twice as fast a type"
         state = ClusterState([A1, A2], [asked], knowledge=measured(*self.BIG))
         (decision,) = plan(state, 0.0, Parameters(), np.random.default_rng(1), ticking()).decisions
@@ -143,4 +143,28 @@ class TestAJobThatFitsNoNode:
     def test_has_the_speed_of_another_of_its_sizes_when_that_alone_was_measured(self):
         asked = job(1, 16, 24)
         estimator = estimator_for(measured(("a", 24, 3, 20.0)), {}, NODES)
-        assert estimator.samples_per_s(asked) == {"a": pytest.approx(20 * (16 / 24) ** -0.1)}
+        judged = pytest.approx(20 * (16 / 24) ** -0.1)
+        assert estimator.samples_per_s(asked) == {"a": judged, "b": judged}
+
+
+class TestWhatOtherTypesTell:
+    """A hundred samples a second a GPU on type a, alone and spread; on b known on one node alone, or not at all."""
+
+    ON_A = (("a", 4, 1, 100.0), ("a", 4, 2, 90.0))
+
+    def test_what_spreading_costs_on_one_type_is_what_it_costs_on_another(self):
+        knowledge = measured(*self.ON_A, ("b", 4, 1, 300.0))
+        assert answer(knowledge, 4, 2, on=B1) == ("assumed", pytest.approx(300 * 0.9))
+
+    def test_without_any_type_spread_and_alone_a_type_known_alone_is_assumed_to_halve(self):
+        assert answer(measured(("b", 4, 1, 300.0)), 4, 2, on=B1) == ("assumed", pytest.approx(150))
+
+    def test_a_type_never_used_goes_by_those_that_were_spread_as_well(self):
+        estimator = estimator_for(measured(*self.ON_A, ("c", 4, 1, 10.0)), {}, [*NODES, node(5, gpu_type="c")])
+        assert estimator.per_gpu(job(1, 4), B1, 4, 2).per_gpu == pytest.approx(90), "and not by c's, spread as assumed"
+
+    def test_the_age_counts_a_fast_type_for_no_more_than_its_nodes(self):
+        """Measured on a alone, which is four times as fast as b: an age by a alone would be short."""
+        asked = job(1, 1, age_s=None, total_samples=32000.0)
+        estimator = estimator_for(measured(("a", 1, 1, 80.0)), {"a": 4.0, "b": 1.0}, NODES)
+        assert estimator.samples_per_s(asked) == {"a": 80, "b": pytest.approx(20)}

@@ -44,6 +44,11 @@ def test_equation_9_with_a_throughput_that_is_none(value):
     ("more", "expected"),
     [
         ({"age_s": 123.0, "total_samples": 9000.0}, (123, "fixed at first start")),
+        ({"age_s": 123.0, "age_guessed": True, "total_samples": 9000.0}, (9000 / 10, "samples")),
+        (
+            {"age_s": 123.0, "age_guessed": True, "total_samples": 9000.0, "gpu_types": {"new"}},
+            (123, "fixed at first start"),
+        ),
         ({"total_samples": 9000.0, "expected_duration_s": 60.0}, (9000 / 10, "samples")),
         ({"expected_duration_s": 100.0}, (150, "declared")),
         ({"expected_duration_s": 100.0, "owner": 77}, (200, "declared")),
