@@ -9,7 +9,7 @@ decide (decision 0013), then the cores that the job wants, then the fuller GPU.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
@@ -193,5 +193,6 @@ class _Step:
 
 def _counted(rules: np.ndarray, where: Flags) -> dict[str, int]:
     """How many GPUs each rule closes, the most first."""
-    counts = Counter(str(BY_NUMBER[number]) for number in rules[where].tolist())
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    counts = np.bincount(rules[where], minlength=len(BY_NUMBER)).tolist()
+    found = [(str(rule), count) for rule, count in zip(BY_NUMBER, counts, strict=True) if count]
+    return dict(sorted(found, key=lambda item: (-item[1], item[0])))

@@ -19,8 +19,10 @@ from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.kept import kept_note
 from portal.dashboard.parts.slowed import of_job, slowed_rows
+from portal.jobs.gpu_sharing import names_words, part_words, place_of
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
+from portal.jobs.models import Job
 from portal.jobs.selectors import software_of
 from portal.jobs.sizes import grace_of
 from portal.jobs.software import software_words
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     )
     from portal.dashboard.parts.context import Fact, LegendItem, PlotContext
     from portal.dashboard.parts.slowed import SlowedRow
-    from portal.jobs.models import Attempt, Job
+    from portal.jobs.models import Attempt
 
 EVENTS_SHOWN = 30
 MEASURED_EVERY_S = 5
@@ -185,6 +187,7 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
     ]
     shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
     shown.append(_software(job))
+    shown += _sharing(job)
     if job.array_id:
         shown.append(
             {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
@@ -192,6 +195,24 @@ def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
     after = job.dependencies.values_list("on_id", flat=True)
     shown += [{"label": "After", "value": f"#{on_id}", "href": reverse("job-detail", args=[on_id])} for on_id in after]
     return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
+
+
+def _sharing(job: Job) -> list[Fact]:
+    """Return the part of a GPU that it asks for, and with whom it shares one now; others' jobs are counted only."""
+    if not job.shareable or job.gpu_compute is None:
+        return []
+    waits = "its answers are waited for" if job.latency_class == Job.LatencyClass.LATENCY else ""
+    asked: Fact = {"label": "Part of a GPU", "value": part_words(job.gpu_compute, job.gpu_memory_mib), "note": waits}
+    place = place_of(job)
+    if place is None:
+        return [asked]
+    own = [f"#{each.number}" for each in place.beside if each.tenant_id == job.tenant_id]
+    names = names_words(own, len(place.beside) - len(own)) or "nobody now"
+    held = part_words(place.compute, place.memory_mib)
+    return [
+        asked,
+        {"label": f"Shares {place.node} GPU {place.gpu}", "value": f"with {names}", "note": f"it has {held}"},
+    ]
 
 
 def _cores(job: Job) -> str | int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from portal.jobs.models import Attempt
 
+NOT_SEEN: Mapping[tuple[int, int], tuple[float, ...]] = MappingProxyType({})
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
 
@@ -39,10 +41,13 @@ class Held:
 
 
 def nodes_described(
-    parts: Iterable[Any], jobs: Sequence[model.Job], promises: Mapping[int, model.Promise]
+    parts: Iterable[Any],
+    jobs: Sequence[model.Job],
+    promises: Mapping[int, model.Promise],
+    memory_used: Mapping[tuple[int, int], tuple[float, ...]] = NOT_SEEN,
 ) -> list[model.Node]:
-    """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait. Two
-    queries.
+    """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait.
+    `memory_used`: of shared GPUs, by node and index. Two queries.
     """
     held = _held(parts)
     present: dict[int, There] = defaultdict(There)
@@ -55,7 +60,8 @@ def nodes_described(
         if mode == Gpu.Mode.SHARED:
             holders = tuple(held[node].parts.get(index, ()))
             if is_open or holders:
-                own.shared.append(model.PartedGpu(index, memory_mib, holders, open=is_open))
+                used = memory_used.get((node, index), ())
+                own.shared.append(model.PartedGpu(index, memory_mib, holders, used, open=is_open))
         # One that no job may get is left out, unless a job has it: then it is that job's as long as it runs.
         elif is_open or index in held[node].gpus:
             own.gpus.append(index)

@@ -17,6 +17,7 @@ from portal.bench import (
     pages,
     planning,
     plannings,
+    sharing,
     simulation,
     telemetry,
 )
@@ -35,7 +36,8 @@ class Command(BaseCommand):
         "Run a benchmark. Names: latency (from submit to running), planning (placing one window), round (a whole planning, "
         "with the database), plannings (times of past plannings), pages (all pages of a large cluster), never-late (does a "
         "planning take longer than its limit?), anytime (how good is a plan when its time ends early?), simulate (the "
-        "simulator's speed), forecast (how good start ranges are), telemetry (what a node's measuring costs)."
+        "simulator's speed), forecast (how good start ranges are), telemetry (what a node's measuring costs), sharing (placing "
+        "jobs on shared GPUs)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -53,6 +55,20 @@ class Command(BaseCommand):
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
         self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
         self.add_telemetry(names.add_parser("telemetry", help="what each heartbeat of a node costs, in CPU and bytes"))
+
+        self.add_sharing(names.add_parser("sharing", help="giving jobs places on shared GPUs, by each policy"))
+
+    def add_sharing(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, default=200, help="GPUs that jobs may share (default 200)")
+        parser.add_argument("--jobs", type=int, default=1000, help="waiting jobs that share (default 1000)")
+        parser.add_argument("--seed", type=int, default=1, help="seed of jobs and GPUs (default 1)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def sharing(self, options: dict[str, Any]) -> str:
+        if options["gpus"] < 1 or options["jobs"] < 1:
+            raise CommandError("--gpus and --jobs must be at least 1.", returncode=REFUSED)
+        figures = sharing.sharing_measure(gpus=options["gpus"], jobs=options["jobs"], seed=options["seed"])
+        return json.dumps(figures) if options["json"] else sharing.sharing_text(figures)
 
     def add_telemetry(self, parser: ArgumentParser) -> None:
         help_beat = "seconds between two readings, 0.001 to 10; may be given again (default 0.001, 0.01, 0.1, 1 and 10)"
