@@ -138,9 +138,9 @@ def gpus_by_type() -> dict[int, dict[str, int]]:
 
 
 def idle_blocks() -> dict[str, list[int]]:
-    """Return for each GPU type the idle GPUs of each of its nodes that take jobs. Three queries."""
+    """Return for each GPU type the idle GPUs of each of its nodes that take jobs, shared ones left out. Three queries."""
     nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False)
-    takes = Gpu.objects.takes_jobs().with_type().order_by()
+    takes = Gpu.objects.takes_jobs().filter(mode=Gpu.Mode.EXCLUSIVE).with_type().order_by()
     held = takes.filter(allocations__released_at=None, allocations__isnull=False).values_list("node_id", "type_name")
     taken = {row[:2]: row[2] for row in held.annotate(n=Count("pk", distinct=True))}
     total = {row[:2]: row[2] for row in takes.values_list("node_id", "type_name").annotate(n=Count("pk"))}

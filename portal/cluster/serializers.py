@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.cluster.models import HEALTHS, Node, NodeEvent
+from portal.cluster.models import HEALTHS, Gpu, Node, NodeEvent
 
 GPU_STATE = ("missing_since", "cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy", "outside_since")
 
@@ -62,10 +62,12 @@ class GpuSerializer(serializers.Serializer):
         child=serializers.FloatField(),
         help_text="Its last figures by the names in docs/agent-protocol.md. What was not measured is absent.",
     )
+    mode = serializers.ChoiceField(choices=Gpu.Mode.choices, help_text="shared: several jobs may have parts of it.")
     allocated = serializers.BooleanField()
     job = serializers.IntegerField(
         allow_null=True,
-        help_text="The number of the job that holds it; null: it is idle, or another tenant's job holds it.",
+        help_text="The number of the job that holds it, of a shared one the first; null: it is idle, or only other tenants' jobs "
+        "hold it. `running` names every job.",
     )
 
 
@@ -89,6 +91,10 @@ class NodeMemoryTrafficSerializer(serializers.Serializer):
 class NodePartSerializer(serializers.Serializer):
     job = serializers.IntegerField(allow_null=True, help_text="The job's number; null: it is another tenant's.")
     gpus = serializers.ListField(child=serializers.IntegerField())
+    gpu_compute = serializers.FloatField(
+        allow_null=True, help_text="The share of its one GPU that it holds beside others; null: its GPUs are its own."
+    )
+    gpu_memory_mib = serializers.IntegerField(allow_null=True, help_text="Of that GPU's memory.")
     cores = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
     state = serializers.CharField()
@@ -126,6 +132,7 @@ class NodeDetailSerializer(NodeSerializer):
                 "memory_mib": gpu.memory_mib,
                 **{name: getattr(gpu, name) for name in GPU_STATE},
                 "sample": samples.get(str(gpu.index), {}),
+                "mode": gpu.mode,
                 "allocated": gpu.index in held,
                 "job": held.get(gpu.index),
             }

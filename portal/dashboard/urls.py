@@ -11,6 +11,7 @@ from portal.dashboard.submit import views as submit_views
 job_urls = [
     path("jobs/", job_views.job_list, name="job-list"),
     path("jobs/new", submit_views.submit, name="job-submit"),
+    path("jobs/new/script", submit_views.from_script, name="job-from-script"),
     path("jobs/plan", submit_views.dry_run, name="job-dry-run"),
     path("jobs/bulk", job_views.job_bulk, name="job-bulk"),
     path("jobs/csv", job_views.job_csv, name="job-csv"),

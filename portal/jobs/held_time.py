@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import F, FloatField, Func, IntegerField, Q, Sum, Value
+from django.db.models import Case, F, FloatField, Func, IntegerField, Max, Min, Q, Sum, Value, When
 from django.db.models.functions import Coalesce, Greatest
 
 from portal.bulk import among
@@ -16,7 +16,7 @@ from portal.jobs.models import Allocation, GpuAllocation
 from portal.jobs.queue_counts import SecondsUntil
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from django.db.models import Expression
@@ -40,12 +40,40 @@ def _held_s(start: str, *, since: datetime, now: datetime) -> Expression:
 
 
 def gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None = None) -> dict[int, float]:
-    """Return for how many of the last h hours' seconds each GPU (by row id) was held. One query."""
+    """Return for how many of the last h hours' seconds each GPU (by row id) was held, by whomever. One query."""
     since = now - timedelta(hours=hours)
     rows = GpuAllocation.objects.filter(Q(released_at=None) | Q(released_at__gt=since)).order_by()
     if node_ids is not None:
         rows = rows.filter(gpu__node__in=among(node_ids))
-    return dict(rows.values_list("gpu").annotate(held=Sum(_held_s("created_at", since=since, now=now))))
+    # Of a GPU for one job at a time the sum; of a shared one each row by itself, for there they overlap.
+    own = Case(When(mode=Gpu.Mode.SHARED, then=F("pk")))
+    sums = (
+        rows.annotate(own=own)
+        .values_list("gpu", "own")
+        .annotate(
+            held=Sum(_held_s("created_at", since=since, now=now)), began=Min("created_at"), ended=Max("released_at")
+        )
+    )
+    found: dict[int, float] = defaultdict(float)
+    shared: dict[int, list[tuple[datetime, datetime]]] = defaultdict(list)
+    for gpu, own_row, held_s, began, ended in sums:
+        if own_row is None:
+            found[gpu] += held_s
+        else:
+            shared[gpu].append((max(began, since), ended or now))
+    for gpu, spans in shared.items():
+        found[gpu] += union_s(spans)
+    return found
+
+
+def union_s(spans: Iterable[tuple[datetime, datetime]]) -> float:
+    """Return how many seconds lie in at least one of the spans."""
+    total, until = 0.0, None
+    for began, ended in sorted(spans):
+        start = began if until is None else max(began, until)
+        total += max(0.0, (ended - start).total_seconds())
+        until = ended if until is None else max(until, ended)
+    return total
 
 
 def core_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None = None) -> dict[int, float]:

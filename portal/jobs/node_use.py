@@ -11,6 +11,7 @@ from django.utils import timezone
 from portal.cluster.models import Gpu
 from portal.jobs.held_time import active_rates
 from portal.jobs.models import Allocation, GpuAllocation, Job
+from portal.jobs.use import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,14 +62,18 @@ def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) 
     parts = list(live.order_by("attempt_id"))
     visible = _visible_jobs({part.attempt.job_id for part in parts}, user=user, tenant=tenant)
     rows = GpuAllocation.objects.filter(allocation__in=[part.pk for part in parts], released_at=None)
-    gpus_of = defaultdict(list)
-    for allocation_id, index in rows.order_by("gpu__index").values_list("allocation_id", "gpu__index"):
+    gpus_of: dict[int, list[int]] = defaultdict(list)
+    shares: dict[int, tuple[float, int]] = {}
+    names = ("allocation_id", "gpu__index", "mode", "compute", "memory_mib")
+    for allocation_id, index, mode, compute, memory_mib in rows.order_by("gpu__index").values_list(*names):
         gpus_of[allocation_id].append(index)
+        if mode == Gpu.Mode.SHARED:
+            shares[allocation_id] = (compute / WHOLE, memory_mib)
     parts_of = defaultdict(list)
     for part in parts:
         parts_of[part.node_id].append(part)
     for node in nodes:
-        node.used = _use(parts_of[node.pk], gpus_of=gpus_of, visible=visible)
+        node.used = _use(parts_of[node.pk], gpus_of=gpus_of, shares=shares, visible=visible)
     return list(nodes)
 
 
@@ -77,16 +82,30 @@ def _visible_jobs(ids: set[int], *, user: User, tenant: Tenant | None) -> set[in
     return set((jobs.filter(tenant=tenant) if tenant else jobs).values_list("pk", flat=True))
 
 
-def _use(parts: Sequence[Allocation], *, gpus_of: dict[int, list[int]], visible: set[int]) -> dict[str, Any]:
+def _use(
+    parts: Sequence[Allocation],
+    *,
+    gpus_of: dict[int, list[int]],
+    shares: dict[int, tuple[float, int]],
+    visible: set[int],
+) -> dict[str, Any]:
+    """Return a node's use. A shared GPU goes by the first job on it that may be seen; the parts name each."""
+
     def job(part: Allocation) -> int | None:
         return part.attempt.job_id if part.attempt.job_id in visible else None
 
+    gpus: dict[int, int | None] = {}
+    for part in parts:
+        for index in gpus_of[part.pk]:
+            gpus[index] = gpus.get(index) or job(part)
     return {
-        "gpus": {index: job(part) for part in parts for index in gpus_of[part.pk]},
+        "gpus": gpus,
         "parts": [
             {
                 "job": job(part),
                 "gpus": gpus_of[part.pk],
+                "gpu_compute": shares.get(part.pk, (None, None))[0],
+                "gpu_memory_mib": shares.get(part.pk, (None, None))[1],
                 "cores": len(part.core_ids),
                 "memory_mib": part.memory_mib,
                 "state": part.state,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Prefetch, Q
 
+from portal.jobs.held_time import union_s
 from portal.jobs.models import Allocation, GpuAllocation
 
 if TYPE_CHECKING:
@@ -51,8 +52,5 @@ def active_share(intervals: Sequence[Interval], *, since: datetime, now: datetim
     whole = (now - since).total_seconds()
     if whole <= 0:
         return None
-    held = sum(
-        max(0.0, (min(released_at or now, now) - max(created_at, since)).total_seconds())
-        for created_at, released_at in intervals
-    )
-    return min(1.0, held / whole)
+    spans = ((max(created_at, since), min(released_at or now, now)) for created_at, released_at in intervals)
+    return min(1.0, union_s(span for span in spans if span[0] < span[1]) / whole)

@@ -28,8 +28,11 @@ class CbpPeak(Cbp):
 
     def rules(self, board: Board, row: int) -> Ints:
         found = super().rules(board, row)
-        fits = board.total_mib - np.nan_to_num(board.ahead_mib) >= self.need_mib(board, row)
+        fits = board.total_mib - board.ahead_mib >= self.need_mib(
+            board, row
+        )  # False where nothing can be forecast: NaN
         ahead = np.where(fits, NUMBERS[Rule.FORECAST], NUMBERS[Rule.PEAK])
         second = np.where(board.follows, ahead, NUMBERS[Rule.NO_TREND])
-        answer: Ints = np.where(np.isin(found, REFUSED), second, found)
+        refused = (found == REFUSED[0]) | (found == REFUSED[1])
+        answer: Ints = np.where(refused, second, found)
         return answer

@@ -15,11 +15,12 @@ from django.utils import timezone
 
 from portal.cluster.models import HEALTHS, SAMPLE_FRESH_S, Gpu, Node
 from portal.jobs.models import Allocation, GpuAllocation
+from portal.jobs.use import gpus_of
 from portal.rounds.read.kept import kept_gpus
 
 UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
 """Facts hold places in HEALTHS."""
-GpuRow = tuple[int, int, int, bool, str | None]
+GpuRow = tuple[int, int, int, bool, bool, str | None]
 """Row id, index, memory in MiB, whether no new job gets it, and its type where it is not the one that its node goes by."""
 
 
@@ -38,8 +39,9 @@ class Facts:
 
     `types`: GPU type, None without GPUs; of several types all: "A100 + T4". `beside`: of a GPU the type, where it is not
     `own_types`, the one that its node goes by. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
-    per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU. `cores_measured`:
-    held cores of jobs whose use is known, `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id.
+    per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU; `shared`: several
+    jobs may have it, so it idles for none that needs a whole one. `cores_measured`: held cores of jobs whose use is known,
+    `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id, parts counted.
     """
 
     at: float
@@ -62,10 +64,11 @@ class Facts:
     gpu_ids: list[int] = field(default_factory=list)
     held: list[bool] = field(default_factory=list)
     closed: list[bool] = field(default_factory=list)
+    shared: list[bool] = field(default_factory=list)
     beside: list[str | None] = field(default_factory=list)
     uses: list[float | None] = field(default_factory=list)
     memories: list[float | None] = field(default_factory=list)
-    held_by_tenant: dict[str, int] = field(default_factory=dict)
+    held_by_tenant: dict[str, float] = field(default_factory=dict)
 
     @property
     def alive(self) -> list[int]:
@@ -95,7 +98,8 @@ class Facts:
             return 0, 0
         first = self.starts[place]
         mine = slice(first, first + self.gpus[place])
-        free = sum(not held and not closed for held, closed in zip(self.held[mine], self.closed[mine], strict=True))
+        taken = zip(self.held[mine], self.closed[mine], self.shared[mine], strict=True)
+        free = sum(not any(each) for each in taken)
         return free, self.cores[place] - self.cores_held[place]
 
     @cached_property
@@ -112,7 +116,9 @@ class Facts:
         names = [name or own for name in beside]
         is_up = self.health[place] == UP
         free = Counter(
-            name for gpu, name in enumerate(names, start=first) if is_up and not self.held[gpu] and not self.closed[gpu]
+            name
+            for gpu, name in enumerate(names, start=first)
+            if is_up and not self.held[gpu] and not self.closed[gpu] and not self.shared[gpu]
         )
         return [Block(name, total, free[name], cores) for name, total in Counter(names).items()]
 
@@ -125,22 +131,25 @@ def facts_read() -> Facts:
     facts = Facts(at=timezone.now().timestamp())
     present: dict[int, list[GpuRow]] = defaultdict(list)
     seen = Gpu.objects.present().order_by("index")
-    for gpu, node, index, memory_mib, cordoned, outside, beside in seen.values_list(
-        "pk", "node_id", "index", "memory_mib", "cordoned_at", "outside_since", "gpu_type__name"
+    for gpu, node, index, memory_mib, cordoned, outside, mode, beside in seen.values_list(
+        "pk", "node_id", "index", "memory_mib", "cordoned_at", "outside_since", "mode", "gpu_type__name"
     ):
-        present[node].append((gpu, index, memory_mib, cordoned is not None or outside is not None, beside))
-    holders = dict(
-        GpuAllocation.objects.filter(released_at=None).values_list("gpu_id", "allocation__attempt__job__tenant_id")
-    )
+        closed, shared = cordoned is not None or outside is not None, mode == Gpu.Mode.SHARED
+        present[node].append((gpu, index, memory_mib, closed, shared, beside))
+    held_gpus, milli = set[int](), Counter[int]()
+    live = GpuAllocation.objects.filter(released_at=None).order_by()
+    for gpu, tenant, compute in live.values_list("gpu_id", "allocation__attempt__job__tenant_id", "compute"):
+        held_gpus.add(gpu)
+        milli[tenant] += compute
     parts: dict[int, list[tuple[str, int]]] = defaultdict(list)
     for node, key, core_ids in Allocation.objects.filter(released_at=None).values_list(
         "node_id", "attempt__key", "core_ids"
     ):
         parts[node].append((key, len(core_ids)))
-    facts.held_by_tenant = {str(tenant): count for tenant, count in Counter(holders.values()).items()}
+    facts.held_by_tenant = {str(tenant): gpus_of(held) for tenant, held in milli.items()}
     kept = kept_gpus()
     for node in Node.objects.select_related("gpu_type").order_by("name"):
-        _node_add(facts, node, parts=parts[node.pk], gpus=present[node.pk], holders=holders, kept=kept)
+        _node_add(facts, node, parts=parts[node.pk], gpus=present[node.pk], holders=held_gpus, kept=kept)
     return facts
 
 
@@ -150,11 +159,11 @@ def _node_add(
     *,
     parts: list[tuple[str, int]],
     gpus: list[GpuRow],
-    holders: dict[int, int],
+    holders: set[int],
     kept: dict[int, int | None],
 ) -> None:
     held = [gpu in holders for gpu, *_ in gpus]
-    idle = sum(not is_held and not closed for is_held, (*_, closed, _) in zip(held, gpus, strict=True))
+    idle = sum(not (is_held or closed or shared) for is_held, (*_, closed, shared, _) in zip(held, gpus, strict=True))
     facts.ids.append(node.pk)
     facts.names.append(node.name)
     own = node.gpu_type.name if node.gpu_type else None
@@ -188,12 +197,13 @@ def _cores_add(facts: Facts, node: Node, parts: list[tuple[str, int]]) -> None:
 def _gpus_add(facts: Facts, node: Node, gpus: list[GpuRow], held: list[bool]) -> None:
     live = node.live or {}
     samples = live.get("gpus", {}) if facts.at - live.get("at", 0) < SAMPLE_FRESH_S else {}
-    for (gpu, index, memory_mib, closed, beside), is_held in zip(gpus, held, strict=True):
+    for (gpu, index, memory_mib, closed, shared, beside), is_held in zip(gpus, held, strict=True):
         sample = samples.get(str(index), {})
         used_mib = sample.get("memory_mib")
         facts.gpu_ids.append(gpu)
         facts.held.append(is_held)
         facts.closed.append(closed)
+        facts.shared.append(shared)
         facts.beside.append(beside)
         facts.uses.append(sample.get("utilisation"))
         facts.memories.append(None if used_mib is None else round(100 * used_mib / memory_mib, 1))

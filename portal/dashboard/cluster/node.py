@@ -18,6 +18,7 @@ from portal.errors import NotFound
 from portal.estimation.links import links_words
 from portal.estimation.models import Link
 from portal.estimation.selectors import node_speed
+from portal.jobs.gpu_sharing import part_words
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node
@@ -218,14 +219,19 @@ def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
 def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
     attempt, job = part.attempt, part.attempt.job
     shown = snapshot.reader.sees(job.tenant_id)
-    indices = [held.gpu.index for held in part.gpu_allocations.all()]
+    indices = [
+        f"{held.gpu.index} ({part_words(held.compute, held.memory_mib)})"
+        if held.mode == "shared"
+        else str(held.gpu.index)
+        for held in part.gpu_allocations.all()
+    ]
     return {
         "job_id": job.number if shown else None,
         "url": reverse("job-detail", args=[job.number]) if shown else None,
         "name": job.name if shown else ANOTHERS,
         "tenant": job.tenant.name if shown else OTHER_TENANT,
         "state": job.state,
-        "gpus": ", ".join(map(str, indices)) or "none",
+        "gpus": ", ".join(indices) or "none",
         "cores": len(part.core_ids),
         "since": (attempt.started_at or attempt.created_at).isoformat(),
     }

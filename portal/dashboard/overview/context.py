@@ -75,7 +75,7 @@ class NextContext(TypedDict):
 
 class TenantShare(TypedDict):
     name: str
-    held: int
+    held: float  # GPUs; parts of shared ones as decimals
     quota: int | None  # GPUs; None: no quota, then no tick
     total: int  # the bar's full length: GPUs of the cluster
     share: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from django.urls import reverse
 from portal.dashboard.parts.formatting import duration
 from portal.dashboard.parts.grouping import Holder, group_cells
 from portal.dashboard.parts.masking import ANOTHERS
+from portal.jobs.gpu_sharing import names_words, part_words
 from portal.jobs.occupancy import active_share
 
 if TYPE_CHECKING:
@@ -90,26 +91,51 @@ def memory_percent(node: Node, parts: list[Allocation]) -> float | None:
 def gpu_groups(node: Node, snapshot: Snapshot) -> list[GpuGroup]:
     """Return the node's cells in order of index; neighbours held by one job make one group."""
     parts = snapshot.parts_by_node[node.pk]
-    holders = {held.gpu_id: part for part in parts for held in part.gpu_allocations.all()}
+    holders: dict[int, list[Allocation]] = defaultdict(list)
+    for part in parts:
+        for held in part.gpu_allocations.all():
+            holders[held.gpu_id].append(part)
     idle_cores = node.cores - sum(len(part.core_ids) for part in parts)
     cells = [
-        (cell, holders.get(gpu.pk), _holder(gpu, node, holders.get(gpu.pk), snapshot, idle_cores=idle_cores))
+        (
+            cell,
+            [part.pk for part in holders[gpu.pk]],
+            _holder(gpu, node, holders[gpu.pk], snapshot, idle_cores=idle_cores),
+        )
         for gpu, cell in zip(node.gpus_present, gpu_cells(node, snapshot), strict=True)
     ]
     groups: list[GpuGroup] = []
     # Two foreign jobs side by side have equal captions, and are two groups all the same.
-    for _, members in groupby(cells, key=lambda row: row[1].pk if row[1] else None):
+    for _, members in groupby(cells, key=lambda row: row[1]):
         groups += group_cells((cell, holder) for cell, _, holder in members)
     return groups
 
 
-def _holder(gpu: Gpu, node: Node, part: Allocation | None, snapshot: Snapshot, *, idle_cores: int) -> Holder:
-    if part is None:
+def _holder(gpu: Gpu, node: Node, parts: list[Allocation], snapshot: Snapshot, *, idle_cores: int) -> Holder:
+    if not parts:
         if gpu.closed_because:
             return Holder(gpu.closed_because, note=gpu.cordon_remedy or None)
         note = f"{idle_cores} idle core{'s' if idle_cores != 1 else ''}"
+        if gpu.mode == gpu.Mode.SHARED:
+            note = f"jobs may share GPU {gpu.index}; {note}"
         return Holder(_idle_words(gpu, node, snapshot), note=note)
-    return job_holder(part, snapshot.reader)
+    return (
+        shared_holder(gpu, parts, snapshot.reader)
+        if gpu.mode == gpu.Mode.SHARED
+        else job_holder(parts[0], snapshot.reader)
+    )
+
+
+def shared_holder(gpu: Gpu, parts: list[Allocation], reader: Reader) -> Holder:
+    """Return who is on a shared GPU: those that the reader may see by number, of others how many."""
+    seen = [part for part in parts if reader.sees(part.attempt.job.tenant_id)]
+    held = [row for part in parts for row in part.gpu_allocations.all() if row.gpu_id == gpu.pk]
+    words = part_words(sum(row.compute for row in held), sum(row.memory_mib or 0 for row in held))
+    names = names_words([f"#{part.attempt.job.number}" for part in seen], len(parts) - len(seen))
+    only = seen[0].attempt.job if len(seen) == 1 else None
+    number = None if only is None else only.number
+    url = None if only is None else reverse("job-detail", args=[only.number])
+    return Holder(f"shared by {names}", number, url, f"{words} given of GPU {gpu.index}")
 
 
 def job_holder(part: Allocation, reader: Reader) -> Holder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from django.urls import reverse
@@ -12,6 +12,7 @@ from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.waiting_words import aside_words
 from portal.jobs.queue_counts import first_in_order
+from portal.jobs.use import gpus_of
 from portal.rounds.read.selectors import waited_s
 from portal.rounds.record.decisions import decisions_read
 from portal.tenants.models import Tenant
@@ -89,17 +90,17 @@ def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
 
 def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
     """Return what each tenant holds; those that the reader is not a member of are one row."""
-    held = Counter({int(tenant): count for tenant, count in snapshot.facts.held_by_tenant.items()})
+    held = defaultdict[int, float](float, {int(pk): gpus for pk, gpus in snapshot.facts.held_by_tenant.items()})
     tenants = list(Tenant.objects.filter(is_active=True))
     own = [tenant for tenant in tenants if snapshot.reader.sees(tenant.pk)]
     rows = [_share(tenant.name, held[tenant.pk], tenant.gpu_quota, snapshot.gpus_total) for tenant in own]
     if len(own) < len(tenants):
-        rest = sum(held.values()) - sum(held[tenant.pk] for tenant in own)
+        rest = gpus_of(round(1000 * (sum(held.values()) - sum(held[tenant.pk] for tenant in own))))
         rows.append(_share("other tenants", rest, None, snapshot.gpus_total))
     return rows
 
 
-def _share(name: str, held: int, quota: int | None, total: int) -> TenantShare:
+def _share(name: str, held: float, quota: int | None, total: int) -> TenantShare:
     return {
         "name": name,
         "held": held,

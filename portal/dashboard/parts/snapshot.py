@@ -142,7 +142,7 @@ class Snapshot:
 
     @property
     def gpus_held(self) -> int:
-        return sum(self.facts.held_by_tenant.values())
+        return sum(self.facts.gpus_held)
 
     def live_gpus(self, node: Node) -> dict[str, dict[str, float]]:
         """Return the node's last sample by GPU index; {} when it is too old."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.jobs.context import JobFile
     from portal.dashboard.parts.context import Choice, Fact, FieldContext, Rich, StartsContext
+    from portal.jobs.imports import Line
 
 
 class FilesContext(TypedDict):
@@ -64,6 +65,15 @@ class RequestContext(TypedDict):
     python: str
 
 
+class ImportContext(TypedDict):
+    """A script that was read into the form. `problems`: why it was not; `left_out`: what the form has no field for."""
+
+    text: str
+    lines: list[Line]
+    left_out: list[str]
+    problems: list[str]
+
+
 class SubmitContext(TypedDict):
     """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
 
@@ -86,3 +96,4 @@ class SubmitContext(TypedDict):
     dry_run: DryRunContext | None
     request_text: RequestContext | None
     submit_note: str | None
+    imported: ImportContext | None

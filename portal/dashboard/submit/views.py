@@ -14,6 +14,7 @@ from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offer
 from portal.dashboard.queue.page import record_words
 from portal.dashboard.submit.files import files_context
 from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
+from portal.dashboard.submit.importing import import_read
 from portal.dashboard.submit.reading import description_read, errors_of, form_field_of
 from portal.dashboard.submit.request import request_text
 from portal.errors import BerthError
@@ -61,6 +62,17 @@ def submit(request: HttpRequest) -> HttpResponse:
     files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
     context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
     return render(request, "submit/submit.html", context, status=problems[0].status)
+
+
+@login_required
+@require_POST
+def from_script(request: HttpRequest) -> HttpResponse:
+    """Fill the form from a batch script or YAML, and say what became of each directive. Nothing is submitted."""
+    throttle_check(request, FormThrottle)
+    values, imported = import_read(request.POST, request.FILES, r_num=knobs_current()["r_num"])
+    context = _context(request, DEFAULTS if values is None else values, problems=[])
+    context["imported"] = imported
+    return render(request, "submit/submit.html", context, status=400 if values is None else 200)
 
 
 @login_required
@@ -118,6 +130,7 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         "gpu_note": "A block is so many idle GPUs on one node.",
         "dry_run": None,
         "request_text": None,
+        "imported": None,
         "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
     }
 

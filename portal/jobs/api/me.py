@@ -28,12 +28,19 @@ class TenantUse(serializers.Serializer):
     used = serializers.IntegerField()
 
 
+class TenantGpus(serializers.Serializer):
+    """`quota` null: no limit."""
+
+    quota = serializers.IntegerField(allow_null=True)
+    used = serializers.FloatField(help_text="A part of a shared GPU counts as its share.")
+
+
 class MyTenant(serializers.Serializer):
     name = serializers.CharField()
     role = serializers.ChoiceField(choices=["member", "manager", "operator"])
     is_active = serializers.BooleanField()
     weight = serializers.FloatField()
-    gpus = TenantUse()
+    gpus = TenantGpus()
     cores = TenantUse()
     queued_jobs = TenantUse()
 

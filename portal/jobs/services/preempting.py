@@ -14,6 +14,7 @@ from portal.jobs.services.control import attempt_stop
 from portal.jobs.services.events import event_record
 from portal.jobs.sizes import grace_of
 from portal.jobs.states import AttemptState, StopCause, StopReason
+from portal.jobs.use import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,8 +90,9 @@ def use_count(*, attempt: Attempt) -> None:
     if attempt.started_at is None or attempt.ended_at is None:
         return
     ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
+    gpus = attempt.gpus if attempt.gpu_compute is None else attempt.gpu_compute / WHOLE
     Job.objects.filter(pk=attempt.job_id).update(
-        ran_s=F("ran_s") + ran_s, attained_gpu_s=F("attained_gpu_s") + attempt.gpus * ran_s
+        ran_s=F("ran_s") + ran_s, attained_gpu_s=F("attained_gpu_s") + gpus * ran_s
     )
 
 

@@ -17,6 +17,7 @@ from django.db.models import Sum
 
 from portal.environment import env
 from portal.errors import BerthError
+from portal.launch.demo.sharers import small_training
 from portal.launch.demo.workload import TENANTS, TRAININGS, over_nodes, training, word_count
 from portal.layout import Layout
 
@@ -42,7 +43,7 @@ def target_share(now: float) -> float:
 
 
 def arrival(rng: Random) -> tuple[str, str, dict[str, Any]]:
-    """Draw (tenant, user, description) of one job: mostly trainings, sometimes a word count or a job over two nodes."""
+    """Draw (tenant, user, description) of one job: mostly trainings, some of them small, sometimes another kind."""
     tenant = rng.choice(sorted(TENANTS))
     category, people = TENANTS[tenant]
     user, kind = rng.choice(people), rng.random()
@@ -50,19 +51,23 @@ def arrival(rng: Random) -> tuple[str, str, dict[str, Any]]:
         return tenant, user, word_count(rng.randint(3, 6))
     if kind < 0.14:
         return tenant, user, over_nodes(category, 10)
+    if kind < 0.2:
+        return tenant, user, small_training(category, rng.randrange(SHORTEST_S, LONGEST_S, 10))
     gpus, _ = rng.choice(TRAININGS)
     return tenant, user, training(category, gpus, rng.randrange(SHORTEST_S, LONGEST_S, 10))
 
 
 def _demand() -> tuple[int, int]:
-    """Return (GPUs that running and waiting jobs need at least, GPUs of the cluster)."""
+    """Return (GPUs that running and waiting jobs need at least, GPUs of the cluster), but for those that are shared."""
     from portal.cluster.models import Gpu
     from portal.jobs.models import Attempt, Job
     from portal.jobs.states import JobState
 
-    held = Attempt.objects.filter(ended_at=None).aggregate(gpus=Sum("gpus"))["gpus"] or 0
-    waiting = Job.objects.filter(state=JobState.PENDING, array_size=None).values_list("gpus", flat=True)
-    return held + sum(min(sizes) for sizes in waiting[:MOST_WAITING]), Gpu.objects.count()
+    held = Attempt.objects.filter(ended_at=None, gpu_compute=None).aggregate(gpus=Sum("gpus"))["gpus"] or 0
+    waiting = Job.objects.filter(state=JobState.PENDING, array_size=None, shareable=False).values_list(
+        "gpus", flat=True
+    )
+    return held + sum(min(sizes) for sizes in waiting[:MOST_WAITING]), Gpu.objects.exclude(mode=Gpu.Mode.SHARED).count()
 
 
 def arrivals_step(*, now: float | None = None) -> Job | None:

@@ -1,7 +1,7 @@
 """The demo's first jobs: `up --demo` starts `python -m portal.launch.demo.workload` once, while its nodes start.
 
-30 jobs of three tenants. Each training runs for a fixed number of seconds on any machine. So they keep the cluster busy for
-about ten minutes, on two real cores as on sixty; then `arrivals` goes on.
+37 jobs of three tenants, some of which share GPUs (`sharers`). Each training runs for a fixed number of seconds on any machine.
+So they keep the cluster busy for about ten minutes, on two real cores as on sixty; then `arrivals` goes on.
 """
 
 import sys
@@ -11,6 +11,7 @@ from typing import Any
 
 import django
 
+from portal.launch.demo.sharers import sharers
 from portal.launch.programs import DEMO_NODES
 from portal.launch.saying import step
 from portal.layout import SOURCE
@@ -125,6 +126,7 @@ def workload() -> Iterator[tuple[str, str, dict[str, Any]]]:
     for (tenant, (_, people)), tasks in zip(TENANTS.items(), WORD_COUNTS, strict=True):
         yield tenant, people[0], word_count(tasks)
     yield "vision-lab", "vera", copies()
+    yield from sharers()
     for number, (gpus, seconds) in enumerate(TRAININGS):
         for tenant, (category, people) in TENANTS.items():
             yield tenant, people[number % 2], training(category, gpus, seconds)

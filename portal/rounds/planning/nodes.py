@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -17,9 +18,11 @@ from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from portal.jobs.models import Attempt
 
+NOT_SEEN: Mapping[tuple[int, int], tuple[float, ...]] = MappingProxyType({})
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
 
@@ -39,12 +42,17 @@ class Held:
 
 
 def nodes_described(
-    parts: Iterable[Any], jobs: Sequence[model.Job], promises: Mapping[int, model.Promise]
+    parts: Iterable[Any],
+    jobs: Sequence[model.Job],
+    promises: Mapping[int, model.Promise],
+    memory_used: Mapping[tuple[int, int], tuple[float, ...]] = NOT_SEEN,
+    *,
+    now: datetime,
 ) -> list[model.Node]:
-    """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait. Two
-    queries.
+    """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait.
+    `memory_used`: of shared GPUs, by node and index. Two queries.
     """
-    held = _held(parts)
+    held = _held(parts, now)
     present: dict[int, There] = defaultdict(There)
     beside: dict[int, dict[int, There]] = defaultdict(dict)
     seen = Gpu.objects.present().order_by("index")
@@ -55,7 +63,8 @@ def nodes_described(
         if mode == Gpu.Mode.SHARED:
             holders = tuple(held[node].parts.get(index, ()))
             if is_open or holders:
-                own.shared.append(model.PartedGpu(index, memory_mib, holders, open=is_open))
+                used = memory_used.get((node, index), ())
+                own.shared.append(model.PartedGpu(index, memory_mib, holders, used, open=is_open))
         # One that no job may get is left out, unless a job has it: then it is that job's as long as it runs.
         elif is_open or index in held[node].gpus:
             own.gpus.append(index)
@@ -87,13 +96,13 @@ class There:
         return bool(self.gpus or self.shared)
 
 
-def _held(parts: Iterable[Any]) -> defaultdict[int, Held]:
+def _held(parts: Iterable[Any], now: datetime) -> defaultdict[int, Held]:
     held: defaultdict[int, Held] = defaultdict(Held)
     for part in parts:
         own = held[part.node_id]
         own.gpus.update(part.gpus_held)
         if (share := part.part_held) is not None:
-            own.parts[share.gpu].append(_holder(part.attempt, share))
+            own.parts[share.gpu].append(_holder(part.attempt, share, now))
         own.cores.update(part.core_ids)
         own.memory_mib += part.memory_mib
         own.tenants.add(part.attempt.job.tenant_id)
@@ -102,10 +111,11 @@ def _held(parts: Iterable[Any]) -> defaultdict[int, Held]:
     return held
 
 
-def _holder(attempt: Attempt, share: model.HeldPart) -> model.Holder:
+def _holder(attempt: Attempt, share: model.HeldPart, now: datetime) -> model.Holder:
     job = attempt.job
     name = signature_of(job.tenant_id, job.model or None, job.pk)
-    return model.Holder(job.pk, job.tenant_id, name, share.compute, share.memory_mib)
+    ran_s = (now - attempt.started_at).total_seconds() if attempt.started_at else 0.0
+    return model.Holder(job.pk, job.tenant_id, name, share.compute, share.memory_mib, ran_s=max(0.0, ran_s))
 
 
 def _node(node: Any, present: There, held: Held) -> model.Node:

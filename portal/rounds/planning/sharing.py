@@ -1,15 +1,35 @@
-"""What a planning is told of shared GPUs beside their nodes: which there are, and what jobs used that it may put there."""
+"""What a planning is told of shared GPUs beside their nodes: which there are, what is used of them, and what jobs used before."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Max
 
 from portal.cluster.models import Gpu
+from portal.cluster.telemetry import batches_recent
+from portal.estimation.models import SignatureUse
+from scheduler.estimator.tables import signature, signature_of
+from scheduler.sharing.series import LEAST_SAMPLES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from scheduler import model
     from scheduler.parameters import Parameters
+
+    Series = Mapping[str, Sequence[float]]
+
+LOOKS_AT_USE = frozenset({"cbp", "cbp-pp", "dqn"})
+LOOKS_AHEAD = frozenset({"cbp-pp", "dqn"})
+LOOK_BACK = timedelta(seconds=60)
+"""So much of a GPU's memory a forecast is made from."""
+NAMES = 5000
+"""Of so many signatures, those that run first, the use is looked up."""
+PCIE = ("gpu_pcie_tx_mb_s", "gpu_pcie_rx_mb_s")
 
 
 def shared_memory(parameters: Parameters) -> dict[str, int]:
@@ -19,3 +39,69 @@ def shared_memory(parameters: Parameters) -> dict[str, int]:
     shared = Gpu.objects.present().filter(mode=Gpu.Mode.SHARED, node__dead_at=None).with_type().order_by()
     rows = shared.exclude(type_name=None).values_list("type_name").annotate(most=Max("memory_mib"))
     return dict(rows)
+
+
+def uses_load(jobs: Iterable[model.Job], parts: Iterable[Any], policy: str) -> dict[str, Series]:
+    """Return what the last runs under the signatures of those that share, or wait to, used of a GPU. One query, or none.
+
+    `parts`: the live allocations, with `part_held`.
+    """
+    sharers = [job for job in jobs if job.part is not None] if policy in LOOKS_AT_USE else []
+    if not sharers:
+        return {}
+    running = (part.attempt.job for part in parts if part.part_held is not None)
+    names = {signature_of(job.tenant_id, job.model or None, job.pk): None for job in running}
+    names |= dict.fromkeys(map(signature, sharers))
+    rows = SignatureUse.objects.filter(signature__name__in=list(names)[:NAMES], gpu_type__isnull=False).order_by("at")
+    found: dict[str, Series] = {}
+    for name, series, seconds in rows.values_list("signature__name", "series", "seconds"):
+        if (use := use_of(series)) is not None:
+            found[name] = {**use, "seconds": [seconds]}  # of several types the last run's
+    return found
+
+
+def use_of(series: Mapping[str, Sequence[float | None]]) -> Series | None:
+    """Return memory, use and PCIe traffic as sharing policies compare them; None where memory or use was hardly seen.
+
+    Traffic that was not recorded is even, so that it speaks for nobody and against nobody.
+    """
+    memory, use = _whole(series.get("gpu_memory_mib")), _whole(series.get("gpu_utilisation"))
+    if memory is None or use is None:
+        return None
+    sides = [own for name in PCIE if (own := _whole(series.get(name))) is not None and len(own) == len(memory)]
+    pcie = [sum(values) for values in zip(*sides, strict=True)] if sides else [0.0] * len(memory)
+    return {"memory_mib": memory, "gpu": [each / 100 for each in use], "pcie_mb_s": pcie}
+
+
+def _whole(values: Sequence[float | None] | None) -> list[float] | None:
+    """Return the series with its gaps filled by the value before (the first known one at its beginning)."""
+    known = [value for value in values or () if value is not None]
+    if values is None or len(known) < LEAST_SAMPLES:
+        return None
+    last, found = known[0], []
+    for value in values:
+        last = last if value is None else value
+        found.append(max(0.0, float(last)))
+    return found
+
+
+def memory_seen(parts: Iterable[Any], policy: str, *, now: datetime) -> dict[tuple[int, int], tuple[float, ...]]:
+    """Return the used memory (MiB) of the last minute by node and GPU index, of GPUs that jobs share now. One query, or none."""
+    if policy not in LOOKS_AHEAD:
+        return {}
+    wanted = {(part.node_id, part.part_held.gpu) for part in parts if part.part_held is not None}
+    if not wanted:
+        return {}
+    since, found = now - LOOK_BACK, defaultdict[tuple[int, int], dict[float, float]](dict)
+    for node_id, batch in batches_recent(node_ids={node for node, _ in wanted}, since=since, until=now):
+        for index, measures in (batch.get("gpus") or {}).items():
+            if (node_id, int(index)) in wanted:
+                _note(found[node_id, int(index)], batch, measures.get("memory_mib") or (), since.timestamp())
+    return {place: tuple(value for _, value in sorted(seen.items())) for place, seen in found.items()}
+
+
+def _note(seen: dict[float, float], batch: Mapping[str, Any], values: Sequence[float | None], since_s: float) -> None:
+    for position, value in enumerate(values):
+        at = batch["start"] + position * batch["period_s"]
+        if value is not None and at >= since_s:
+            seen[at] = float(value)

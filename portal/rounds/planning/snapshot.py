@@ -18,12 +18,13 @@ from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.models import Planning
 from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
 from portal.rounds.planning.ended import ended_since, history_load
+from portal.rounds.planning.learned import policy_learned
 from portal.rounds.planning.memory import Memory
 from portal.rounds.planning.nodes import nodes_described
 from portal.rounds.planning.past import array_history_now
 from portal.rounds.planning.promises import promises_load
 from portal.rounds.planning.running import running_one
-from portal.rounds.planning.sharing import shared_memory
+from portal.rounds.planning.sharing import memory_seen, shared_memory, uses_load
 from portal.tenants.models import Tenant
 from scheduler import model
 
@@ -59,9 +60,12 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
     jobs = jobs_described(look, replace(running_known, profiled=past.since), memory.jobs)
     running = _running(parts, running_known)
+    policy, sharing = parameters.sharing_policy, any(job.part is not None for job in jobs) if shared else False
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
-        nodes=nodes_described(parts, jobs, running_known.promises),
+        nodes=nodes_described(
+            parts, jobs, running_known.promises, memory_seen(parts, policy, now=now) if sharing else {}, now=now
+        ),
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
         running=running,
@@ -74,6 +78,8 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         profiles_tried=past.tried,
         replanned_s=_replanned_s(),
         links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
+        uses=uses_load(jobs, parts, policy) if sharing else {},
+        learned=policy_learned(policy) if sharing else None,
     )
     return Snapshot(state, look.rows)
 

@@ -19,7 +19,10 @@ def utilisations_now() -> dict[str, float | None]:
         for node in Node.objects.only("live")
         if node.live and now - node.live.get("at", 0) < SAMPLE_FRESH_S
     }
-    held = GpuAllocation.objects.filter(released_at=None).values_list("gpu__node_id", "gpu__index")
+    # Each GPU once, however many jobs share it.
+    held = (
+        GpuAllocation.objects.filter(released_at=None).order_by().values_list("gpu__node_id", "gpu__index").distinct()
+    )
     uses = [live.get(node, {}).get("gpus", {}).get(str(index), {}).get("utilisation") for node, index in held]
     measured = [use for use in uses if use is not None]
     cores, used = 0, 0.0

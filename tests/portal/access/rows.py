@@ -126,6 +126,7 @@ PAGES = [
     _get("job-submit", PAGE),
     _get("job-submit", OWN_PAGE, query="from={zebra-name}"),
     _post("job-submit", (302, 302, 400, 302, SIGN_IN, SIGN_IN), JOB_FORM),
+    _post("job-from-script", PAGE, [("script", "#!/bin/sh\n#SBATCH -n 1\ntrue\n")]),
     _post("job-dry-run", PAGE, JOB_FORM),
     _post("job-bulk", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("action", "cancel"), ("job", JOB)]),
     _get("job-detail", OWN_PAGE, number=JOB),

@@ -117,6 +117,7 @@ LABELS = [
     "POST /api/v1/jobs",
     "POST /api/v1/jobs/plan",
     "GET /api/v1/jobs/{number}",
+    "POST /api/v1/jobs/import",
     "PATCH /api/v1/jobs/{number}",
     "GET /api/v1/jobs/{number}/logs",
     "GET /api/v1/jobs/{number}/explain",

@@ -22,11 +22,12 @@ def test_each_is_valid(tenant, user, description):
 def test_there_are_enough_of_every_kind():
     assert len(JOBS) >= 24
     assert set(Counter(tenant for tenant, _, _ in JOBS)) == set(TENANTS)
-    assert {job["category"] for _, _, job in JOBS} == {"cv", "nlp", "speech", "cpu"}
+    assert {job["category"] for _, _, job in JOBS} == {"cv", "nlp", "speech", "cpu", "other"}
     largest = max(node.gpus for node in DEMO_NODES)
     sizes = [description_parse(job).gpus for _, _, job in JOBS]
     assert any(min(each) > largest for each in sizes), "one needs several nodes"
     assert any(len(each) > 1 for each in sizes), "some are elastic"
+    assert len({tenant for tenant, _, job in JOBS if job.get("shareable")}) >= 2, "tenants share GPUs"
     assert any("array" in job for _, _, job in JOBS)
 
 

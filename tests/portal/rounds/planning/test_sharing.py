@@ -7,17 +7,21 @@ from django.utils import timezone
 
 from portal.cluster.models import Gpu
 from portal.cluster.services import gpu_cordon, gpu_mode_set, gpu_modes_balance, node_drain
+from portal.cluster.telemetry import telemetry_store
 from portal.errors import Conflict
+from portal.estimation.models import Signature, SignatureUse
 from portal.jobs.models import Attempt, GpuAllocation, Job
 from portal.jobs.selectors import part_spec
 from portal.jobs.services.placing import DoesNotFit, attempt_start
 from portal.jobs.services.placings import Part
 from portal.jobs.use import tenants_use
 from portal.rounds.planning.run import planning_run
+from portal.rounds.planning.sharing import use_of
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.services import settings_update
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.tenants.models import Tenant
+from scheduler.estimator.tables import signature_of
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -225,3 +229,66 @@ def test_a_drained_node_offers_no_shared_gpu(cluster):
     shared_jobs(cluster, 0.5)
     planning_run()
     assert Job.objects.get().reason_figures["shared"]["gpus"] == 0
+
+
+# ---- what policies are told of use -----------------------------------------------------------------------------------
+
+RISING = [100 * each / 63 for each in range(64)]
+
+
+def used_before(cluster, model, shape):
+    """Say what the last run of the model used: `shape` in per cent, of 4 GiB and of the SMs."""
+    kind = cluster.node.gpu_type
+    signature = Signature.objects.create(
+        name=signature_of(cluster.tenant.pk, model, 0), tenant=cluster.tenant, used_at=timezone.now()
+    )
+    series = {"gpu_memory_mib": [40.96 * each for each in shape], "gpu_utilisation": [None, *shape[1:]]}
+    SignatureUse.objects.create(signature=signature, gpu_type=kind, at=timezone.now(), series=series, count=1)
+
+
+def test_cbp_goes_by_what_models_used_and_grants_that(cluster):
+    settings_update(actor=given.operator(), sharing_policy="cbp")
+    given.shared(cluster.node, 3)
+    used_before(cluster, "up", RISING)
+    used_before(cluster, "down", RISING[::-1])
+    fields = given.shareable(0.2, 8192, restartable=True)
+    jobs = [cluster.submit(**fields, model=model) for model in ("up", "up", "down")]
+    planning_run()
+    p80 = 3277
+    assert [held(job) for job in jobs] == [[(3, 200, p80)], [], [(3, 200, p80)]]
+    assert Job.objects.get(pk=jobs[1].pk).reason_figures["shared"]["closed"] == {"correlated": 1}
+
+
+def test_who_may_not_run_again_or_is_waited_for_gets_all_that_it_asks_for(cluster):
+    settings_update(actor=given.operator(), sharing_policy="cbp")
+    given.shared(cluster.node, 2, 3)
+    used_before(cluster, "up", RISING)
+    for fields in ({}, {"restartable": True, "latency_class": "latency"}):
+        job = cluster.submit(**given.shareable(0.9, 8192, model="up", **fields))
+        planning_run()
+        assert held(job)[0][1:] == (900, 8192)
+
+
+@pytest.mark.parametrize(("seen", "rule"), [(True, "forecast"), (False, "no trend")])
+def test_cbp_pp_looks_at_the_gpus_memory_of_the_last_minute(cluster, seen, rule):
+    settings_update(actor=given.operator(), sharing_policy="cbp-pp")
+    first, second = shared_jobs(cluster, 0.2, 0.2)
+    Job.objects.filter(pk=second.pk).update(state="HELD")
+    planning_run()
+    if seen:
+        memory = [1000.0 + 10 * each for each in range(20)]
+        batch = {"start": timezone.now().timestamp() - 25, "period_s": 1.0, "count": 20}
+        telemetry_store(node=cluster.node, batch=batch | {"gpus": {"3": {"memory_mib": memory}}})
+    Job.objects.filter(pk=second.pk).update(state="PENDING")
+    planning_run()
+    assert bool(held(first))
+    assert bool(held(second)) == seen
+    if not seen:
+        assert Job.objects.get(pk=second.pk).reason_figures["shared"]["closed"] == {rule: 1}
+
+
+def test_gaps_are_filled_and_what_was_hardly_seen_is_not_compared():
+    use = use_of({"gpu_memory_mib": [None, 1, None, 3, 4, 5, 6], "gpu_utilisation": [50] * 7})
+    assert use == {"memory_mib": [1, 1, 1, 3, 4, 5, 6], "gpu": [0.5] * 7, "pcie_mb_s": [0.0] * 7}
+    assert use_of({"gpu_memory_mib": [1, 2, 3, None, 5], "gpu_utilisation": [50] * 5}) is None
+    assert use_of({}) is None

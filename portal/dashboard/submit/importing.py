@@ -1,0 +1,78 @@
+"""A batch script or YAML that a person brings to the form: its values for the form, and what became of each directive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.cluster.selectors import gpu_type_names
+from portal.dashboard.submit.form import initial_of
+from portal.dashboard.submit.reading import FORM_OF
+from portal.dashboard.submit.table import FIELDS
+from portal.errors import BerthError
+from portal.jobs.description import SHORT_NAMES, description_examine
+from portal.jobs.description_parts import MAX_FILES_BYTES
+from portal.jobs.imports import text_import
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.http import QueryDict
+
+    from portal.dashboard.submit.context import ImportContext
+    from portal.dashboard.submit.files import Uploads
+
+APART = frozenset({"gpus", "files", "array", "depends_on", "software", "learning_rate"})
+"""Fields that the form asks for in a way of its own."""
+
+
+def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tuple[dict[str, Any] | None, ImportContext]:
+    """Return values for the form, and what is told above it. None: the text is no job, and `problems` says why."""
+    text = post.get("script", "")
+    context: ImportContext = {"text": text, "lines": [], "left_out": [], "problems": []}
+    try:
+        context["text"] = text = _uploaded(uploads) or text
+        found = text_import(text, gpu_types=gpu_type_names())
+    except BerthError as error:
+        context["problems"] = [error.detail]
+        return None, context
+    parsed, problems = description_examine(found.description, r_num=r_num)
+    if parsed is None:
+        context["problems"] = [
+            f"{problem.field}: {problem.detail}" if problem.field else problem.detail for problem in problems
+        ]
+        return None, context
+    values = initial_of({SHORT_NAMES.get(name, name): value for name, value in found.description.items()})
+    values["files"] = dict(parsed.files or {})
+    values["dependencies"] = " ".join(str(job) for job, kind in parsed.depends_on if kind == "ok")
+    context["lines"] = found.lines
+    context["left_out"] = _left_out(found.description, parsed.depends_on)
+    return values, context
+
+
+def _uploaded(uploads: Uploads | None) -> str:
+    chosen = uploads.get("script_file") if uploads else None
+    if chosen is None:
+        return ""
+    if (chosen.size or 0) > MAX_FILES_BYTES:
+        raise BerthError("too_long", "The file is larger than 1 MiB; that is no script.", field="text")
+    try:
+        return bytes(chosen.read()).decode()
+    except UnicodeDecodeError:
+        raise BerthError("invalid_unicode", "The file is no UTF-8 text.", field="text") from None
+
+
+def _left_out(description: Mapping[str, Any], depends_on: tuple[tuple[int, str], ...]) -> list[str]:
+    """Return sentences on what the form has no field for."""
+    shown = {field.name for field in FIELDS} | APART
+    told = [
+        f"The form has no field for {name}."
+        for name, value in description.items()
+        if value is not None
+        and FORM_OF.get(long := SHORT_NAMES.get(name, name), long) not in shown
+        and long not in APART
+    ]
+    if any(kind != "ok" for _, kind in depends_on):
+        told.append("On the form a job waits for others to complete; it cannot wait for one to end however.")
+    if len(description.get("gpu_types") or ()) > 1:
+        told.append("The form takes one GPU type, or any.")
+    return told

@@ -1,0 +1,39 @@
+"""The demo's jobs that share GPUs: a planning puts them beside each other, of several tenants, on GPUs set apart for it."""
+
+from collections import defaultdict
+
+from portal.cluster.models import Gpu, GpuType
+from portal.cluster.services import gpu_modes_balance
+from portal.jobs.models import GpuAllocation, Job
+from portal.jobs.services import job_submit
+from portal.launch.demo.people import demo_ensure
+from portal.launch.demo.sharers import SHARING, sharers
+from portal.launch.operator import operator_ensure
+from portal.layout import Layout
+from portal.rounds.planning.run import planning_run
+from portal.tenants.models import Tenant, User
+from tests.portal import given
+
+
+def test_the_demos_servers_and_small_trainings_run_together(transactional_db, settings, tmp_path):
+    settings.DEMO, settings.DATA_DIR = True, tmp_path
+    layout = Layout.at(tmp_path)
+    layout.prepare()
+    operator_ensure(layout)
+    demo_ensure(layout, step=lambda _: None)
+    for name in ("a100-01", "a100-02"):
+        gpu_type = GpuType.objects.get(name="A100 80 GB")
+        given.node_make(name, gpus=8, cores=64, memory_mib=500_000, gpu_type=gpu_type)
+    gpu_modes_balance(share=SHARING["shared_gpus"])
+    assert Gpu.objects.filter(mode="shared").count() == 2
+    for tenant, user, description in sharers():
+        job_submit(
+            user=User.objects.get(username=user), tenant=Tenant.objects.get(name=tenant), description=description
+        )
+    planning_run()
+    on = defaultdict(set)
+    for part in GpuAllocation.objects.filter(mode="shared").select_related("allocation__attempt__job"):
+        on[part.gpu_id].add(part.allocation.attempt.job)
+    assert sum(map(len, on.values())) >= 4
+    assert any(len({job.tenant_id for job in jobs}) > 1 for jobs in on.values()), "tenants share a GPU"
+    assert Job.objects.filter(name="asks-server", state="STARTING").count() == 2
