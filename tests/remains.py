@@ -1,8 +1,10 @@
 """What runs in the directory of a part, of a node or of a Berth: found by name, by mark, or by what it writes into."""
 
+import contextlib
 import os
 from pathlib import Path
 
+from workers.controls.cgroups import PREFIX, owner_of
 from workers.controls.leftovers import MARKER
 from workers.system.files import BrokenFileError, read_record
 
@@ -41,3 +43,11 @@ def processes_of(directory: Path) -> list[tuple[int, str]]:
             if marked or output.is_relative_to(directory):
                 found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))
     return found
+
+
+def groups_remove(directory: Path) -> None:
+    """Remove the control groups of a node's parts, or of a Berth's, whose agents and shims a test has killed."""
+    for parts in (directory / "parts", *directory.glob("nodes/*/parts")):
+        for path in Path("/sys/fs/cgroup").rglob(f"{PREFIX}*.{owner_of(parts)}"):
+            with contextlib.suppress(OSError):  # its last process is still on its way out
+                path.rmdir()

@@ -25,7 +25,7 @@ from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker
 from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout, read_json
-from tests.remains import processes_of
+from tests.remains import groups_remove, processes_of
 
 UP_LIMIT_S = 150.0
 
@@ -218,6 +218,7 @@ class RunningBerth:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
             found = [pid for pid, _ in processes_of(self.data)]
+        groups_remove(self.data)
 
 
 def pause_s(asking_s, least_s=0.1):

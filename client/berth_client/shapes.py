@@ -307,7 +307,7 @@ class Use(TypedDict):
     """`quota` None: no limit."""
 
     quota: int | None
-    used: int
+    used: float
 
 
 class MyTenant(TypedDict):

@@ -14,6 +14,7 @@ from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.jobs.models import Attempt
 from portal.jobs.states import AttemptState
 from portal.rounds.models import Planning
+from portal.rounds.planning.learned import policy_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -93,4 +94,5 @@ CHECKS: Iterable[Callable[[datetime], list[str]]] = (
     plannings_failing,
     nodes_unsettled,
     backup_problems,
+    policy_problems,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scheduler.model.bays import node_of
 from scheduler.model.speeds import Knowledge
@@ -137,5 +137,9 @@ class ClusterState:
     profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
     replanned_s: float | None = None  # when the last re-plan was made; None = never
     links_wanted: Sequence[LinkWish] = ()  # to be measured now; none while a probe runs
+    learned: Any = (
+        None  # a `scheduler.sharing.learned.record.Stored`, or None: what the sharing policy `dqn` decides by
+    )
     uses: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
-    """Signature -> measure of `scheduler.sharing.model.MEASURES` -> what its last run used of one GPU, equally spaced."""
+    """Signature -> measure of `scheduler.sharing.model.MEASURES` -> what its last run used of one GPU, equally spaced.
+    `seconds`: one value, how long that run took, where the policy asks for it."""

@@ -38,7 +38,7 @@ class HeldPart:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A live attempt on a shared GPU. `used_mib`: of the GPU's memory, as far as it is known."""
+    """A live attempt on a shared GPU. `used_mib`: of the GPU's memory, as far as it is known; `ran_s`: since it started."""
 
     job: int
     tenant: int
@@ -47,6 +47,7 @@ class Holder:
     memory_mib: int
     used_mib: float = 0.0
     apart_from: frozenset[str] = frozenset()
+    ran_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

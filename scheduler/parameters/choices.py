@@ -14,5 +14,6 @@ SHARING = {
     "res-ag": "a job joins where the compute and the memory that it asks for are left",
     "cbp": "it gets the memory that its model was seen to use, and joins none whose use rises with its own",
     "cbp-pp": "as cbp, and where that refuses it may join a GPU whose memory is forecast to leave room for it",
+    "dqn": "it joins where a learned policy (./berth train-sharing) would start it now; where that cannot judge, as cbp-pp",
 }
 PRIORITIES = ("lrf", "fifo", "sjf", "srtf", "las", "ftf")

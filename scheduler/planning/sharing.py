@@ -25,7 +25,7 @@ from scheduler.placement.parts.gaps import gap_worth
 from scheduler.planning.shared_places import Places
 from scheduler.planning.sharing_askers import Askers, expected_parts
 from scheduler.sharing.policy import BY_NUMBER, admitting
-from scheduler.sharing.sharing import POLICIES
+from scheduler.sharing.sharing import policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ class _Step:
         self.sharing = Sharing()
         self._ledger, self._state, self._name = ledger, state, parameters.sharing_policy
         self._places = Places(ledger)
-        self._policy: Policy | None = POLICIES[self._name]() if self._name in POLICIES else None
+        self._policy: Policy | None = policy_named(self._name, state.learned)
         self._tenants = {each.job: each.tenant for gpu in self._places.gpus for each in gpu.holders}
         self._askers = Askers(sharers, self._places.gpus, state.uses)
         self._board = self._askers.board

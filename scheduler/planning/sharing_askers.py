@@ -89,6 +89,7 @@ class Askers:
                 ),
                 each.memory_mib,
                 each.used_mib,
+                each.ran_s,
             )
             for each in gpu.holders
         )
@@ -115,6 +116,7 @@ def _profile(use: Mapping[str, Sequence[float]] | None) -> Profile | None:
     if not use or any(name not in use for name in MEASURES):
         return None
     try:
-        return Profile({name: np.asarray(use[name], dtype=np.float64) for name in MEASURES})
+        seconds = next(iter(use.get("seconds", ())), None)
+        return Profile({name: np.asarray(use[name], dtype=np.float64) for name in MEASURES}, seconds)
     except ValueError:
         return None

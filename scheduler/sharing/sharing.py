@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler.sharing.board import Board
 from scheduler.sharing.cbp import Cbp
+from scheduler.sharing.dqn import Dqn
 from scheduler.sharing.model import Harvest, Joined, Refused, Rule
 from scheduler.sharing.peak import CbpPeak
 from scheduler.sharing.policy import BY_NUMBER, admitting
@@ -21,11 +22,19 @@ from scheduler.sharing.res_ag import ResAg
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from scheduler.sharing.learned.record import Stored
     from scheduler.sharing.model import Asker, Resident, SharedGpu
     from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Ints
 
-POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak)}
+POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak, Dqn)}
+
+
+def policy_named(name: str, learned: Stored | None = None) -> Policy | None:
+    """Return the policy; None for `off`, and for any other name that is none. `learned`: what `dqn` decides by."""
+    if name == Dqn.name:
+        return Dqn(learned)
+    return POLICIES[name]() if name in POLICIES else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class SimulatedCluster:
         if self._tunes:
             load.cores = tuning.wish(load, self.past, self._parameters.large_model_parameters)
         self.knowing.arrived(load)
-        self._join(load)
+        self._join(load, now_s)
 
     def start(self, load: Load, placement: Placement, age: Age | None, now_s: float) -> None:
         """A new attempt on these resources. `age`: as the planning has it; None where that was fixed before."""
@@ -222,14 +222,14 @@ class SimulatedCluster:
             return
         if not load.traced.job.movable:
             load.done, load.checkpoint_node = 0.0, None
-        self._wait_again(load, now_s)
+        self._join(load, now_s)
 
     def stopped(self, load: Load, attempt: Attempt, now_s: float) -> None:
         """An ordered stop is done: the job's work is kept, and it waits again."""
         self._leave(load, attempt, now_s)
         load.restarts += 1
         load.gave_back = attempt.order is not None and attempt.order.cause == "call-back"
-        self._wait_again(load, now_s)
+        self._join(load, now_s)
 
     def refuse(self, load: Load, now_s: float) -> None:
         """The scheduler cannot plan with the job: it leaves the queue."""
@@ -261,12 +261,8 @@ class SimulatedCluster:
         if load.attempt is not None:
             load.attempt.shown = None
 
-    def _wait_again(self, load: Load, now_s: float) -> None:
-        load.since_s = now_s
-        self._join(load)
-
-    def _join(self, load: Load) -> None:
-        load.described = None
+    def _join(self, load: Load, now_s: float) -> None:
+        load.since_s, load.described = now_s, None
         self.waiting[load.id] = load
         self.line.join(load)
         self._count_waiting(load, 1)

@@ -13,6 +13,8 @@ from berth_client.cli.parser import parser_make
 from portal.layout import SOURCE
 from tests.client.conftest import URL, secret_of
 
+pytestmark = pytest.mark.impure  # pip and the installed command are processes
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remains import processes_of
+from tests.remains import groups_remove, processes_of
 from tests.smalldisk import small_disk
 from tests.system.helpers import intruder
 from tests.workers.conftest import AgentRunner, wait_until
@@ -81,6 +81,7 @@ def node(tmp_path):
         runner.kill()
     for pid, _ in processes_of(runner.directory):
         os.kill(pid, 9)
+    groups_remove(runner.directory)
     runner.portal.close()
     print(runner.log.read_text())
 

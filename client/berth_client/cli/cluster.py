@@ -42,7 +42,8 @@ COLUMNS = Columns(
 
 
 def _used(use: Use) -> str:
-    return str(use["used"]) if use["quota"] is None else f"{use['used']} of {use['quota']}"
+    used = f"{use['used']:g}"  # of a GPU that jobs share, a part
+    return used if use["quota"] is None else f"{used} of {use['quota']}"
 
 
 TENANTS = Columns(

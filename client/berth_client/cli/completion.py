@@ -30,7 +30,7 @@ def parsers_add(verbs: Any) -> None:
 
 def completion(asked: Any) -> int:
     try:
-        from argcomplete import shellcode
+        from argcomplete.shell_integration import shellcode
     except ImportError:
         raise ClientError("completion needs argcomplete; run `pip install argcomplete`.") from None
     sys.stdout.write(shellcode(["berth"], shell=asked.shell))

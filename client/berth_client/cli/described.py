@@ -81,6 +81,9 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         metavar="PATH[:NAME]",
         help="a file that comes along, under its own name or NAME; may be given again",
     )
+    group.add_argument(
+        "--folder", metavar="DIR", help="all files below it come along, 1 MiB at most, but what its .berthignore names"
+    )
     software = group.add_mutually_exclusive_group()
     software.add_argument(
         "--requirements", metavar="FILE", help="Python packages, built on the node: a requirements.txt"
@@ -112,8 +115,8 @@ def described(asked: Any) -> dict[str, Any]:
         found["environment"] = dict(asked.env)
     if asked.label:
         found["labels"] = {name: value for name, _, value in (label.partition("=") for label in asked.label)}
-    if asked.file:
-        found["files"] = dict(map(_file, asked.file))
+    if asked.file or asked.folder:
+        found["files"] = _files(asked)
     return found | _software(asked) | dict(map(_set, asked.set or ()))
 
 
@@ -125,16 +128,24 @@ def _software(asked: Any) -> dict[str, Any]:
     return {"software": {"path": asked.environment_path}} if asked.environment_path else {}
 
 
-def _file(named: str) -> tuple[str, Any]:
-    """Return name and content as REST takes them: text, or base64 of what is none."""
-    path, _, name = named.partition(":")
-    content = read(path)
+def _files(asked: Any) -> dict[str, Any]:
+    """Return names and contents as REST takes them; a file that is named itself comes before one of the folder."""
+    from berth_client.folder import folder_files
+
+    found = folder_files(Path(asked.folder)) if asked.folder else {}
+    for named in asked.file or ():
+        path, _, name = named.partition(":")
+        found[name or Path(path).name] = read(path)
+    return {name: _content(content) for name, content in found.items()}
+
+
+def _content(content: bytes) -> str | dict[str, str]:
+    """Return text, or base64 of what is none."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
         text = "\0"
-    whole = text if "\0" not in text else {"base64": base64.b64encode(content).decode()}
-    return name or Path(path).name, whole
+    return text if "\0" not in text else {"base64": base64.b64encode(content).decode()}
 
 
 def _set(given: tuple[str, str]) -> tuple[str, Any]:

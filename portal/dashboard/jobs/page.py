@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.jobs.facts import facts_make
 from portal.dashboard.jobs.files import file_rows
 from portal.dashboard.jobs.history import attempt_cause
 from portal.dashboard.jobs.numbers import numbers_make
 from portal.dashboard.jobs.profiles import profiles_make
-from portal.dashboard.jobs.rows import actions_of, failed_count, gpus_words
+from portal.dashboard.jobs.rows import actions_of, failed_count
 from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
 from portal.dashboard.jobs.tuning import tuning_make
 from portal.dashboard.jobs.why import why_make
-from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.kept import kept_note
 from portal.dashboard.parts.slowed import of_job, slowed_rows
-from portal.jobs.gpu_sharing import names_words, part_words, place_of
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
-from portal.jobs.models import Job
-from portal.jobs.selectors import software_of
-from portal.jobs.sizes import grace_of
-from portal.jobs.software import software_words
-from portal.jobs.states import FINAL, LIVE, QUEUED, JobState
+from portal.jobs.states import FINAL, LIVE, QUEUED
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 
@@ -47,9 +42,9 @@ if TYPE_CHECKING:
         Verb,
         WhyContext,
     )
-    from portal.dashboard.parts.context import Fact, LegendItem, PlotContext
+    from portal.dashboard.parts.context import LegendItem, PlotContext
     from portal.dashboard.parts.slowed import SlowedRow
-    from portal.jobs.models import Attempt
+    from portal.jobs.models import Attempt, Job
 
 EVENTS_SHOWN = 30
 MEASURED_EVERY_S = 5
@@ -71,7 +66,7 @@ def header_make(job: Job) -> JobHeaderContext:
         "since": _since(job, attempts),
         "actions": _actions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
-        "facts": _facts(job, attempts),
+        "facts": facts_make(job, attempts),
     }
 
 
@@ -154,92 +149,6 @@ def _actions(job: Job) -> list[ActionButton]:
 
 def _label(job: Job, verb: Verb) -> str:
     return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
-
-
-def _software(job: Job) -> Fact:
-    software = software_of(job)
-    fact: Fact = {"label": "Software", "value": software_words(software)}
-    if software and job.state == JobState.STARTING:
-        fact["note"] = "being made ready; the log tells how far"
-    return fact
-
-
-def _facts(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
-    words = gpus_words(job, attempts[0] if attempts else None)
-    gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
-    facts: list[tuple[str, Any]] = [
-        ("Tenant", job.tenant.name),
-        ("Owner", job.owner.username),
-        ("Category", job.category),
-        ("GPUs", gpus.removeprefix("needs ")),
-        ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
-        ("Cores", _cores(job)),
-        ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),
-        ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
-        ("Time limit", _hours(job.time_limit_s)),
-        ("Grace", _grace(job)),
-        ("Model", job.model or None),
-        ("Priority", job.priority or None),
-        ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
-        ("Array", f"{job.array_size} tasks" if job.array_size else None),
-        ("Runs again", _again(job)),
-        ("Records its iterations", "yes" if job.instrumented else None),
-    ]
-    shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
-    shown.append(_software(job))
-    shown += _sharing(job)
-    if job.array_id:
-        shown.append(
-            {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
-        )
-    after = job.dependencies.values_list("on_id", flat=True)
-    shown += [{"label": "After", "value": f"#{on_id}", "href": reverse("job-detail", args=[on_id])} for on_id in after]
-    return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
-
-
-def _sharing(job: Job) -> list[Fact]:
-    """Return the part of a GPU that it asks for, and with whom it shares one now; others' jobs are counted only."""
-    if not job.shareable or job.gpu_compute is None:
-        return []
-    waits = "its answers are waited for" if job.latency_class == Job.LatencyClass.LATENCY else ""
-    asked: Fact = {"label": "Part of a GPU", "value": part_words(job.gpu_compute, job.gpu_memory_mib), "note": waits}
-    place = place_of(job)
-    if place is None:
-        return [asked]
-    own = [f"#{each.number}" for each in place.beside if each.tenant_id == job.tenant_id]
-    names = names_words(own, len(place.beside) - len(own)) or "nobody now"
-    held = part_words(place.compute, place.memory_mib)
-    return [
-        asked,
-        {"label": f"Shares {place.node} GPU {place.gpu}", "value": f"with {names}", "note": f"it has {held}"},
-    ]
-
-
-def _cores(job: Job) -> str | int | None:
-    if not job.cores_per_gpu:
-        return job.cores
-    return f"{'exactly ' if job.cores_exactly else ''}{job.cores_per_gpu} a GPU"
-
-
-def _grace(job: Job) -> str | None:
-    """Say what it has from SIGTERM to SIGKILL, and whether it once needed more: where it may be stopped to run again."""
-    if job.overran_epoch is not None:
-        more = "; not resized again" if job.checkpointable and len(job.gpus) > 1 else ""
-        return f"{grace_of(job)} s, overrun by attempt {job.overran_epoch}{more}"
-    return f"{grace_of(job)} s" if job.is_requeueable or job.grace_s is not None else None
-
-
-def _again(job: Job) -> str | None:
-    if job.checkpointable:
-        return "from its checkpoint"
-    return "from zero" if job.restartable else None
-
-
-def _hours(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    minutes = seconds / 60
-    return f"{minutes / 60:.3g} h" if minutes >= 60 else f"{minutes:.3g} min"
 
 
 def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:

@@ -18,6 +18,7 @@ from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from portal.jobs.models import Attempt
 
@@ -45,11 +46,13 @@ def nodes_described(
     jobs: Sequence[model.Job],
     promises: Mapping[int, model.Promise],
     memory_used: Mapping[tuple[int, int], tuple[float, ...]] = NOT_SEEN,
+    *,
+    now: datetime,
 ) -> list[model.Node]:
     """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait.
     `memory_used`: of shared GPUs, by node and index. Two queries.
     """
-    held = _held(parts)
+    held = _held(parts, now)
     present: dict[int, There] = defaultdict(There)
     beside: dict[int, dict[int, There]] = defaultdict(dict)
     seen = Gpu.objects.present().order_by("index")
@@ -93,13 +96,13 @@ class There:
         return bool(self.gpus or self.shared)
 
 
-def _held(parts: Iterable[Any]) -> defaultdict[int, Held]:
+def _held(parts: Iterable[Any], now: datetime) -> defaultdict[int, Held]:
     held: defaultdict[int, Held] = defaultdict(Held)
     for part in parts:
         own = held[part.node_id]
         own.gpus.update(part.gpus_held)
         if (share := part.part_held) is not None:
-            own.parts[share.gpu].append(_holder(part.attempt, share))
+            own.parts[share.gpu].append(_holder(part.attempt, share, now))
         own.cores.update(part.core_ids)
         own.memory_mib += part.memory_mib
         own.tenants.add(part.attempt.job.tenant_id)
@@ -108,10 +111,11 @@ def _held(parts: Iterable[Any]) -> defaultdict[int, Held]:
     return held
 
 
-def _holder(attempt: Attempt, share: model.HeldPart) -> model.Holder:
+def _holder(attempt: Attempt, share: model.HeldPart, now: datetime) -> model.Holder:
     job = attempt.job
     name = signature_of(job.tenant_id, job.model or None, job.pk)
-    return model.Holder(job.pk, job.tenant_id, name, share.compute, share.memory_mib)
+    ran_s = (now - attempt.started_at).total_seconds() if attempt.started_at else 0.0
+    return model.Holder(job.pk, job.tenant_id, name, share.compute, share.memory_mib, ran_s=max(0.0, ran_s))
 
 
 def _node(node: Any, present: There, held: Held) -> model.Node:

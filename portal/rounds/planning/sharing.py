@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     Series = Mapping[str, Sequence[float]]
 
-LOOKS_AT_USE = frozenset({"cbp", "cbp-pp"})
-LOOKS_AHEAD = frozenset({"cbp-pp"})
+LOOKS_AT_USE = frozenset({"cbp", "cbp-pp", "dqn"})
+LOOKS_AHEAD = frozenset({"cbp-pp", "dqn"})
 LOOK_BACK = timedelta(seconds=60)
 """So much of a GPU's memory a forecast is made from."""
 NAMES = 5000
@@ -54,9 +54,9 @@ def uses_load(jobs: Iterable[model.Job], parts: Iterable[Any], policy: str) -> d
     names |= dict.fromkeys(map(signature, sharers))
     rows = SignatureUse.objects.filter(signature__name__in=list(names)[:NAMES], gpu_type__isnull=False).order_by("at")
     found: dict[str, Series] = {}
-    for name, series in rows.values_list("signature__name", "series"):
+    for name, series, seconds in rows.values_list("signature__name", "series", "seconds"):
         if (use := use_of(series)) is not None:
-            found[name] = use  # of several types the last run's
+            found[name] = {**use, "seconds": [seconds]}  # of several types the last run's
     return found
 
 

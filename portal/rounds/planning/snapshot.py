@@ -18,6 +18,7 @@ from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.models import Planning
 from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
 from portal.rounds.planning.ended import ended_since, history_load
+from portal.rounds.planning.learned import policy_learned
 from portal.rounds.planning.memory import Memory
 from portal.rounds.planning.nodes import nodes_described
 from portal.rounds.planning.past import array_history_now
@@ -63,7 +64,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
         nodes=nodes_described(
-            parts, jobs, running_known.promises, memory_seen(parts, policy, now=now) if sharing else {}
+            parts, jobs, running_known.promises, memory_seen(parts, policy, now=now) if sharing else {}, now=now
         ),
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
@@ -78,6 +79,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         replanned_s=_replanned_s(),
         links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
         uses=uses_load(jobs, parts, policy) if sharing else {},
+        learned=policy_learned(policy) if sharing else None,
     )
     return Snapshot(state, look.rows)
 

@@ -58,7 +58,6 @@ class Reach:
 
     def ahead(self, done: float = 0.0) -> Floats:
         """Return the most that it may use at each phase from now on, having done `done` phases. Shape (longest, 4)."""
-        done += TOLERANCE
         first = (self._slow + done).astype(np.int64)
         there = int(np.searchsorted(first, self._total))
         first = first[:there]

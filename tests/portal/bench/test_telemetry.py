@@ -25,6 +25,7 @@ def test_a_value_out_of_range_is_refused_by_its_name(option, value):
     assert refused.value.returncode == 2
 
 
+@pytest.mark.impure
 def test_what_a_process_of_its_own_refuses_is_told_once():
     with pytest.raises(BenchError) as refused:
         measure_apart(arguments=["round", "--repeat=0"], kind="sqlite")

@@ -513,6 +513,20 @@ def submit():
             "python": "import httpx\n",
         },
         "submit_note": "Submits as vision-lab.",
+        "imported": {
+            "text": "#!/bin/bash\n#SBATCH --hold\n",
+            "lines": [
+                {
+                    "line": 2,
+                    "text": "#SBATCH --hold",
+                    "verdict": "refused",
+                    "detail": "It cannot be held.",
+                    "field": None,
+                }
+            ],
+            "left_out": ["The form has no field for epochs."],
+            "problems": ["command: it is missing."],
+        },
     }
 
 

@@ -12,6 +12,7 @@ urlpatterns = [
     path("", _blank, name="overview"),
     path("jobs/", _blank, name="job-list"),
     path("jobs/new", _blank, name="job-submit"),
+    path("jobs/new/script", _blank, name="job-from-script"),
     path("jobs/plan", _blank, name="job-dry-run"),
     path("jobs/bulk", _blank, name="job-bulk"),
     path("jobs/<id>/", _blank, name="job-detail"),

@@ -6,12 +6,11 @@ import contextlib
 import errno
 import json
 import os
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.workers.conftest import processes_of, wait_until
+from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from workers.controls import cores
 from workers.controls.cgroups import part_name
@@ -27,10 +26,7 @@ pytestmark = pytest.mark.skipif(len(REAL) < 2, reason="one core: nothing can be 
 def shim(tmp_path):
     run = ShimRun(tmp_path)
     yield run
-    for pid, _ in processes_of(run.directory):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    run.engine.reap()
+    run.end()
 
 
 def masks(run: ShimRun) -> list[set[int]]:

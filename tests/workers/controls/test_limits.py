@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.remains import processes_of
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from workers.controls.cgroups import CONTROLLERS, group_find, group_make, groups_sweep, part_name
@@ -31,10 +29,7 @@ def needs(controller: str):
 def shim(tmp_path):
     run = ShimRun(tmp_path)
     yield run
-    for pid, _ in processes_of(run.directory):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    run.engine.reap()
+    run.end()
 
 
 def second_version(root: Path, monkeypatch, *, passes_on: str, has: str = "") -> dict[str, Path]:

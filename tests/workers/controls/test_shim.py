@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pwd
@@ -12,6 +13,7 @@ import sys
 
 import pytest
 
+from tests.remains import groups_remove
 from tests.smalldisk import small_disk
 from tests.workers.conftest import ROOT, processes_of, wait_until
 from tests.workers.specs import spec_make
@@ -76,6 +78,15 @@ class ShimRun:
         wait_until(lambda: self.engine.life(self.directory) in {"ended", "lost"}, within_s=within_s)
         return self.engine.result(self.directory)
 
+    def end(self) -> None:
+        """Leave nothing of it behind."""
+        for pid, _ in processes_of(self.directory):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not processes_of(self.directory))
+        self.engine.reap()
+        groups_remove(self.root)
+
     def stdout(self) -> str:
         return (self.directory / "stdout").read_text()
 
@@ -84,9 +95,7 @@ class ShimRun:
 def shim(tmp_path):
     run = ShimRun(tmp_path)
     yield run
-    for pid, _ in processes_of(run.directory):
-        os.kill(pid, signal.SIGKILL)
-    run.engine.reap()
+    run.end()
 
 
 def environment_of(shim: ShimRun) -> dict[str, str]:

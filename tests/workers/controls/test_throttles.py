@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 
 import pytest
 
-from tests.remains import processes_of
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_cores import running
 from tests.workers.controls.test_shim import ShimRun
@@ -25,10 +22,7 @@ HERE.remove()
 def shim(tmp_path):
     run = ShimRun(tmp_path)
     yield run
-    for pid, _ in processes_of(run.directory):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    run.engine.reap()
+    run.end()
 
 
 @pytest.fixture

@@ -6,13 +6,10 @@ So these tests hold what is said to it to its manual, and nothing more: it has n
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 
 import pytest
 
-from tests.workers.conftest import processes_of
 from tests.workers.controls.test_shim import PART, ShimRun
 from tests.workers.specs import spec_make
 from workers.environments.images import engine_find
@@ -78,9 +75,7 @@ class ImageRun(ShimRun):
 def run(tmp_path):
     made = ImageRun(tmp_path)
     yield made
-    for pid, _ in processes_of(made.directory):
-        os.kill(pid, signal.SIGKILL)
-    made.engine.reap()
+    made.end()
 
 
 def test_the_image_is_fetched_and_the_command_runs_in_it_with_what_is_the_jobs(run):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -52,9 +50,7 @@ class StageRun(ShimRun):
 def stage(tmp_path):
     run = StageRun(tmp_path)
     yield run
-    for pid, _ in processes_of(run.directory):
-        os.kill(pid, signal.SIGKILL)
-    run.engine.reap()
+    run.end()
 
 
 def test_the_command_comes_after_and_finds_its_environment_first(stage):

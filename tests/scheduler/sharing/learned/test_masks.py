@@ -52,6 +52,13 @@ def test_a_job_may_load_while_another_ends_only_if_it_comes_to_its_peak_later_ho
     assert may([ending], [loading], Limits()) == {()}
 
 
+def test_a_job_within_a_hair_of_its_next_phase_still_counts_with_the_phase_that_it_is_in():
+    """Slowed jobs come to fractions of phases, and a sum of fractions may miss a whole by the last digit."""
+    falling = uses(0.7, 0.7, 0.7, 0.1)
+    assert may([(falling, 3.0 - 2**-50)], [uses(0.5)], Limits()) == {()}
+    assert may([(falling, 3.0)], [uses(0.5)], Limits()) == {(), (0,)}
+
+
 def test_the_agent_sees_use_over_time_who_runs_for_how_long_and_how_many_wait():
     found = state(FRAME, ahead(uses(*[0.5] * 6), 2), [4.0, 10.0], [(ahead(uses(0.3, 0.1)), 2.0)], 15)
     assert found.shape == (FRAME.inputs,)

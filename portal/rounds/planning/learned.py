@@ -1,0 +1,73 @@
+"""The learned sharing policy's file, as plannings use it: `sharing-policy.npz` in the data directory (`./berth train-sharing`).
+
+It is read when it is new or has changed. Without one that can be used every job goes by CBP+PP, and the operator is told why.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.sharing.learned.record import PolicyFileError, Stored, unpacked
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+log = logging.getLogger(__name__)
+
+NAME = "sharing-policy.npz"
+
+
+@dataclass(slots=True)
+class _Read:
+    """What was read, of which file as it then was."""
+
+    key: tuple[str, int, int] | None = None
+    stored: Stored | None = None
+    why: str = ""
+
+
+_read = _Read()
+
+
+def policy_learned(policy: str) -> Stored | None:
+    """Return the learned policy where plannings go by it (`dqn`) and its file can be used."""
+    return _looked().stored if policy == "dqn" else None
+
+
+def policy_problems(_now: datetime) -> list[str]:
+    """Return why the learned policy is not used although the knob names it."""
+    if scheduler_parameters(knobs_current()).sharing_policy != "dqn" or not (why := _looked().why):
+        return []
+    return [f"sharing_policy is dqn, but {why}; jobs share GPUs by cbp-pp"]
+
+
+def _looked() -> _Read:
+    global _read  # noqa: PLW0603 - one file a process, read again when it has changed
+    path = Path(settings.DATA_DIR) / NAME
+    try:
+        seen = path.stat()
+        key = (str(path), seen.st_mtime_ns, seen.st_size)
+        if _read.key != key:
+            _read = _Read(key, *_usable(path))
+    except FileNotFoundError:
+        _read = _Read(None, None, f"there is no {NAME} in the data directory: ./berth train-sharing writes it")
+    except OSError as error:
+        _read = _Read(None, None, f"{NAME} cannot be read ({error.strerror})")
+    return _read
+
+
+def _usable(path: Path) -> tuple[Stored | None, str]:
+    try:
+        stored = unpacked(path.read_bytes())
+    except PolicyFileError as error:
+        log.warning("%s cannot be used: %s", path, error)
+        return None, f"{NAME} cannot be used: {error}"
+    if not stored.over:
+        return None, f"the training of {NAME} is not finished: the same ./berth train-sharing goes on with it"
+    return stored, ""
