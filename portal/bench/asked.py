@@ -129,6 +129,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "api-round": [("", {"number": "{round}"}, "")],
     "api-planning": [("", {"number": "{planning}"}, "")],
     "api-metrics": [("", {}, ""), (" 7 days", {}, "range=7d")],
+    "api-neighbours": [("", {}, "")],
     "api-simulations": [("", {}, "")],
     "api-simulation": [("", {"number": "{simulation}"}, "")],
     "api-simulation-report": [("", {"number": "{simulation}"}, "")],
@@ -141,7 +142,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
 }
 MINE = ("laboratory-", "api-simulation", "api-trace")
 """What these show belongs to its owner alone, but for the lists."""
-OPERATORS = ("admin:", "metrics")
+OPERATORS = ("admin:", "metrics", "api-neighbours")
 
 ACTS = "changes something"
 LEFT_OUT = {
@@ -160,6 +161,7 @@ LEFT_OUT = {
         ACTS,
     ),
     **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),
+    **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),
     "job-csv": "every job, as a stream",
     "login": "hashes a password, slowly on purpose",
     "livez": "a constant",

@@ -12,13 +12,13 @@ from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
 from portal.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
 from portal.dashboard.overview.nodes import active_words, gpu_groups, gpu_types, gpu_words
 from portal.dashboard.parts.formatting import GIB_MIB, number
+from portal.dashboard.parts.gpu_sharing import part_words
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.slowed import on_node, slowed_rows
 from portal.errors import NotFound
 from portal.estimation.links import links_words
 from portal.estimation.models import Link
 from portal.estimation.selectors import node_speed
-from portal.jobs.gpu_sharing import part_words
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node

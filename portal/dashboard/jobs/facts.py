@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from portal.dashboard.jobs.rows import gpus_words
 from portal.dashboard.parts.formatting import GIB_MIB
-from portal.jobs.gpu_sharing import names_words, part_words, place_of
+from portal.dashboard.parts.gpu_sharing import names_words, part_words, place_of
 from portal.jobs.models import Job
 from portal.jobs.selectors import software_of
 from portal.jobs.sizes import grace_of

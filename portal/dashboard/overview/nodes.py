@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 
 from portal.dashboard.parts.formatting import duration
+from portal.dashboard.parts.gpu_sharing import names_words, part_words
 from portal.dashboard.parts.grouping import Holder, group_cells
 from portal.dashboard.parts.masking import ANOTHERS
-from portal.jobs.gpu_sharing import names_words, part_words
 from portal.jobs.occupancy import active_share
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Any
 from django.db import transaction
 
 from portal.cluster import services as cluster
-from portal.launch.demo.sharers import SHARING
 from portal.launch.operator import operator_account, password_generate
 from portal.launch.programs import DEMO_NODES
 from portal.layout import Layout, write_json
@@ -56,7 +55,6 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
         restart_cost_s=RESTART_COST_S,
         **TUNING,
         **RELIEF,
-        **SHARING,
     )
     for gpu_type, memory_mib in {node.gpu_type: node.gpu_memory_mib for node in DEMO_NODES}.items():
         cluster.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)

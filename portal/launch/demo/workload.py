@@ -11,7 +11,7 @@ from typing import Any
 
 import django
 
-from portal.launch.demo.sharers import sharers
+from portal.launch.demo.sharers import SHARING, sharers
 from portal.launch.programs import DEMO_NODES
 from portal.launch.saying import step
 from portal.layout import SOURCE
@@ -147,12 +147,23 @@ def _await_nodes() -> None:
         time.sleep(0.2)
 
 
+def gpus_shared() -> None:
+    """Let jobs share some of the GPUs, once: what an operator sets later stays."""
+    from portal.launch.operator import operator_account
+    from portal.rounds.models import OperatorSetting
+    from portal.rounds.services import settings_update
+
+    if not OperatorSetting.objects.filter(name__in=SHARING).exists():
+        settings_update(actor=operator_account(), **SHARING)
+
+
 def main() -> int:
     django.setup()
     from portal.jobs.services import job_submit
     from portal.tenants.models import Tenant, User
 
     _await_nodes()
+    gpus_shared()
     tenants = {tenant.name: tenant for tenant in Tenant.objects.filter(name__in=TENANTS)}
     users = {user.username: user for user in User.objects.all()}
     submitted = 0

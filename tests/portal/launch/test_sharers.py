@@ -7,10 +7,12 @@ from portal.cluster.services import gpu_modes_balance
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.services import job_submit
 from portal.launch.demo.people import demo_ensure
-from portal.launch.demo.sharers import SHARING, sharers
+from portal.launch.demo.sharers import sharers
+from portal.launch.demo.workload import gpus_shared
 from portal.launch.operator import operator_ensure
 from portal.layout import Layout
 from portal.rounds.planning.run import planning_run
+from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.models import Tenant, User
 from tests.portal import given
 
@@ -24,7 +26,9 @@ def test_the_demos_servers_and_small_trainings_run_together(transactional_db, se
     for name in ("a100-01", "a100-02"):
         gpu_type = GpuType.objects.get(name="A100 80 GB")
         given.node_make(name, gpus=8, cores=64, memory_mib=500_000, gpu_type=gpu_type)
-    gpu_modes_balance(share=SHARING["shared_gpus"])
+    assert knobs_current()["shared_gpus"] == 0, "without the workload nothing would share them"
+    gpus_shared()
+    gpu_modes_balance(share=knobs_current()["shared_gpus"])
     assert Gpu.objects.filter(mode="shared").count() == 2
     for tenant, user, description in sharers():
         job_submit(
