@@ -48,6 +48,9 @@ def processes_of(directory: Path) -> list[tuple[int, str]]:
 def groups_remove(directory: Path) -> None:
     """Remove the control groups of a node's parts, or of a Berth's, whose agents and shims a test has killed."""
     for parts in (directory / "parts", *directory.glob("nodes/*/parts")):
-        for path in Path("/sys/fs/cgroup").rglob(f"{PREFIX}*.{owner_of(parts)}"):
-            with contextlib.suppress(OSError):  # its last process is still on its way out
-                path.rmdir()
+        owner = f".{owner_of(parts)}"
+        for at, names, _ in os.walk("/sys/fs/cgroup"):  # passes over groups that others remove meanwhile
+            for name in names:
+                if name.startswith(PREFIX) and name.endswith(owner):
+                    with contextlib.suppress(OSError):  # its last process is still on its way out
+                        Path(at, name).rmdir()

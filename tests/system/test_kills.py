@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from portal.layout import read_json
-from tests.system.helpers.client import Tenant, rows
+from tests.system.helpers.client import Tenant, operator_settings, rows
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 
 pytestmark = pytest.mark.system
@@ -32,7 +32,9 @@ KINDS = ({}, {"restartable": True}, {"checkpointable": True})
 @pytest.fixture(scope="module")
 def berth(berth_up):
     """The lease is longer than any outage here, so that whatever ends a job early is a fault of ours."""
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": str(LEASE_S)})
+    started = berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": str(LEASE_S)})
+    operator_settings(started, shared_gpus=0.125)
+    return started
 
 
 @pytest.fixture(scope="module")
