@@ -128,7 +128,7 @@ class Planning(models.Model):
 class Explanation(models.Model):
     """What a planning said of one job in detail, kept when it changed: its reason, its side or its binding node.
 
-    Jobs outside the window have none: `Planning.decisions` and `Job.reason_figures` say all there is.
+    Jobs that wait outside the window have none: `Planning.decisions` and `Job.reason_figures` say all there is.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="explanations")

@@ -62,7 +62,7 @@ def waiting_words(figures: Figures) -> str:
     return f"It shares a GPU, with {needed}. None of {gpus} that jobs may share takes it now: {closed}."
 
 
-def _beside(own: list[int], others: int) -> str:
+def _beside(own: list[int | str], others: int) -> str:
     words = [f"job {number}" for number in own]
     if others:
         words.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")

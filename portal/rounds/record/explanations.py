@@ -1,7 +1,8 @@
 """Keep what a planning said of a job in detail, when it changed; read it back as it stood in any planning.
 
 A row is written only when a job's reason, its side of the window or its binding node differs from the planning before,
-and only for jobs of the window and those that leave it: the others' figures follow from the queue (section 7).
+and only for jobs of the window, those that leave it, and whoever starts from outside it (on a shared GPU, by the sweep, a CPU
+job): the others' figures follow from the queue (section 7).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from django.utils import timezone
 
 from portal.jobs.states import QUEUED
 from portal.rounds.models import Explanation
-from portal.rounds.record.packing import SIDES
+from portal.rounds.record.packing import RESULTS, SIDES
 from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 COMPARED = ("reason", "side", "binding")
 OUTSIDE = SIDES.index("outside")
 NO_SIDE = SIDES.index("")
+PLACED = RESULTS.index("placed")
 
 BUDGET_SHARE = 0.02
 """Of a tick, what a planning may spend on details; the jobs it does not come to have theirs made by the next ones."""
@@ -111,7 +113,7 @@ def _changed(columns: Mapping[str, np.ndarray], before: Decisions) -> tuple[list
         for name in COMPARED:
             same &= before.columns[name][place] == columns[name]
         inside_before = known & _inside(before.columns["side"][place])
-    wanted = ~same & (_inside(columns["side"]) | inside_before)
+    wanted = ~same & (_inside(columns["side"]) | inside_before | (columns["result"] == PLACED))
     kept = np.flatnonzero(same)
     return np.flatnonzero(wanted).tolist(), dict(zip(kept.tolist(), marks[kept].tolist(), strict=True))
 

@@ -1,5 +1,7 @@
 """Several jobs on one GPU, from the description to the work order; no ledger ever over what there is (section 11)."""
 
+import html
+
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
@@ -53,6 +55,17 @@ def test_jobs_of_two_tenants_run_on_one_gpu_and_its_ledger_holds(cluster):
     waits = Job.objects.get(pk=jobs[2].pk)
     assert (waits.state, waits.reason) == ("PENDING", "no-shared-gpu")
     assert waits.reason_figures["shared"]["closed"] == {"compute": 1}
+
+
+def test_the_page_and_rest_say_where_a_sharer_runs_and_by_which_rule(cluster, client):
+    first, second = shared_jobs(cluster, 0.5, 0.25)
+    planning_run()
+    client.force_login(cluster.owner)
+    told = [client.get(f"/api/v1/jobs/{job.pk}/explain").json()["sentence"] for job in (first, second)]
+    name = cluster.node.name
+    assert told[0] == f"It gets 50 % of the compute and 4096 MiB of GPU 3 on {name}: nobody else is on it."
+    assert f"25 % of the compute and 4096 MiB of GPU 3 on {name}, beside job {first.number}:" in told[1]
+    assert told[1] in html.unescape(client.get(f"/jobs/{second.pk}/").content.decode())
 
 
 def test_a_job_that_does_not_share_takes_whole_gpus_alone(cluster):
