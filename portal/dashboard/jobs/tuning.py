@@ -63,11 +63,15 @@ def tuning_make(attempts: Sequence[Attempt]) -> TuningContext | None:
     }
 
 
+def _a_gpu(cores: int) -> str:
+    return f"{cores} {'core' if cores == 1 else 'cores'} a GPU"
+
+
 def _words(search: CoreSearch, result: int | None) -> str:
     if search.done_at is None:
-        return f"{search.state['cores']} cores a GPU are tried now; each number for {search.step_s:g} s"
+        return f"{_a_gpu(search.state['cores'])} now; each number is tried for {search.step_s:g} s"
     outcome = OUTCOMES[CoreSearch.Outcome(search.outcome)]
-    return f"{result} cores a GPU: {outcome}" if result is not None else outcome
+    return f"{_a_gpu(result)}: {outcome}" if result is not None else outcome
 
 
 def _row(step: CoreStep, result: int | None) -> CoreStepRow:

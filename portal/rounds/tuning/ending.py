@@ -16,6 +16,7 @@ from portal.jobs.services import core_tuning_record
 from portal.jobs.services.cores import core_place, cores_order
 from portal.jobs.services.events import event_record
 from scheduler.estimator.tuner import Room, Tuning, Way, advance, by_throughput, step
+from scheduler.explaining.phrases import count
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -147,7 +148,7 @@ class _Ending:
         job = self.place.attempt.job
         core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)
         word = "found best" if outcome == Outcome.FOUND else "the best of what could be had"
-        text = f"{tuning.best} cores a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
+        text = f"{count(tuning.best, 'cores')} a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
         event_record(job_id=job.pk, kind="tuned", text=text, epoch=self.place.attempt.epoch)
 
 

@@ -89,7 +89,11 @@ def test_an_attempt_is_searched_for_its_optimum_a_step_at_a_time(cluster, optimu
     part.refresh_from_db()
     assert (len(part.core_ids), run.held[-1]) == (2 * optimum, optimum)
     assert Attempt.objects.get(pk=run.attempt.pk).cores == 2 * optimum
-    assert JobEvent.objects.filter(kind="tuned").get().text.startswith(f"{optimum} cores a GPU found best")
+    assert (
+        JobEvent.objects.filter(kind="tuned")
+        .get()
+        .text.startswith(f"{optimum} core{'s' * (optimum != 1)} a GPU found best")
+    )
 
 
 def test_its_owners_next_job_and_its_own_restart_begin_there(cluster):
