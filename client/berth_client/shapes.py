@@ -53,6 +53,10 @@ class JobDescription(TypedDict, total=False):
     instrumented: bool | None
     gpus: int | list[int] | dict[str, int] | None
     gpu_types: list[str] | None
+    shareable: bool | None
+    gpu_compute: float | None
+    gpu_memory_mib: int | None
+    latency_class: str | None
     cores_per_gpu: int | None
     cores_exactly: bool | None
     cores: int | None
@@ -90,6 +94,10 @@ class Job(TypedDict):
     model: str
     gpus: list[int]
     gpu_types: list[str]
+    shareable: bool
+    gpu_compute: float | None
+    gpu_memory_mib: int | None
+    latency_class: str
     cores_per_gpu: int | None
     cores_exactly: bool
     cores: int | None

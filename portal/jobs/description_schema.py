@@ -188,7 +188,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "minimum": parts.LEAST_GPU_SHARE,
         "maximum": 1,
         "nullable": True,
-        "description": "Of a shareable job: the share of the GPU's compute that it needs, in thousandths.",
+        "description": "Of a shareable job: the share of the GPU's compute that it needs, to three digits.",
     },
     "gpu_memory_mib": _whole(1, d.MAX_SMALL, "Of a shareable job: GPU memory; a job that takes more is ended."),
     "latency_class": {

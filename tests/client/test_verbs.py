@@ -56,6 +56,14 @@ def test_submit_sends_what_its_flags_say(cli, tmp_path):
     assert {name: made[name] for name in wanted} == wanted
 
 
+def test_submit_asks_for_a_part_of_a_gpu(cli):
+    flags = "--gpus 1 --shareable --gpu-compute 0.25 --gpu-memory 4G --latency-class latency -o json".split()
+    made = cli("submit", *flags, "--", "python3", "serve.py").json
+    asked = {name: made[name] for name in ("shareable", "gpu_compute", "gpu_memory_mib", "latency_class")}
+    assert asked == {"shareable": True, "gpu_compute": 0.25, "gpu_memory_mib": 4096, "latency_class": "latency"}
+    assert "gpu_compute" in cli("submit", *flags[:3], "--", "true", code=2).err
+
+
 def test_what_submit_prints(cli):
     assert cli("submit", "--parsable", "--", "true").out.strip() == str(Job.objects.last().pk)
     number = Job.objects.last().pk

@@ -29,6 +29,17 @@ FLAGS = (
     Flag("--name", "name", str, "TEXT", "what the job is called; else its program's name"),
     Flag("--tenant", "tenant", str, "T", "for which tenant, where you are in several"),
     Flag("--gpus", "gpus", gpus, "N", "how many GPUs: 2, or all counts that it accepts: 1,2,4 or 1-8; 0: a CPU job"),
+    Flag(
+        "--gpu-compute", "gpu_compute", number, "X", "of a --shareable job: the share of a GPU that it needs, 0.05 to 1"
+    ),
+    Flag("--gpu-memory", "gpu_memory_mib", mib, "AMOUNT", "of a --shareable job: GPU memory, for example 4G"),
+    Flag(
+        "--latency-class",
+        "latency_class",
+        str,
+        "C",
+        "of a --shareable job: batch, or latency where somebody waits for it",
+    ),
     Flag("--cores-per-gpu", "cores_per_gpu", int, "N", "CPU cores for each GPU; else Berth finds the number"),
     Flag("--cores", "cores", int, "N", "of a CPU job: cores in all"),
     Flag("--memory", "memory_mib", mib, "AMOUNT", "host memory, for example 24G; a job that takes more is ended"),
@@ -55,6 +66,7 @@ FLAGS = (
     Flag("--priority", "priority", int, "N", "-100 to 0, managers to 100; it orders one tenant's jobs"),
 )
 SWITCHES = {
+    "--shareable": ("shareable", "it may run beside other jobs on one GPU"),
     "--cores-exactly": ("cores_exactly", "exactly these cores: never fewer, never tuned"),
     "--checkpointable": ("checkpointable", "it may be stopped and resumes from its own checkpoint"),
     "--restartable": ("restartable", "it may start again from the beginning after its node is lost"),
@@ -88,6 +100,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     software.add_argument(
         "--requirements", metavar="FILE", help="Python packages, built on the node: a requirements.txt"
     )
+    software.add_argument("--image", metavar="IMAGE", help="a container image, of those that your tenant may use")
     software.add_argument("--environment", metavar="NAME", help="an environment that the nodes offer, by name")
     software.add_argument("--environment-path", metavar="DIR", help="an environment on the nodes, by its directory")
     group.add_argument(
@@ -123,6 +136,8 @@ def described(asked: Any) -> dict[str, Any]:
 def _software(asked: Any) -> dict[str, Any]:
     if asked.requirements:
         return {"software": {"requirements": read(asked.requirements).decode(errors="replace")}}
+    if asked.image:
+        return {"software": {"image": asked.image}}
     if asked.environment:
         return {"software": {"environment": asked.environment}}
     return {"software": {"path": asked.environment_path}} if asked.environment_path else {}
