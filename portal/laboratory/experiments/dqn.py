@@ -62,13 +62,9 @@ class _Train:
     updates: int | None
 
     def __call__(self, tell: Tell) -> Any:
-        from scheduler.simulator.sharing.school import EYES, Groups, enrolled
+        from scheduler.simulator.sharing.school import EYES, Groups, schooled
 
-        training = enrolled(Groups(EYES[self.policy]), TRAINING_SEED, self.updates)
-        while not training.over:
-            training.update()
-            tell(training.made / training.recipe.updates)
-        return training.network.layers
+        return schooled(Groups(EYES[self.policy]), TRAINING_SEED, self.updates, tell)
 
 
 @dataclass(frozen=True, slots=True)

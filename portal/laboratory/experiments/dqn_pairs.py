@@ -67,13 +67,9 @@ class _Train:
     updates: int | None
 
     def __call__(self, tell: Tell) -> Any:
-        from scheduler.simulator.sharing.school import Pairs, enrolled
+        from scheduler.simulator.sharing.school import Pairs, schooled
 
-        training = enrolled(Pairs(world_of(self.path)), TRAINING_SEED, self.updates)
-        while not training.over:
-            training.update()
-            tell(training.made / training.recipe.updates)
-        return training.network.layers
+        return schooled(Pairs(world_of(self.path)), TRAINING_SEED, self.updates, tell)
 
 
 @dataclass(frozen=True, slots=True)
