@@ -62,6 +62,9 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     ],
     "planning-detail": [("", {"number": "{planning}"}, ""), (" page 100", {"number": "{planning}"}, "page=100")],
     "tokens": [("", {}, "")],
+    "help": [("", {}, ""), (" found", {}, "q=window"), (" none found", {}, "q=zebrafish")],
+    "help-guide": [("", {"name": "words"}, ""), (" long", {"name": "evidence"}, "")],
+    "help-image": [("", {"name": "overview-light.png"}, "")],
     "search": [
         ("", {}, ""),
         (" many found", {}, "q={name}"),

@@ -4,6 +4,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from portal.dashboard import views
+from portal.dashboard.help import views as help_views
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.submit import views as submit_views
@@ -50,4 +51,10 @@ page_urls = [
     path("logout", LogoutView.as_view(), name="logout"),
 ]
 
-urlpatterns = page_urls + job_urls
+help_urls = [
+    path("help/", help_views.help_index, name="help"),
+    path("help/images/<str:name>", help_views.help_image, name="help-image"),
+    path("help/<path:name>", help_views.help_guide, name="help-guide"),
+]
+
+urlpatterns = page_urls + job_urls + help_urls

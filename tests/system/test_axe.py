@@ -78,6 +78,8 @@ def paths(berth):
         "/rounds/metrics/",
         "/account/tokens/",
         "/search?q=short",
+        "/help/?q=window",
+        "/help/operators-guide",
         "/nowhere",
     ]
 

@@ -67,6 +67,7 @@ def paths(jobs):
     return [
         "/",
         "/jobs/",
+        "/help/operators-guide",
         f"/jobs/{jobs['running']}/",
         f"/jobs/{jobs['ended']}/",
         "/jobs/new",
@@ -182,6 +183,23 @@ def test_a_slash_goes_to_the_search_field(page, berth):
     page.keyboard.type("a100")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/search|/cluster/"))
+
+
+def test_keys_go_to_pages_and_tell_themselves(page, berth):
+    page.keyboard.press("?")
+    until(page, "document.querySelector('dialog[data-keys]').open")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    page.wait_for_url(f"{berth.url}/help/")
+    page.keyboard.press("/")
+    page.keyboard.type("gj?")  # in a field, keys are text
+    assert page.evaluate("document.activeElement.value") == "gj?"
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    page.wait_for_url(f"{berth.url}/jobs/")
 
 
 def test_a_phone_never_scrolls_sideways(browser, watch, berth, jobs):

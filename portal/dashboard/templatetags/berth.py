@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from portal.dashboard.help.words import words
 from portal.dashboard.parts import marks
 from portal.dashboard.parts.formatting import DASH, duration, number, percent, precise, share, size
 
@@ -69,6 +70,13 @@ def icon(name: str, size: int = 16) -> SafeString:
         static("img/sprite.svg"),
         name if name.startswith("s-") or name == "logo" else f"i-{name}",
     )
+
+
+@register.simple_tag
+def word(name: str, shown: str = "") -> SafeString:
+    """A word of docs/words.md, with its meaning in the title and a link to its row. KeyError: no such word there."""
+    meaning, url = words()[name.lower()]
+    return format_html('<a class="b-word" href="{}" title="{}">{}</a>', url, meaning, shown or name)
 
 
 @register.simple_tag

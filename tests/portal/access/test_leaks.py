@@ -72,7 +72,7 @@ def secrets_in(text, world):
 
 def text_of(world, cast, row):
     answer = world.ask(cast, row.door, row.method, path_of(row, world.names), filled(row.body, world.names))
-    return b"".join(answer.streaming_content if answer.streaming else [answer.content]).decode()
+    return b"".join(answer.streaming_content if answer.streaming else [answer.content]).decode(errors="replace")
 
 
 def name_of(row):

@@ -1,0 +1,38 @@
+"""The pages of help as a tenant's member gets them."""
+
+import pytest
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client, django_user_model):
+    client.force_login(django_user_model.objects.create_user("reader"))
+    return client
+
+
+def test_index_search_and_guide(reader):
+    index = reader.get("/help/").content.decode()
+    assert "User&#x27;s guide" in index
+    assert "Operator&#x27;s guide" in index
+    found = reader.get("/help/", {"q": "fragment"}).content.decode()
+    assert "<mark>" in found
+    assert "/help/words#word-fragment" in found
+    guide = reader.get("/help/words").content.decode()
+    assert 'id="word-tenant"' in guide
+    assert "On this page" in guide
+
+
+def test_a_question_of_any_kind_gets_a_page(reader):
+    for question in ("\0", "'", "%00", "<b>", "x" * 9000):
+        answer = reader.get("/help/", {"q": question})
+        assert answer.status_code == 200
+        assert "<b>" not in answer.content.decode().split("<main")[1]
+
+
+def test_pictures_come_as_pictures_and_nothing_else_comes(reader):
+    answer = reader.get("/help/images/overview-light.png")
+    assert answer["Content-Type"] == "image/png"
+    assert b"".join(answer)[:4] == b"\x89PNG"
+    for path in ("/help/images/words.md", "/help/settings.py", "/help/../portal/settings.py", "/help/decisions/0000-x"):
+        assert reader.get(path).status_code == 404, path
