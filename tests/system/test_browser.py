@@ -5,6 +5,9 @@ import time
 
 import pytest
 
+from portal.launch.screenshots.camera import VIEWS, pictures_take
+from portal.launch.screenshots.pages import Page
+from portal.launch.screenshots.seeded import Seeded
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import MARK, Watch, browser_started, sign_in, until
 
@@ -183,6 +186,15 @@ def test_a_slash_goes_to_the_search_field(page, berth):
     page.keyboard.type("a100")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/search|/cluster/"))
+
+
+def test_pictures_of_pages_are_taken_and_faults_told(berth, jobs, tmp_path):
+    people = {"tenant": ("viktor", berth.users["viktor"]["password"])}
+    shown = (Page("jobs", "/jobs/", "job-list"), Page("gone", "/jobs/{ended}/gone", ""))
+    taken = pictures_take(Seeded(berth.url, people, {"ended": jobs["ended"]}), tmp_path, print, shown)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in taken.files)
+    assert len(taken.files) == len(VIEWS)  # of the one that there is
+    assert {where for where, _ in taken.faults} == {f"gone, {view.name}" for view in VIEWS}
 
 
 def test_keys_go_to_pages_and_tell_themselves(page, berth):
