@@ -9,6 +9,7 @@ from portal.jobs.api import nodes as cluster
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
 from portal.laboratory.api import simulations, traces
+from portal.offers.api import JobOffersView
 from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
 
@@ -22,6 +23,7 @@ urlpatterns = [
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
     path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
+    path("jobs/<str:number>/offers", JobOffersView.as_view(), name="api-job-offers"),
     path("jobs/<str:number>/cancel", jobs.JobCancelView.as_view(), name="api-job-cancel"),
     path("jobs/<str:number>/hold", jobs.JobHoldView.as_view(), name="api-job-hold"),
     path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),

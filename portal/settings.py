@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "portal.jobs",
     "portal.estimation",
     "portal.rounds",
+    "portal.offers",
     "portal.dashboard",
     "portal.laboratory",
     "portal.launch",

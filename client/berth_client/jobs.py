@@ -12,7 +12,7 @@ from berth_client.rest import Rest, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from berth_client.shapes import Explanation, Imported, Job, JobDescription, JobDetail, LogPiece, Page, Plan
+    from berth_client.shapes import Explanation, Imported, Job, JobDescription, JobDetail, LogPiece, Offers, Page, Plan
 
 T = TypeVar("T")
 FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"})
@@ -82,6 +82,14 @@ class Jobs(Rest):
         query = {"what_if": True} if what_if else None
         found: Explanation = self.ask("GET", f"/jobs/{part(number)}/explain", query=query)
         return found
+
+    def jobs_offers(self, number: int | str) -> Offers:
+        found: Offers = self.ask("GET", f"/jobs/{part(number)}/offers")
+        return found
+
+    def jobs_offer_accept(self, number: int | str, *, change: str, value: Any) -> JobDetail:
+        """Take an offer of `jobs_offers`: it is planned again first, and changes nothing where it no longer holds (409)."""
+        return self._job("POST", number, "/offers", body={"change": change, "value": value})
 
     def jobs_cancel(self, number: int | str) -> JobDetail:
         return self._job("POST", number, "/cancel")

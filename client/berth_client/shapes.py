@@ -233,6 +233,30 @@ class Plan(TypedDict):
     start: dict[str, Any] | None
 
 
+class Offer(TypedDict):
+    """A change of what a waiting job asks for, and when it would start with it."""
+
+    change: str
+    value: Any
+    words: str
+    starts_now: bool
+    gains: bool
+    start: dict[str, Any] | None
+    nodes: list[str]
+    speed_share: float | None
+    others: str
+
+
+class Offers(TypedDict):
+    """What would start a waiting job sooner; `fresh` False: it is being worked out, ask again."""
+
+    at: str | None
+    fresh: bool
+    starts_now: bool
+    start: dict[str, Any] | None
+    offers: list[Offer]
+
+
 class ImportedLine(TypedDict):
     """One directive of a batch script. `refused`: it cannot be had, and without it the job would be another one."""
 

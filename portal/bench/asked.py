@@ -156,14 +156,17 @@ LEFT_OUT = {
     **dict.fromkeys(
         tuple(
             """
-                api-job-cancel api-job-retry api-job-hold api-job-release api-job-requeue api-node-drain
+                api-job-cancel api-job-retry job-offer api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
                 api-simulation-share api-gpu-cordon api-gpu-resume
             """.split()
         ),
         ACTS,
     ),
-    **dict.fromkeys(("job-dry-run", "api-jobs-plan", "job-what-if"), "plans: `bench round` measures that"),
+    **dict.fromkeys(
+        ("job-dry-run", "api-jobs-plan", "job-what-if", "job-waiting", "api-job-offers"),
+        "plans: `bench round` measures that",
+    ),
     **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),
     "job-csv": "every job, as a stream",
     "login": "hashes a password, slowly on purpose",

@@ -6,6 +6,7 @@ from django.urls import path
 from portal.dashboard import views
 from portal.dashboard.help import views as help_views
 from portal.dashboard.jobs import views as job_views
+from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.submit import views as submit_views
 
@@ -23,6 +24,8 @@ job_urls = [
     path("jobs/<str:number>/explain.json", job_views.job_explain, name="job-explain"),
     path("jobs/<str:number>/figures/<str:name>", job_views.job_figure, name="job-figure"),
     path("jobs/<str:number>/fragments/<str:name>", job_views.job_fragment, name="job-fragment"),
+    path("jobs/<str:number>/waiting", waiting_views.job_waiting, name="job-waiting"),
+    path("jobs/<str:number>/offer", waiting_views.job_offer, name="job-offer"),
     path("jobs/<str:number>/what-if", job_views.job_what_if, name="job-what-if"),
     path("jobs/<str:number>/<str:verb>", job_views.job_action, name="job-action"),
 ]

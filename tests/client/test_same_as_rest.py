@@ -18,6 +18,8 @@ SHAPES = {
     "Attempt": shapes.Attempt,
     "Part": shapes.Part,
     "PlanAnswer": shapes.Plan,
+    "Offers": shapes.Offers,
+    "Offered": shapes.Offer,
     "ImportAnswer": shapes.Imported,
     "ImportedLine": shapes.ImportedLine,
     "Explanation": shapes.Explanation,

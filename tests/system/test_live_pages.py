@@ -259,3 +259,29 @@ def test_one_page_shows_a_job_wait_run_be_requeued_and_end(page, berth, tenant):
     until(page, "document.querySelectorAll('main [data-since]').length === 0")
     assert page.locator("form[action$='/cancel']").count() == 0
     assert page.evaluate("window.__not_reloaded") is True
+
+
+@pytest.fixture
+def crowded(tenant):
+    """Jobs on three of the four GPUs of both RTX nodes, and one that asks for four on one of them."""
+    types = {"gpu_types": ["RTX 3090"]}
+    holders = [tenant.submit("sleep 600", name=f"holder-{number}", gpus=3, **types) for number in range(2)]
+    for number in holders:
+        tenant.wait_state(number, "RUNNING")
+    asking = tenant.submit("sleep 600", name="asking", gpus=4, **types)
+    yield asking
+    for number in [asking, *holders]:
+        tenant.act(number, "cancel")
+
+
+def test_an_offer_starts_a_waiting_job_in_one_press(page, berth, tenant, crowded):
+    """Story 8: why it waits, what must happen first, an offer accepted in one click, and it starts."""
+    page.goto(f"{berth.url}/jobs/{crowded}/")
+    page.wait_for_selector("#why-card .b-sentence")
+    offers = page.locator("#waiting .b-offer form button")
+    offers.first.wait_for()
+    assert "start now" in offers.first.inner_text()
+    offers.first.click()
+    page.wait_for_selector("#waiting >> text=Accepted")
+    tenant.wait_state(crowded, "RUNNING")
+    until(page, "!document.querySelector('#waiting')")

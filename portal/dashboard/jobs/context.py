@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
+    from portal.dashboard.jobs.waiting.context import WaitingContext
     from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext, Rich, StartsContext
     from portal.dashboard.parts.slowed import SlowedRow
 
@@ -242,6 +243,7 @@ class JobLogContext(JobIdContext, JobLog):
 
 class JobBody(TypedDict):
     why: WhyContext | None
+    waiting: WaitingContext | None  # it waits for its turn
     asks_what_if: bool  # it waits: offer to work out what would make it start
     numbers: NumbersContext | None
     speed: SpeedContext | None

@@ -16,6 +16,7 @@ from portal.dashboard.jobs.rows import actions_of, failed_count
 from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
 from portal.dashboard.jobs.tuning import tuning_make
+from portal.dashboard.jobs.waiting.page import waiting_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.kept import kept_note
 from portal.dashboard.parts.slowed import of_job, slowed_rows
@@ -77,6 +78,7 @@ def body_make(job: Job) -> JobBodyContext:
     return {
         "id": job.number,
         "why": _with_kept(why_make(job, why, attempts), job),
+        "waiting": waiting_make(job),
         "asks_what_if": job.state in QUEUED and not job.array_size,
         "numbers": numbers_make(job, why),
         "speed": speed_make(job, attempts),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from scheduler.asking.what_if import what_would_start
 from scheduler.errors import InvalidJob
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from portal.jobs.models import Job
 
 LIMIT_S = 5.0
@@ -37,10 +40,17 @@ def remedies(job: Job) -> list[dict[str, Any]]:
     """
     if job.state not in QUEUED or job.array_size:
         return []
+    with working_alone():
+        return _worked_out(job)
+
+
+@contextmanager
+def working_alone() -> Iterator[None]:
+    """Work one such question out at a time in this process. Raises BerthError `busy` (429) while another is."""
     if not _working.acquire(blocking=False):
         raise BerthError("busy", "Another such question is being worked out; ask again in a few seconds.", status=429)
     try:
-        return _worked_out(job)
+        yield
     finally:
         _working.release()
 

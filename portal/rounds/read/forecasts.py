@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from portal.rounds.models import ForecastRecord, StartForecast
 from scheduler.asking.forecast import FAR
-from scheduler.asking.starts.ranges import StartRange, accuracy
+from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from portal.jobs.models import Job
@@ -22,6 +22,10 @@ HORIZONS_S = (300.0, 3600.0)
 """Borders between horizons, for the record."""
 RANGES_MOST = FAR.jobs
 """Waiting jobs, in order of priority, for which ranges are computed."""
+MARKS = 20
+"""The latest starts of a horizon, told one by one; with fewer nothing can be said of ranges."""
+RANGE_SHARE = HELD
+"""The probability that ranges are made for."""
 RECORDS_READ = 2000
 """Coverage and error are those of the latest so many starts."""
 
@@ -42,8 +46,8 @@ def forecast_record() -> dict[str, Any]:
     """Return how past forecasts fared, as first given in a wait: `starts`, `held` (share 0..1 of the starts inside their
     range) and `median_error_s` (of the range's middle); None without any start. One query.
 
-    `by_horizon`: the same for the ranges whose middle lay so far ahead, `from_s` to `until_s` (None: no end); those without
-    a start are left out.
+    `by_horizon`: the same for the ranges whose middle lay so far ahead, `from_s` to `until_s` (None: no end), and `last`: how
+    the latest `MARKS` fared, oldest first (held, later, earlier); those without a start are left out.
     """
     fields = ("given_at", "earliest_at", "median_at", "latest_at", "started_at")
     rows = [
@@ -62,7 +66,29 @@ def _by_horizon(rows: list[Row]) -> list[dict[str, Any]]:
         ahead_s = math.inf if middle_s is None else middle_s - made_s
         parts.setdefault(bisect_right(HORIZONS_S, ahead_s), []).append(row)
     ends = (0.0, *HORIZONS_S, None)
-    return [{"from_s": ends[k], "until_s": ends[k + 1], **_fared(parts[k])} for k in sorted(parts)]
+    return [
+        {"from_s": ends[k], "until_s": ends[k + 1], **_fared(parts[k]), "last": _outcomes(parts[k])}
+        for k in sorted(parts)
+    ]
+
+
+def _outcomes(rows: list[Row]) -> list[str]:
+    """Return how the latest starts lay to their ranges, oldest first: held, later or earlier. `rows`: latest first."""
+    return [_outcome(predicted, start_s) for predicted, _, start_s in rows[:MARKS]][::-1]
+
+
+def _outcome(predicted: StartRange, start_s: float) -> str:
+    if covers(predicted, start_s):
+        return "held"
+    return "earlier" if predicted.earliest_s is not None and start_s < predicted.earliest_s else "later"
+
+
+def record_at(record: Mapping[str, Any], ahead_s: float) -> dict[str, Any] | None:
+    """Return the part of `forecast_record` for ranges whose middle lay as far ahead; None where there is none."""
+    for part in record["by_horizon"]:
+        if part["from_s"] <= max(0.0, ahead_s) and (part["until_s"] is None or ahead_s < part["until_s"]):
+            return dict(part)
+    return None
 
 
 def _fared(rows: list[Row]) -> dict[str, Any]:

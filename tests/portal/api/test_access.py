@@ -21,6 +21,7 @@ READS = {
     "api-job": "jobs:read",
     "api-job-logs": "jobs:read",
     "api-job-explain": "jobs:read",
+    "api-job-offers": "jobs:read",
     "api-nodes": "cluster:read",
     "api-node": "cluster:read",
     "api-rounds": "cluster:read",
@@ -36,6 +37,7 @@ READS = {
 }
 WRITES = {
     "api-jobs": "jobs:write",
+    "api-job-offers": "jobs:write",
     "api-job-cancel": "jobs:write",
     "api-job-hold": "jobs:write",
     "api-job-release": "jobs:write",

@@ -120,6 +120,8 @@ LABELS = [
     "POST /api/v1/jobs/import",
     "PATCH /api/v1/jobs/{number}",
     "GET /api/v1/jobs/{number}/logs",
+    "GET /api/v1/jobs/{number}/offers",
+    "POST /api/v1/jobs/{number}/offers",
     "GET /api/v1/jobs/{number}/explain",
     "POST /api/v1/jobs/{number}/cancel",
     "POST /api/v1/jobs/{number}/hold",

@@ -251,6 +251,7 @@ def job():
             "result": 2,
             "words": "2 cores a GPU: found best",
         },
+        "waiting": None,
         "asks_what_if": True,
         "numbers": {
             "classes": "2 more kinds of candidates, all worth less.",

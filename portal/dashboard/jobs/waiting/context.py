@@ -1,0 +1,88 @@
+"""What the templates of a waiting job are given; `parts.context` has the rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from django.utils.safestring import SafeString
+
+
+class WayPoint(TypedDict):
+    """An end in the way: when, whose job, and how many of the needed GPUs are free after it."""
+
+    at: str
+    job: str
+    url: str | None
+    free: int
+    cells: list[bool]
+
+
+class EarlierRange(TypedDict):
+    """A range as it was said, or as it is now."""
+
+    said_at: str | None  # None: now
+    earliest: str
+    latest: str | None
+    mark: SafeString
+
+
+class Trust(TypedDict):
+    """How past ranges at this distance fared. `marks` empty: too few starts to say."""
+
+    sentence: str
+    marks: list[str]  # held, later, earlier
+    counts: list[tuple[str, int]]
+
+
+class OfferRow(TypedDict):
+    change: str
+    value: str  # JSON, as the form sends it
+    title: str
+    note: str
+    now: bool
+    nodes: str
+    earliest: str | None
+    latest: str | None
+    sooner: str  # "25 min sooner"
+    others: str
+    gains: bool
+    primary: bool
+    button: str
+    said: str | None  # what became of a press
+
+
+class Stands(TypedDict):
+    """The range as it stands, as the offers are compared with."""
+
+    earliest: str | None
+    latest: str | None
+
+
+class OffersContext(TypedDict):
+    """The offers of the card."""
+
+    stands: Stands
+    offers: list[OfferRow]
+    offers_at: str | None
+    note: str | None  # why there are no offers (yet)
+    pending: bool  # they are being worked out: ask again
+    said: str | None
+
+
+class WaitingContext(OffersContext):
+    """The whole card."""
+
+    number: int | str
+    at: str | None
+    earliest: str | None
+    latest: str | None
+    passed: bool  # it did not start within it
+    percent: str
+    line: SafeString | None
+    node: str | None
+    need: int
+    points: list[WayPoint]
+    more: str | None  # "and 3 more before 06:52"
+    ranges: list[EarlierRange]
+    trust: Trust | None

@@ -1,0 +1,1 @@
+"""Changes of what a waiting job asks for."""
