@@ -12,6 +12,7 @@ from portal.laboratory.api import simulations, traces
 from portal.offers.api import JobOffersView
 from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
+from portal.sharing import api as sharing
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
@@ -48,6 +49,8 @@ urlpatterns = [
     path("simulations/<str:number>/cancel", simulations.SimulationCancelView.as_view(), name="api-simulation-cancel"),
     path("simulations/<str:number>/share", simulations.SimulationShareView.as_view(), name="api-simulation-share"),
     path("simulations/<str:number>/report", simulations.SimulationReportView.as_view(), name="api-simulation-report"),
+    path("sharing", sharing.ComparisonView.as_view(), name="api-sharing"),
+    path("sharing/decisions", sharing.DecisionsView.as_view(), name="api-sharing-decisions"),
     path("neighbours", NeighboursView.as_view(), name="api-neighbours"),
     path("metrics", rounds.MetricsView.as_view(), name="api-metrics"),
 ]

@@ -20,6 +20,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
         "portal.rounds",
+        "portal.sharing",
         "portal.jobs",
         "portal.cluster",
         "portal.estimation",

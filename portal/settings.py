@@ -52,6 +52,7 @@ INSTALLED_APPS = [
     "portal.estimation",
     "portal.rounds",
     "portal.offers",
+    "portal.sharing",
     "portal.dashboard",
     "portal.laboratory",
     "portal.launch",

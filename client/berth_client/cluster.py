@@ -82,6 +82,22 @@ class Cluster(Rest):
         found: Page[dict[str, Any]] = self.ask("GET", "/neighbours", query=query)
         return found
 
+    def sharing_show(self, *, range: str | None = None) -> dict[str, Any]:  # noqa: A002 - as in REST
+        found: dict[str, Any] = self.ask("GET", "/sharing", query={"range": range})
+        return found
+
+    def sharing_decisions_list(
+        self,
+        *,
+        range: str | None = None,  # noqa: A002 - as in REST
+        only: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[dict[str, Any]]:
+        query = {"range": range, "only": only, "page": page, "page_size": page_size}
+        found: Page[dict[str, Any]] = self.ask("GET", "/sharing/decisions", query=query)
+        return found
+
     def metrics(self, *, range: str | None = None, since: str | None = None) -> dict[str, Any]:  # noqa: A002 - as in REST
         found: dict[str, Any] = self.ask("GET", "/metrics", query={"range": range, "since": since})
         return found

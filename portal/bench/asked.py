@@ -53,6 +53,8 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "node-detail": [("", NODE, "")],
     "node-fragment": _each("fragment", "gpus jobs card", **NODE),
     "node-figure": _each("figure", "gpu cores memory", **NODE),
+    "sharing": [("", {}, "")],
+    "sharing-figure": [("", {}, "")],
     "rounds": [("", {}, ""), (" table", {}, "fragment=table"), (" page 50", {}, "page=50")],
     "rounds-metrics": [("", {}, ""), (" 7 days", {}, "range=7d"), (" rounds", {}, "fragment=rounds&range=7d")],
     "rounds-figure": [
@@ -133,6 +135,8 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "api-planning": [("", {"number": "{planning}"}, "")],
     "api-metrics": [("", {}, ""), (" 7 days", {}, "range=7d")],
     "api-neighbours": [("", {}, "")],
+    "api-sharing": [("", {}, "")],
+    "api-sharing-decisions": [("", {}, "")],
     "api-simulations": [("", {}, "")],
     "api-simulation": [("", {"number": "{simulation}"}, "")],
     "api-simulation-report": [("", {"number": "{simulation}"}, "")],
@@ -145,7 +149,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
 }
 MINE = ("laboratory-", "api-simulation", "api-trace")
 """What these show belongs to its owner alone, but for the lists."""
-OPERATORS = ("admin:", "metrics", "api-neighbours")
+OPERATORS = ("admin:", "metrics", "api-neighbours", "api-sharing", "sharing")
 
 ACTS = "changes something"
 LEFT_OUT = {

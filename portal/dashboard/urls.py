@@ -8,6 +8,7 @@ from portal.dashboard.help import views as help_views
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.queue import views as queue_views
+from portal.dashboard.sharing import views as sharing_views
 from portal.dashboard.submit import views as submit_views
 
 job_urls = [
@@ -43,6 +44,8 @@ page_urls = [
     path("cluster/<str:name>/fragments/<slug:fragment>", views.node_fragment, name="node-fragment"),
     path("cluster/<str:name>/figures/<slug:figure>", views.node_figure, name="node-figure"),
     path("cluster/<str:name>/<slug:verb>", views.node_action, name="node-action"),
+    path("sharing/", sharing_views.sharing_page, name="sharing"),
+    path("sharing/figures/use", sharing_views.sharing_figure, name="sharing-figure"),
     path("rounds/", views.rounds, name="rounds"),
     path("rounds/plannings/<int:number>/", views.planning_detail, name="planning-detail"),
     path("rounds/metrics/", views.rounds_metrics, name="rounds-metrics"),

@@ -144,8 +144,8 @@ def _expected(row: SignatureUse, now: datetime) -> ExpectedUse:
     return ExpectedUse(row.count, (now - row.at).total_seconds(), row.seconds, row.series, high, row.most)
 
 
-def pairs_measured(names: Iterable[str] | None = None) -> dict[tuple[str, str, int], Cell]:
-    """Return by (signature, the one beside it, GPU type id) the share of its speed alone that a signature kept there.
+def pairs_measured(names: Iterable[str] | None = None) -> dict[tuple[str, str, str], tuple[Cell, datetime]]:
+    """Return by (signature, the one beside it, GPU type) the share of its speed alone that a signature kept there, and when last.
 
     `names`: only pairs of these; None: all. One query. For the planner and operators alone: a pair may be of two tenants.
     """
@@ -153,8 +153,8 @@ def pairs_measured(names: Iterable[str] | None = None) -> dict[tuple[str, str, i
     if names is not None:
         wanted = set(names)
         rows = rows.filter(signature__name__in=wanted, beside__in=wanted) if len(wanted) <= MANY else rows
-    told = rows.values_list("signature__name", "beside", "gpu_type_id", "count", "mean", "squares")
-    return {(own, beside, gpu_type): Cell(*cell) for own, beside, gpu_type, *cell in told}
+    told = rows.values_list("signature__name", "beside", "gpu_type__name", "at", "count", "mean", "squares")
+    return {(own, beside, gpu_type): (Cell(*cell), at) for own, beside, gpu_type, at, *cell in told}
 
 
 def links_load() -> dict[str, speeds.Link]:

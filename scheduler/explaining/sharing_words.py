@@ -20,7 +20,8 @@ CLOSED: Mapping[str, str] = {
     "peak": "the memory in use is forecast to leave too little",
     "declined": "the learned policy would rather wait, or start others there",
     "exceeds": "with the jobs there it would use more of the GPU than there is",
-    "apart": "it ran out of memory there beside such a job before",
+    "apart": "it is kept apart from {whom}: they ran out of GPU memory together",
+    "slowed": "it and a job there were measured to slow each other more than the operator accepts (`sharing_slowdown`)",
     "node": "its node has too few idle cores or too little memory",
     "barred": "its type, node or software is not what it may use",
 }
@@ -30,6 +31,7 @@ RULES: Mapping[str, str] = {
     "fits": "what it asks for is left there",
     "learned": "the learned policy would start it there now",
     "uncorrelated": "its use and that of the jobs there do not rise together (correlation {correlation:g}, at most 0.5)",
+    "measured": "it ran beside the jobs there before, and none was slowed by more than the operator accepts",
     "forecast": "the memory in use there is forecast at {ahead_mib:g} MiB, which leaves room for it",
 }
 
@@ -57,7 +59,9 @@ def waiting_words(figures: Figures) -> str:
         return f"It shares a GPU, with {needed}, and no job starts on shared GPUs now: the operator switched that off."
     if not shared["gpus"]:
         return f"It shares a GPU, with {needed}, and no shared GPU takes jobs now."
-    closed = listed([f"on {number} {CLOSED[rule]}" for rule, number in shared["closed"].items()])
+    named = [f"job {number}" for number in shared.get("apart_own", ())]
+    whom = listed(named) if named else "a job there"
+    closed = listed([f"on {number} {CLOSED[rule].format(whom=whom)}" for rule, number in shared["closed"].items()])
     gpus = count(shared["gpus"], "GPUs")
     return f"It shares a GPU, with {needed}. None of {gpus} that jobs may share takes it now: {closed}."
 

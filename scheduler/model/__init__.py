@@ -8,7 +8,7 @@ from scheduler.model.alike import Alike
 from scheduler.model.bays import bay_id, node_of, number_of
 from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
-from scheduler.model.parts import GpuPart, HeldPart, Holder, PartedGpu
+from scheduler.model.parts import GpuPart, HeldPart, Holder, PairSeen, PartedGpu
 from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
 from scheduler.model.plan import (
     Blocking,
@@ -53,6 +53,7 @@ __all__ = [
     "LinkWish",
     "Metrics",
     "Node",
+    "PairSeen",
     "PartedGpu",
     "Piece",
     "Placement",

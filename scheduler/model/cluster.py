@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model.jobs import Job, Running
-    from scheduler.model.parts import PartedGpu
+    from scheduler.model.parts import PairSeen, PartedGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +143,5 @@ class ClusterState:
     uses: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     """Signature -> measure of `scheduler.sharing.model.MEASURES` -> what its last run used of one GPU, equally spaced.
     `seconds`: one value, how long that run took, where the policy asks for it."""
+    pairs: Mapping[tuple[str, str, str], PairSeen] = field(default_factory=dict)
+    """(Signature, the one beside it, GPU type) -> what that cost it."""

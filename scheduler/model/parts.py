@@ -51,6 +51,15 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class PairSeen:
+    """How a signature ran beside another on a GPU: its time there over its time alone, from so many records, the last so old."""
+
+    slowdown: float
+    count: int
+    age_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class PartedGpu:
     """A GPU that several jobs may share. `memory_used`: the latest samples of its used memory (MiB), oldest first.
 

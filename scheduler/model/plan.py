@@ -249,6 +249,8 @@ class Plan:
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
     blocking: tuple[Blocking, ...] = ()
     probes: tuple[LinkOrder, ...] = ()  # to be started beside them
+    sharing: Any = field(default=None, repr=False, compare=False)
+    """A `scheduler.planning.sharing.Sharing` that a shadow is to be compared with, or None. It is no part of the plan's bytes."""
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -264,6 +266,8 @@ def _as_mapping(value: object) -> dict[str, Any]:
     if not is_dataclass(value):
         raise TypeError(f"{value!r} is not part of a plan")
     names = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Plan):
+        del names["sharing"]
     if isinstance(value, Decision):
         del names["explain"]
         names["detail"] = value.detail

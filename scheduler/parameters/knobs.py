@@ -313,6 +313,24 @@ PARAMETERS: tuple[Parameter, ...] = (
         choices=tuple(SHARING),
     ),
     Parameter(
+        "sharing_shadow",
+        "Another policy of sharing_policy's, or off. It decides on the same input, is recorded beside the one that acts, and "
+        "starts nothing: the page Sharing compares both.",
+        "",
+        "off",
+        choices=tuple(SHARING),
+    ),
+    Parameter(
+        "sharing_slowdown",
+        "By how much jobs may slow each other on a GPU: two whose measured pair is worse are not put together, whatever the "
+        "policy; 0.2 = a fifth longer than alone. Empty = what was measured closes no GPU.",
+        "of the time alone",
+        0.2,
+        0,
+        10,
+        optional=True,
+    ),
+    Parameter(
         "raqlr_hours",
         "For how many hours back RAQLR counts jobs that ended (its h).",
         "h",

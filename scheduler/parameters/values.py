@@ -54,6 +54,8 @@ class Parameters:
     relieve_band: float = 0.01
     relieve_period_s: float = 30.0
     sharing_policy: str = "res-ag"
+    sharing_shadow: str = "off"
+    sharing_slowdown: float | None = 0.2
     raqlr_hours: float = 6.0
     large_model_parameters: int = 100_000_000
     off: tuple[str, ...] = ()

@@ -10,27 +10,30 @@ decide (decision 0013), then the cores that the job wants, then the fuller GPU.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scheduler.estimator.tables import signature
 from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units
-from scheduler.model import Chosen, Configuration, HeldPart, Reason, Share
+from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Reason, Share
 from scheduler.model.parts import WHOLE
 from scheduler.placement.parts.gaps import gap_worth
 from scheduler.planning.shared_places import Places
 from scheduler.planning.sharing_askers import Askers, expected_parts
-from scheduler.sharing.policy import BY_NUMBER, admitting
-from scheduler.sharing.sharing import policy_named
+from scheduler.sharing.measured import Measured
+from scheduler.sharing.model import Rule
+from scheduler.sharing.policy import BY_NUMBER, NUMBERS, admitting, granted
+from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import ClusterState, Job, Ranked
+    from scheduler.model import Job, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.parts.pool import Floats
@@ -39,13 +42,35 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Flags
 
 
+NAMED = 3
+"""So many of those from whom a job is kept apart are named."""
+
+
+READ = ("running", "tenants", "gpu_weights", "uses", "pairs", "learned")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the step was asked, kept as it was before, so that another policy can be asked the very same (`shadowing`)."""
+
+    sharers: Sequence[Ranked]
+    ledger: Ledger
+    state: ClusterState
+    parameters: Parameters
+    fair: bool
+
+
 @dataclass(slots=True)
 class Sharing:
-    """Who starts on a shared GPU, what is told of it (by job id), and why the others that share wait."""
+    """Who starts on a shared GPU, what is told of it (by job id), and why the others that share wait.
+
+    `asked`: None where no shadow is wanted, or nobody shares.
+    """
 
     chosen: dict[int, Chosen] = field(default_factory=dict)
     told: dict[int, dict[str, Any]] = field(default_factory=dict)
     waiting: dict[int, Why] = field(default_factory=dict)
+    asked: Asked | None = None
 
     def apart(self, queue: Sequence[Ranked]) -> Sequence[Ranked]:
         """The jobs of the queue that share no GPU."""
@@ -61,9 +86,18 @@ def choose(
     sharers = [each for each in queue if each.job.part is not None]
     if not sharers:
         return Sharing()
+    asked = None
+    if parameters.sharing_shadow not in ("off", parameters.sharing_policy):
+        asked = Asked(sharers, ledger.copy(), _needed(state), parameters, fair)
     step = _Step(sharers, ledger, state, parameters)
     step.give(sharers, fair=fair)
+    step.sharing.asked = asked
     return step.sharing
+
+
+def _needed(state: ClusterState) -> ClusterState:
+    """The part of a snapshot that the step reads beside the ledger."""
+    return replace(ClusterState((), ()), **{name: getattr(state, name) for name in READ})
 
 
 @lru_cache(maxsize=32)
@@ -80,7 +114,10 @@ class _Step:
         self._places = Places(ledger)
         self._policy: Policy | None = policy_named(self._name, state.learned)
         self._tenants = {each.job: each.tenant for gpu in self._places.gpus for each in gpu.holders}
-        self._askers = Askers(sharers, self._places.gpus, state.uses)
+        uses = state.uses if self._name in LOOKS_AT_USE else {}
+        measured = Measured.of(state.pairs, parameters.sharing_slowdown)
+        types = [room.node.gpu_type or "" for room in self._places.rooms]
+        self._askers = Askers(sharers, self._places.gpus, uses, types, measured)
         self._board = self._askers.board
         self._worth = _worth(expected_parts(sharers, self._places.gpus))
         self._whys: dict[int, Why] = {}  # of kinds for which no GPU was open: within a planning room only shrinks
@@ -134,7 +171,7 @@ class _Step:
         # Prices are rounded at the sixth digit: equal losses differ by as much.
         lost = np.round(self._worth[left] - self._worth[left - board.compute[row]], 4)
         missing = np.maximum(0, job.cores - self._places.cores[found])
-        order = np.lexsort((found, left, missing, lost, np.round(policy.keys(board)[found], 9)))
+        order = np.lexsort((found, left, missing, lost, np.round(board.order(row, policy.keys(board))[found], 9)))
         return int(found[order[0]])
 
     def _start(self, job: Job, row: int, column: int, rules: np.ndarray) -> Room:
@@ -142,7 +179,7 @@ class _Step:
         part = job.part
         assert part is not None
         assert self._policy is not None
-        grant = int(board.grants[row] if self._policy.harvests else board.requests[row])
+        grant = granted(self._policy, board, row, BY_NUMBER[int(rules[column])])
         held = HeldPart(gpu.index, part.compute, grant)
         allowance = self._ledger.allowances.get(job.tenant)
         most = (
@@ -180,6 +217,8 @@ class _Step:
             found["correlation"] = round(float(board.alike.correlated[row, column]), 3)
         elif rule == "forecast":
             found["ahead_mib"] = round(float(board.ahead_mib[column]))
+        if board.harms is not None and board.harms.people[column] and board.harms.known(row)[column]:
+            found["slowdown"] = round(1.0 + float(board.harms.worst[row, column]), 3)
         return found
 
     def _why(self, job: Job, rules: np.ndarray, allowed: Flags, admitted: Flags, beside: Flags) -> Why:
@@ -188,8 +227,18 @@ class _Step:
             closed["barred"] = barred
         if short := int((allowed & admitted & ~beside).sum()):
             closed["node"] = short
-        shared = {"policy": self._name, "gpus": len(self._places.gpus), "closed": closed}
+        shared: dict[str, Any] = {"policy": self._name, "gpus": len(self._places.gpus), "closed": closed}
+        if "apart" in closed and job.part is not None:
+            shared["apart_own"] = self._apart_from(job, np.flatnonzero(rules == NUMBERS[Rule.APART]))
         return Why(Reason.NO_SHARED_GPU, {"needs": needs(job), "shared": shared})
+
+    def _apart_from(self, job: Job, columns: np.ndarray) -> list[int]:
+        """Those of its own tenant on these GPUs that it is kept apart from, or that are kept apart from it."""
+        assert job.part is not None
+        own, apart = signature(job), job.part.apart_from
+        there = [each for column in columns for each in self._places.gpus[column].holders]
+        found = [each for each in there if each.signature in apart or own in each.apart_from]
+        return sorted({each.job for each in found if each.tenant == job.tenant})[:NAMED]
 
 
 def _counted(rules: np.ndarray, where: Flags) -> dict[str, int]:

@@ -10,12 +10,14 @@ import numpy as np
 from scheduler.estimator.tables import signature
 from scheduler.model.parts import WHOLE
 from scheduler.sharing.board import Board
+from scheduler.sharing.measured import NOTHING
 from scheduler.sharing.model import MEASURES, Asker, Profile, Resident, SharedGpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import Job, PartedGpu, Ranked
+    from scheduler.sharing.measured import Measured
 
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -31,12 +33,22 @@ class Askers:
     Of a kind are jobs that ask for the same and were seen to use the same.
     """
 
-    def __init__(self, sharers: Sequence[Ranked], gpus: Sequence[PartedGpu], uses: Uses) -> None:
+    def __init__(
+        self,
+        sharers: Sequence[Ranked],
+        gpus: Sequence[PartedGpu],
+        uses: Uses,
+        types: Sequence[str] = (),
+        measured: Measured = NOTHING,
+    ) -> None:
+        """`types`: of the GPUs, in their order; without measured pairs nobody asks for them."""
         self._uses = uses
-        self._told_apart = {*uses, *_kept_apart(sharers, gpus)}
+        self._told_apart = {*uses, *_kept_apart(sharers, gpus), *measured.names}
         self._rows: dict[tuple[object, str], int] = {}
         askers = [self._asker(job) for job in self._kinds(sharers)]
-        self.board = Board(askers, [self._shared(key, gpu) for key, gpu in enumerate(gpus)])
+        named = zip(gpus, types or [""] * len(gpus), strict=True)
+        shared = [self._shared(key, gpu, gpu_type) for key, (gpu, gpu_type) in enumerate(named)]
+        self.board = Board(askers, shared, measured=measured)
 
     def row(self, job: Job) -> int | None:
         """The number of the job's kind; None where its tenant's kinds are more than are looked at."""
@@ -74,7 +86,7 @@ class Askers:
             profile=_profile(self._uses.get(signature(job))),
         )
 
-    def _shared(self, key: int, gpu: PartedGpu) -> SharedGpu:
+    def _shared(self, key: int, gpu: PartedGpu, gpu_type: str) -> SharedGpu:
         """A GPU with those on it. What they were granted stays theirs: no running job is harvested here."""
         residents = tuple(
             Resident(
@@ -93,7 +105,7 @@ class Askers:
             )
             for each in gpu.holders
         )
-        return SharedGpu(key, gpu.memory_mib, residents, np.asarray(gpu.memory_used, dtype=np.float64))
+        return SharedGpu(key, gpu.memory_mib, residents, np.asarray(gpu.memory_used, dtype=np.float64), gpu_type)
 
 
 def expected_parts(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> tuple[tuple[int, int], ...]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.alike import Alike
+from scheduler.sharing.measured import NOTHING, Harms
 from scheduler.sharing.model import WHOLE
 from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Asker, Resident, SharedGpu
     from scheduler.sharing.series import Flags, Floats, Ints
 
@@ -26,10 +28,13 @@ class Board:
 
     `left_mib`, `left_compute`: what no grant holds; `used_mib`: what is used now, with the grants of those who joined in this
     planning; `ahead_mib`: what is forecast to be used at the horizon, NaN where nothing can be forecast; `people`: how many
-    are there; `joined`: their keys; `alike`: each asker beside those on each GPU.
+    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `harms`: what was measured of them, None
+    where nothing was.
     """
 
-    def __init__(self, askers: Sequence[Asker], gpus: Sequence[SharedGpu], horizon_steps: int = 1) -> None:
+    def __init__(
+        self, askers: Sequence[Asker], gpus: Sequence[SharedGpu], horizon_steps: int = 1, measured: Measured = NOTHING
+    ) -> None:
         self.askers, self.gpus = list(askers), list(gpus)
         self.grants: Ints = np.array([asker.grant_mib for asker in askers], dtype=np.int64)
         self.requests: Ints = np.array([asker.memory_mib for asker in askers], dtype=np.int64)
@@ -49,6 +54,7 @@ class Board:
         )
         self.joined: list[list[int]] = [[each.asker.key for each in gpu.residents] for gpu in gpus]
         self.alike = Alike(askers, gpus)
+        self.harms = Harms(askers, gpus, measured) if measured.beside else None
 
     def join(self, row: int, column: int, grant_mib: int) -> None:
         """Asker `row` is on GPU `column` from now on, with so much memory."""
@@ -60,6 +66,12 @@ class Board:
         self.people[column] += 1
         self.joined[column].append(asker.key)
         self.alike.join(row, column)
+        if self.harms is not None:
+            self.harms.meet(asker.signature, column)
+
+    def order(self, row: int, keys: Floats) -> Floats:
+        """Return a policy's keys of the GPUs as they count for an asker: where it is slowed, or slows, comes later."""
+        return keys if self.harms is None else keys + self.harms.steps(row)
 
     def regrant(self, column: int, more_mib: int) -> None:
         """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""

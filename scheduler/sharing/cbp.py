@@ -3,6 +3,8 @@
 A batch job is provisioned with the 80th percentile of the memory that its signature's last run used. It may join those on a
 GPU with none of whom its memory, its use of the SMs or its PCIe traffic rises together: Spearman's correlation below 0.5.
 A job that was never seen to run, and one whose neighbour was not, is refused: with nobody there it may start.
+*Ours*: what was measured outweighs both guesses. Where it ran beside everybody there before, and nobody was slowed by more than
+is accepted, it joins with all the memory that it asks for.
 """
 
 from __future__ import annotations
@@ -43,5 +45,8 @@ class Cbp:
         beside = found == NUMBERS[Rule.FITS]
         apart = np.where(board.alike.correlated[row] < LIMIT, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
         seen = np.where(board.alike.unknown[row], NUMBERS[Rule.UNKNOWN], apart)
+        if board.harms is not None:
+            fits = board.harms.known(row) & (board.left_mib >= board.requests[row])
+            seen = np.where(fits & (seen != NUMBERS[Rule.UNCORRELATED]), NUMBERS[Rule.MEASURED], seen)
         answer: Ints = np.where(beside, seen, found)
         return answer

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.sharing.model import Asker, Profile
     from scheduler.sharing.series import Flags, Floats, Ints
 
-FITTING = (NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
+FITTING = (NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED], NUMBERS[Rule.MEASURED])
 """What CBP says where the ledgers have room and both were seen to run."""
 FIRST = 1
 """The action that starts the first slot alone."""

@@ -101,12 +101,16 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class SharedGpu:
-    """A GPU in mode `shared`. `memory_used`: the latest samples of its used memory (MiB), oldest first; as many as there are."""
+    """A GPU in mode `shared`. `memory_used`: the latest samples of its used memory (MiB), oldest first; as many as there are.
+
+    `gpu_type`: measured pairs are of one type.
+    """
 
     key: int
     memory_mib: int
     residents: tuple[Resident, ...] = ()
     memory_used: Floats = field(default_factory=lambda: np.empty(0))
+    gpu_type: str = ""
 
 
 class Rule(StrEnum):
@@ -117,9 +121,11 @@ class Rule(StrEnum):
     LEARNED = "learned"  # the learned policy would start it now
     UNCORRELATED = "uncorrelated"  # it and those there do not rise together
     FORECAST = "forecast"  # what is forecast to be used leaves room for its need
+    MEASURED = "measured"  # it ran beside each of those there before, and nobody was slowed by more than is accepted
     MEMORY = "memory"  # too little memory is left
     COMPUTE = "compute"  # too little compute is left
     APART = "apart"  # it was ended for memory beside one of those there
+    SLOWED = "slowed"  # it and one of those there were measured to slow each other by more than is accepted
     CORRELATED = "correlated"  # it and one of those there rise together
     UNKNOWN = "unknown"  # it, or one of those there, was never seen to run
     NO_TREND = "no trend"  # the GPU's memory does not follow its own past: nothing can be forecast

@@ -17,7 +17,7 @@ LIMIT = 0.5
 
 NUMBERS: dict[Rule, int] = {rule: number for number, rule in enumerate(Rule)}
 BY_NUMBER: tuple[Rule, ...] = tuple(Rule)
-ADMITS = frozenset({Rule.ALONE, Rule.FITS, Rule.LEARNED, Rule.UNCORRELATED, Rule.FORECAST})
+ADMITS = frozenset({Rule.ALONE, Rule.FITS, Rule.LEARNED, Rule.UNCORRELATED, Rule.FORECAST, Rule.MEASURED})
 _ADMITTING = np.array([rule in ADMITS for rule in Rule])
 
 
@@ -44,6 +44,12 @@ def admitting(rules: Ints) -> Flags:
     return found
 
 
+def granted(policy: Policy, board: Board, row: int, rule: Rule) -> int:
+    """Return the memory (MiB) that an asker gets. Measured speed says nothing of memory: by that rule it gets all it asks for."""
+    harvests = policy.harvests and rule is not Rule.MEASURED
+    return int(board.grants[row] if harvests else board.requests[row])
+
+
 def by_memory(board: Board) -> list[int]:
     """Return the askers' rows by requested memory, largest first; equal ones stay in their order."""
     return [int(row) for row in np.argsort(-board.requests, kind="stable")]
@@ -56,6 +62,8 @@ def room(board: Board, row: int, grant_mib: int) -> Ints:
     """
     found = np.where(board.people == 0, NUMBERS[Rule.ALONE], NUMBERS[Rule.FITS])
     found = np.where(board.alike.apart[row], NUMBERS[Rule.APART], found)
+    if board.harms is not None and (slowed := board.harms.too_much(row)) is not None:
+        found = np.where(slowed, NUMBERS[Rule.SLOWED], found)
     found = np.where(board.left_compute < board.compute[row], NUMBERS[Rule.COMPUTE], found)
     lacking: Ints = np.where(board.left_mib < grant_mib, NUMBERS[Rule.MEMORY], found)
     return lacking

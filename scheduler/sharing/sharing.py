@@ -14,19 +14,25 @@ import numpy as np
 from scheduler.sharing.board import Board
 from scheduler.sharing.cbp import Cbp
 from scheduler.sharing.dqn import Dqn
+from scheduler.sharing.measured import NOTHING
 from scheduler.sharing.model import Harvest, Joined, Refused, Rule
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.policy import BY_NUMBER, admitting
+from scheduler.sharing.policy import BY_NUMBER, admitting, granted
 from scheduler.sharing.res_ag import ResAg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.sharing.learned.record import Stored
+    from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Asker, Resident, SharedGpu
     from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Ints
 
+LOOKS_AT_USE = frozenset({"cbp", "cbp-pp", "dqn"})
+"""Who is told what was used before."""
+LOOKS_AHEAD = frozenset({"cbp-pp", "dqn"})
+"""Who is told the GPUs' memory of the last minute."""
 POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak, Dqn)}
 
 
@@ -46,12 +52,19 @@ class Shared:
     refused: tuple[Refused, ...]
 
 
-def share(policy: Policy, askers: Sequence[Asker], gpus: Sequence[SharedGpu], *, horizon_steps: int = 1) -> Shared:
+def share(
+    policy: Policy,
+    askers: Sequence[Asker],
+    gpus: Sequence[SharedGpu],
+    *,
+    horizon_steps: int = 1,
+    measured: Measured = NOTHING,
+) -> Shared:
     """Give waiting jobs places on shared GPUs; `horizon_steps` samples ahead is what a forecast looks at (one second).
 
     Raises ValueError where a GPU's grants already come to more than it has.
     """
-    board = Board(askers, gpus, horizon_steps)
+    board = Board(askers, gpus, horizon_steps, measured)
     if (board.left_mib < 0).any() or (board.left_compute < 0).any():
         raise ValueError("a shared GPU's grants come to more than it has")
     harvests = _harvests(board) if policy.harvests else []
@@ -62,7 +75,7 @@ def share(policy: Policy, askers: Sequence[Asker], gpus: Sequence[SharedGpu], *,
         if len(open_to) == 0:
             refused.append(_refused(board.askers[row].key, rules))
         else:
-            column = int(open_to[np.argmin(policy.keys(board)[open_to])])
+            column = int(open_to[np.argmin(board.order(row, policy.keys(board))[open_to])])
             joined.append(_join(policy, board, row, column, BY_NUMBER[rules[column]]))
     return Shared(tuple(harvests), tuple(joined), tuple(refused))
 
@@ -86,7 +99,7 @@ def _kept(each: Resident) -> int:
 
 def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Joined:
     asker, gpu = board.askers[row], board.gpus[column]
-    grant = int(board.grants[row] if policy.harvests else board.requests[row])
+    grant = granted(policy, board, row, rule)
     figure = None
     if rule is Rule.UNCORRELATED:
         figure = float(board.alike.correlated[row, column])

@@ -72,7 +72,7 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
     given = {
         name: parameters.pop(name)
-        for name in ("history", "knowledge", "profiles_tried", "replanned_s", "uses")
+        for name in ("history", "knowledge", "profiles_tried", "replanned_s", "uses", "pairs")
         if name in parameters
     }
     state = replace(state, **given)

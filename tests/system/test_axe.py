@@ -73,6 +73,7 @@ def paths(berth):
         "/laboratory/traces/",
         "/laboratory/1/",
         "/laboratory/compare?run=1&run=2",
+        "/sharing/",
         "/rounds/",
         "/rounds/plannings/1/",
         "/rounds/metrics/",

@@ -26,7 +26,13 @@ log = logging.getLogger(__name__)
 
 REDIS_PATIENCE_S = 0.3
 BANNER_EVERY_S = 10.0
-_PAGES: dict[str, PageName] = {"job": "jobs", "node": "cluster", "planning": "rounds", "token": "account"}
+_PAGES: dict[str, PageName] = {
+    "job": "jobs",
+    "node": "cluster",
+    "sharing": "cluster",
+    "planning": "rounds",
+    "token": "account",
+}
 
 
 def page_follow(request: HttpRequest, *streams: str) -> None:

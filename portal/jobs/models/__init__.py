@@ -4,6 +4,7 @@ from portal.jobs.models.attempts import Allocation, Attempt, GpuAllocation, LogC
 from portal.jobs.models.besides import (
     CoreTuning,
     IdempotencyKey,
+    JobApart,
     JobDependency,
     JobEvent,
     JobPayload,
@@ -24,6 +25,7 @@ __all__ = [
     "GpuAllocation",
     "IdempotencyKey",
     "Job",
+    "JobApart",
     "JobDependency",
     "JobEvent",
     "JobPayload",

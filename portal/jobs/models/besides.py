@@ -135,6 +135,20 @@ class Promise(models.Model):
         return f"promise to job {self.job_id} by planning {self.planning_number}"
 
 
+class JobApart(models.Model):
+    """`job` was ended for GPU memory beside `beside`: it does not share a GPU with that one, or any that uses alike, again."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="kept_apart")
+    beside = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "beside"], name="job_apart_once")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} apart from {self.beside_id}"
+
+
 class QueueChange(models.Model):
     """A waiting job that came, changed or left: written by triggers, so that a planner reads only what changed.
 

@@ -11,6 +11,7 @@ from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.preempting import use_count
 from portal.jobs.services.profiling import profile_close
+from portal.jobs.sharing.apart import apart_note
 from portal.jobs.states import FOLLOWERS, AttemptState, JobState, StopCause, StopReason
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
     again = _again(job=job, state=state, never_ran=never_ran)
     if state == A.OUT_OF_MEMORY and _was_given_too_little(job, attempt):
         Job.objects.filter(pk=job.pk).update(gpu_memory_whole=True)
+        apart_note(job=job, attempt=attempt)
         again = "preemptions", ", from now on with all the GPU memory that it asks for"
     if again is None:
         _job_end(job=job, attempt=attempt, state=state, exit_code=exit_code, detail=detail)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What jobs are described by beside their rows. `promises`, `profiled` (since when): by job.
+    """What jobs are described by beside their rows. `promises`, `profiled` (since when), `apart` (signatures): by job.
 
     `shared`: by GPU type the memory (MiB) of the largest GPU that jobs may share; {} = none is shared, or sharing is off.
     """
@@ -42,6 +42,7 @@ class Known:
     promises: Mapping[int, model.Promise] = field(default_factory=dict)
     profiled: Mapping[int, datetime] = field(default_factory=dict)
     shared: Mapping[str, int] = field(default_factory=dict)
+    apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def part(self, job: Any) -> model.GpuPart | None:
         """Return what a job asks of a shared GPU; None where it gets GPUs of its own.
@@ -55,7 +56,8 @@ class Known:
             return None
         critical = job.latency_class == Job.LatencyClass.LATENCY
         harvest = job.is_requeueable and not critical and not job.gpu_memory_whole
-        return model.GpuPart(job.gpu_compute, job.gpu_memory_mib, critical=critical, harvest=harvest)
+        apart = self.apart.get(job.pk, frozenset())
+        return model.GpuPart(job.gpu_compute, job.gpu_memory_mib, critical=critical, harvest=harvest, apart_from=apart)
 
     def cores(self, job: Any) -> int:
         """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any.
@@ -106,7 +108,7 @@ def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
         return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
 
     common = (known.tuned, known.parameters.large_model_parameters, restored, known.shared)
-    return kept.describe(look, Beside(blocked, known.promises, known.profiled, common), known.now_s, make)
+    return kept.describe(look, Beside(blocked, known.promises, known.profiled, known.apart, common), known.now_s, make)
 
 
 def _aside(job: Any, *, blocked: bool, restored: Restored) -> Aside:

@@ -35,16 +35,24 @@ class _Read:
 _read = _Read()
 
 
-def policy_learned(policy: str) -> Stored | None:
-    """Return the learned policy where plannings go by it (`dqn`) and its file can be used."""
-    return _looked().stored if policy == "dqn" else None
+def policy_learned() -> Stored | None:
+    """Return the learned policy (`dqn`) if its file can be used."""
+    return _looked().stored
+
+
+def policy_why() -> str:
+    """Return why the learned policy cannot be used; empty: it can."""
+    return _looked().why
 
 
 def policy_problems(_now: datetime) -> list[str]:
-    """Return why the learned policy is not used although the knob names it."""
-    if scheduler_parameters(knobs_current()).sharing_policy != "dqn" or not (why := _looked().why):
+    """Return why the learned policy is not used although a knob names it."""
+    parameters = scheduler_parameters(knobs_current())
+    named = [name for name in ("sharing_policy", "sharing_shadow") if getattr(parameters, name) == "dqn"]
+    if not named or not (why := _looked().why):
         return []
-    return [f"sharing_policy is dqn, but {why}; jobs share GPUs by cbp-pp"]
+    instead = "jobs share GPUs by cbp-pp" if "sharing_policy" in named else "its shadow decides as cbp-pp"
+    return [f"{named[0]} is dqn, but {why}; {instead}"]
 
 
 def _looked() -> _Read:

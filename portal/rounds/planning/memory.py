@@ -29,13 +29,18 @@ class Beside:
     blocked: frozenset[int]  # jobs and arrays
     promises: Mapping[int, model.Promise]
     profiled: Mapping[int, datetime]
+    apart: Mapping[int, frozenset[str]]
     common: Any
 
     def differing(self, last: Beside, rows: list[QueuedJob]) -> set[int]:
         """Return the jobs for which it is not as it was."""
         found = {
             job
-            for now, before in ((self.promises, last.promises), (self.profiled, last.profiled))
+            for now, before in (
+                (self.promises, last.promises),
+                (self.profiled, last.profiled),
+                (self.apart, last.apart),
+            )
             for job in now.keys() | before.keys()
             if now.get(job) != before.get(job)
         }

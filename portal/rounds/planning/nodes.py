@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from portal.jobs.models import Attempt
 
+TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})
 NOT_SEEN: Mapping[tuple[int, int], tuple[float, ...]] = MappingProxyType({})
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
@@ -46,13 +47,14 @@ def nodes_described(
     jobs: Sequence[model.Job],
     promises: Mapping[int, model.Promise],
     memory_used: Mapping[tuple[int, int], tuple[float, ...]] = NOT_SEEN,
+    apart: Mapping[int, frozenset[str]] = TOGETHER,
     *,
     now: datetime,
 ) -> list[model.Node]:
     """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait.
-    `memory_used`: of shared GPUs, by node and index. Two queries.
+    `memory_used`: of shared GPUs, by node and index; `apart`: the signatures that a job is kept apart from. Two queries.
     """
-    held = _held(parts, now)
+    held = _held(parts, apart, now)
     present: dict[int, There] = defaultdict(There)
     beside: dict[int, dict[int, There]] = defaultdict(dict)
     seen = Gpu.objects.present().order_by("index")
@@ -96,13 +98,13 @@ class There:
         return bool(self.gpus or self.shared)
 
 
-def _held(parts: Iterable[Any], now: datetime) -> defaultdict[int, Held]:
+def _held(parts: Iterable[Any], apart: Mapping[int, frozenset[str]], now: datetime) -> defaultdict[int, Held]:
     held: defaultdict[int, Held] = defaultdict(Held)
     for part in parts:
         own = held[part.node_id]
         own.gpus.update(part.gpus_held)
         if (share := part.part_held) is not None:
-            own.parts[share.gpu].append(_holder(part.attempt, share, now))
+            own.parts[share.gpu].append(_holder(part.attempt, share, apart, now))
         own.cores.update(part.core_ids)
         own.memory_mib += part.memory_mib
         own.tenants.add(part.attempt.job.tenant_id)
@@ -111,11 +113,21 @@ def _held(parts: Iterable[Any], now: datetime) -> defaultdict[int, Held]:
     return held
 
 
-def _holder(attempt: Attempt, share: model.HeldPart, now: datetime) -> model.Holder:
+def _holder(
+    attempt: Attempt, share: model.HeldPart, apart: Mapping[int, frozenset[str]], now: datetime
+) -> model.Holder:
     job = attempt.job
     name = signature_of(job.tenant_id, job.model or None, job.pk)
     ran_s = (now - attempt.started_at).total_seconds() if attempt.started_at else 0.0
-    return model.Holder(job.pk, job.tenant_id, name, share.compute, share.memory_mib, ran_s=max(0.0, ran_s))
+    return model.Holder(
+        job.pk,
+        job.tenant_id,
+        name,
+        share.compute,
+        share.memory_mib,
+        apart_from=apart.get(job.pk, frozenset()),
+        ran_s=max(0.0, ran_s),
+    )
 
 
 def _node(node: Any, present: There, held: Held) -> model.Node:

@@ -36,6 +36,7 @@ from portal.rounds.planning.lease import (
 )
 from portal.rounds.planning.memory import memory_taken
 from portal.rounds.planning.running import cores_asked
+from portal.rounds.planning.shadowed import shadow_tell
 from portal.rounds.planning.snapshot import snapshot_load
 from portal.rounds.record.decisions import decisions_before, decisions_pack
 from portal.rounds.record.explanations import BUDGET_SHARE, explanations_make
@@ -146,6 +147,7 @@ def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
         _save(record)
         raise
     _save(record)
+    shadow_tell(record, decided.made)
     return record, Wish(decided.made.replan_early, decided.made.window_ran_out)
 
 

@@ -11,20 +11,22 @@ from django.db.models import Max
 from portal.cluster.models import Gpu
 from portal.cluster.telemetry import batches_recent
 from portal.estimation.models import SignatureUse
+from portal.estimation.selectors import pairs_measured
+from portal.jobs.sharing.apart import apart_load
+from scheduler import model
 from scheduler.estimator.tables import signature, signature_of
 from scheduler.sharing.series import LEAST_SAMPLES
+from scheduler.sharing.sharing import LOOKS_AHEAD, LOOKS_AT_USE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
-    from scheduler import model
     from scheduler.parameters import Parameters
 
     Series = Mapping[str, Sequence[float]]
 
-LOOKS_AT_USE = frozenset({"cbp", "cbp-pp", "dqn"})
-LOOKS_AHEAD = frozenset({"cbp-pp", "dqn"})
 LOOK_BACK = timedelta(seconds=60)
 """So much of a GPU's memory a forecast is made from."""
 NAMES = 5000
@@ -41,23 +43,57 @@ def shared_memory(parameters: Parameters) -> dict[str, int]:
     return dict(rows)
 
 
-def uses_load(jobs: Iterable[model.Job], parts: Iterable[Any], policy: str) -> dict[str, Series]:
+def apart_signatures() -> dict[int, frozenset[str]]:
+    """Return by unfinished job the signatures beside which it was ended for GPU memory. One query."""
+    return {
+        job: frozenset(signature_of(tenant, label or None, other) for other, tenant, label in beside)
+        for job, beside in apart_load().items()
+    }
+
+
+def policies_asked(parameters: Parameters) -> frozenset[str]:
+    """Return the sharing policies that decide in a planning: the one that acts, and its shadow."""
+    return frozenset({parameters.sharing_policy, parameters.sharing_shadow} - {"off"})
+
+
+def uses_load(jobs: Iterable[model.Job], parts: Iterable[Any], policies: AbstractSet[str]) -> dict[str, Series]:
     """Return what the last runs under the signatures of those that share, or wait to, used of a GPU. One query, or none.
 
     `parts`: the live allocations, with `part_held`.
     """
-    sharers = [job for job in jobs if job.part is not None] if policy in LOOKS_AT_USE else []
-    if not sharers:
+    names = _names(jobs, parts) if policies & LOOKS_AT_USE else {}
+    if not names:
         return {}
-    running = (part.attempt.job for part in parts if part.part_held is not None)
-    names = {signature_of(job.tenant_id, job.model or None, job.pk): None for job in running}
-    names |= dict.fromkeys(map(signature, sharers))
     rows = SignatureUse.objects.filter(signature__name__in=list(names)[:NAMES], gpu_type__isnull=False).order_by("at")
     found: dict[str, Series] = {}
     for name, series, seconds in rows.values_list("signature__name", "series", "seconds"):
         if (use := use_of(series)) is not None:
             found[name] = {**use, "seconds": [seconds]}  # of several types the last run's
     return found
+
+
+def pairs_load(
+    jobs: Iterable[model.Job], parts: Iterable[Any], *, now: datetime
+) -> dict[tuple[str, str, str], model.PairSeen]:
+    """Return what the signatures of those that share, or wait to, were measured to cost each other. One query, or none."""
+    names = list(_names(jobs, parts))[:NAMES]
+    if not names:
+        return {}
+    return {
+        key: model.PairSeen(1.0 / cell.mean, cell.count, (now - at).total_seconds())
+        for key, (cell, at) in pairs_measured(names).items()
+        if cell.mean > 0
+    }
+
+
+def _names(jobs: Iterable[model.Job], parts: Iterable[Any]) -> dict[str, None]:
+    """The signatures of those on shared GPUs, then of those that wait for one; none where nobody waits."""
+    sharers = [job for job in jobs if job.part is not None]
+    if not sharers:
+        return {}
+    running = (part.attempt.job for part in parts if part.part_held is not None)
+    names = {signature_of(job.tenant_id, job.model or None, job.pk): None for job in running}
+    return names | dict.fromkeys(map(signature, sharers))
 
 
 def use_of(series: Mapping[str, Sequence[float | None]]) -> Series | None:
@@ -85,9 +121,11 @@ def _whole(values: Sequence[float | None] | None) -> list[float] | None:
     return found
 
 
-def memory_seen(parts: Iterable[Any], policy: str, *, now: datetime) -> dict[tuple[int, int], tuple[float, ...]]:
+def memory_seen(
+    parts: Iterable[Any], policies: AbstractSet[str], *, now: datetime
+) -> dict[tuple[int, int], tuple[float, ...]]:
     """Return the used memory (MiB) of the last minute by node and GPU index, of GPUs that jobs share now. One query, or none."""
-    if policy not in LOOKS_AHEAD:
+    if not policies & LOOKS_AHEAD:
         return {}
     wanted = {(part.node_id, part.part_held.gpu) for part in parts if part.part_held is not None}
     if not wanted:

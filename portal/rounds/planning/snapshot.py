@@ -24,7 +24,14 @@ from portal.rounds.planning.nodes import nodes_described
 from portal.rounds.planning.past import array_history_now
 from portal.rounds.planning.promises import promises_load
 from portal.rounds.planning.running import running_one
-from portal.rounds.planning.sharing import memory_seen, shared_memory, uses_load
+from portal.rounds.planning.sharing import (
+    apart_signatures,
+    memory_seen,
+    pairs_load,
+    policies_asked,
+    shared_memory,
+    uses_load,
+)
 from portal.tenants.models import Tenant
 from scheduler import model
 
@@ -56,15 +63,17 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     memory = memory or Memory()
     parts, kinds = _parts(), list(GpuType.objects.all())
     shared = shared_memory(parameters)
-    running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load(), shared=shared)
+    apart = apart_signatures() if shared else {}
+    running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load(), shared=shared, apart=apart)
     look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
     jobs = jobs_described(look, replace(running_known, profiled=past.since), memory.jobs)
     running = _running(parts, running_known)
-    policy, sharing = parameters.sharing_policy, any(job.part is not None for job in jobs) if shared else False
+    sharing = any(job.part is not None for job in jobs) if shared else False
+    policies = policies_asked(parameters) if sharing else frozenset()
     resizable = [live.description for live in running if live.description is not None]
     state = model.ClusterState(
         nodes=nodes_described(
-            parts, jobs, running_known.promises, memory_seen(parts, policy, now=now) if sharing else {}, now=now
+            parts, jobs, running_known.promises, memory_seen(parts, policies, now=now), apart, now=now
         ),
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
@@ -78,8 +87,9 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         profiles_tried=past.tried,
         replanned_s=_replanned_s(),
         links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
-        uses=uses_load(jobs, parts, policy) if sharing else {},
-        learned=policy_learned(policy) if sharing else None,
+        uses=uses_load(jobs, parts, policies),
+        pairs=pairs_load(jobs, parts, now=now) if sharing else {},
+        learned=policy_learned() if "dqn" in policies else None,
     )
     return Snapshot(state, look.rows)
 

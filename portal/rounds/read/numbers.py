@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     Figures = Mapping[str, Any]
 
 
+BESIDE = ("beside_own", "apart_own")
+"""Of what is told of sharing: jobs on a GPU, and those that a job is kept apart from."""
+
+
 class JobNumbers:
     """The numbers of jobs by id. One query for all the figures it is made with, and one for each that names others."""
 
@@ -29,8 +33,9 @@ class JobNumbers:
             told["blocked_by"] = {**blocked, "job": self._number(blocked.get("job"))}
         if keepers := told.get("keepers"):
             told["keepers"] = [{**each, "job": self._number(each.get("job"))} for each in keepers]
-        if beside := (told.get("shared") or {}).get("beside_own"):
-            told["shared"] = {**told["shared"], "beside_own": [self._number(job) for job in beside]}
+        for name in BESIDE:
+            if beside := (told.get("shared") or {}).get(name):
+                told["shared"] = {**told["shared"], name: [self._number(job) for job in beside]}
         if jobs := told.get("depends_on"):
             told["depends_on"] = [self._number(job) for job in jobs]
         return told
@@ -47,6 +52,6 @@ class JobNumbers:
 def _ids(figures: Figures) -> Iterator[int]:
     """Yield the ids that figures name. What is a text is a number already; None stands for another tenant's job."""
     named = [*(figures.get("lost_to") or {}).get("own_jobs", ()), *(figures.get("depends_on") or ())]
-    named += (figures.get("shared") or {}).get("beside_own") or ()
+    named += [job for name in BESIDE for job in (figures.get("shared") or {}).get(name) or ()]
     named += [(figures.get("blocked_by") or {}).get("job"), *(each.get("job") for each in figures.get("keepers") or ())]
     yield from (job for job in named if isinstance(job, int))

@@ -85,7 +85,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
-    ("Shared GPUs", ("sharing_policy", "shared_gpus", "slo_ms")),
+    ("Shared GPUs", ("sharing_policy", "sharing_shadow", "sharing_slowdown", "shared_gpus", "slo_ms")),
     ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
     (
         "Memory bandwidth",

@@ -21,6 +21,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "estimation.links": 5,
     "estimation.distil": 60,
     "estimation.expire": 3600,
+    "sharing.expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,
     "launch.demo_arrivals": 5,

@@ -17,6 +17,7 @@ MINE_PAGE = (200, 404, 404, 404, SIGN_IN, SIGN_IN)
 MISSING_PAGE = (404, 404, 404, 404, SIGN_IN, SIGN_IN)
 ACT_PAGE = (302, 302, 404, 302, SIGN_IN, SIGN_IN)
 OPERATE_PAGE = (403, 403, 403, 302, SIGN_IN, SIGN_IN)
+LOOK_PAGE = (404, 404, 404, 200, SIGN_IN, SIGN_IN)
 API = (200, 200, 200, 200, 401, 401)
 OWN_API = (200, 200, 404, 200, 401, 401)
 MISSING_API = (404, 404, 404, 404, 401, 401)
@@ -95,6 +96,8 @@ PAGES = [
     _post("node-action", OPERATE_PAGE, [("reason", "gone")], name="silent", verb="dead"),
     _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="big", verb="nothing"),
     _post("node-action", (403, 403, 403, 404, SIGN_IN, SIGN_IN), [("reason", "x")], name="nowhere", verb="drain"),
+    _get("sharing", LOOK_PAGE),
+    _get("sharing-figure", LOOK_PAGE),
     _get("rounds", PAGE),
     _get("rounds", PAGE, query="fragment=table"),
     _get("rounds-metrics", PAGE),
@@ -251,6 +254,8 @@ REST = [
     _api("api-planning", "GET", API, number="{planning}"),
     _api("api-planning", "GET", MISSING_API, number="{missing}"),
     _api("api-neighbours", "GET", OPERATE_API),
+    _api("api-sharing", "GET", OPERATE_API),
+    _api("api-sharing-decisions", "GET", OPERATE_API),
     _api("api-metrics", "GET", API),
     _api("api-simulations", "GET", API),
     _api("api-simulations", "POST", (201, 201, 400, 201, 401, 401), ASKED | {"tenant": "zebra-lab"}),

@@ -29,6 +29,8 @@ READS = {
     "api-planning": "cluster:read",
     "api-metrics": "cluster:read",
     "api-neighbours": "operator",
+    "api-sharing": "operator",
+    "api-sharing-decisions": "operator",
     "api-simulations": "simulations:read",
     "api-simulation": "simulations:read",
     "api-simulation-report": "simulations:read",

@@ -140,6 +140,8 @@ LABELS = [
     "GET /api/v1/plannings/{number}",
     "GET /api/v1/metrics",
     "GET /api/v1/neighbours",
+    "GET /api/v1/sharing",
+    "GET /api/v1/sharing/decisions",
     "GET /api/v1/simulations",
     "POST /api/v1/simulations",
     "GET /api/v1/simulations/{number}",

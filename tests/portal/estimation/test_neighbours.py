@@ -65,8 +65,8 @@ def test_records_beside_one_neighbour_are_compared_with_those_alone_and_kept_out
     first, _ = sharing(cluster, "a"), sharing(cluster, "b", since=LONGER_AGO)
     send(first, record(160.0), record(120.0))
     own, beside = names(cluster, "a", "b")
-    ((key, cell),) = pairs_measured().items()
-    assert key == (own, beside, first.allocations.get().node.gpu_type_id)
+    ((key, (cell, _)),) = pairs_measured().items()
+    assert key == (own, beside, first.allocations.get().node.gpu_type.name)
     assert (cell.count, cell.mean) == (2, pytest.approx(0.7))
     assert alone_counts() == {LEAST_ALONE}
     assert AttemptSpeed.objects.get(attempt=first).samples == 280.0, "what the job has done counts all the same"

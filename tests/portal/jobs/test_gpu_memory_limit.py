@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from django.utils import timezone
 
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.jobs.why import why_make
-from portal.jobs.models import Attempt, Job
+from portal.jobs.models import Attempt, Job, JobApart
 from portal.jobs.services.ending import attempt_end_state
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.states import AttemptState, JobState
+from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -57,3 +59,38 @@ def test_who_took_more_than_it_asked_for_or_cannot_begin_anew_is_over(cluster, g
     cluster.end(attempt, reason="gpu_memory_limit", exit_code=None, detail=DETAIL)
     job = Job.objects.get()
     assert (job.state, job.gpu_memory_whole) == (JobState.OUT_OF_MEMORY, False)
+
+
+def beside_of(cluster, attempt, **fields):
+    """A job on the same GPU as the attempt, with a place of its own there."""
+    job = cluster.submit(**given.shareable(memory_mib=2000), **fields)
+    place = replace(given.free_part(cluster.node), gpu_indices=(0,), gpu_compute=250, gpu_memory_mib=2000)
+    return attempt_start(job_id=job.pk, parts=[place], planning_number=1)
+
+
+def test_the_pair_is_kept_apart_from_then_on_and_the_job_says_so(cluster, client):
+    attempt = on_part_of_a_gpu(cluster, 1000, checkpointable=True)
+    gone, there = beside_of(cluster, attempt), beside_of(cluster, attempt)
+    cluster.report(there, "running", pid=101)
+    cluster.end(gone, exit_code=0)
+    cluster.end(attempt, reason="gpu_memory_limit", exit_code=None, detail=DETAIL)
+    assert list(JobApart.objects.values_list("job", "beside")) == [(attempt.job_id, there.job_id)]
+    planning_run()
+    job = Job.objects.get(pk=attempt.job_id)
+    assert job.reason_figures["shared"]["closed"] == {"apart": 1}
+    client.force_login(cluster.owner)
+    told = client.get(f"/api/v1/jobs/{job.pk}/explain").json()["sentence"]
+    assert f"on 1 it is kept apart from job {there.job.number}: they ran out of GPU memory together" in told
+    cluster.end(there, exit_code=0)
+    planning_run()
+    assert Attempt.objects.filter(job=job).count() == 2, "the other has gone"
+
+
+def test_who_runs_is_kept_from_by_those_that_it_was_kept_apart_from(cluster):
+    """The mark holds both ways: the other comes back, and the marked job is on the GPU."""
+    attempt = on_part_of_a_gpu(cluster, 2000, checkpointable=True)
+    other = cluster.submit(**given.shareable(memory_mib=2000), model="hungry")
+    old = cluster.submit(**given.shareable(memory_mib=2000), model="hungry")
+    JobApart.objects.create(job=attempt.job, beside=old, at=timezone.now())
+    planning_run()
+    assert Job.objects.get(pk=other.pk).reason_figures["shared"]["closed"] == {"apart": 1}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model import GpuPart, HeldPart, Holder, PartedGpu, Piece, Reason, Result, Running, Tenant
+from scheduler.explaining.sharing_words import waiting_words
+from scheduler.model import GpuPart, HeldPart, Holder, PairSeen, PartedGpu, Piece, Reason, Result, Running, Tenant
 from tests.scheduler.builders import decisions_of, job, make_plan, node
 
 GIB = 1024
@@ -231,3 +232,14 @@ def test_gpus_in_use_are_filled_before_another_is_opened(compute):
     fit = 1000 // compute
     made = make_plan([host(1, shared(0), shared(1))], [small(n, compute, 1) for n in range(1, fit + 1)])
     assert len({part_of(made, n) for n in range(1, fit + 1)}) == 1
+
+
+@pytest.mark.parametrize("policy", ["res-ag", "cbp", "cbp-pp", "dqn"])
+def test_a_pair_that_was_measured_to_be_bad_waits_and_is_told_why(policy):
+    held = holder(9, signature="tenant:1:there")
+    pairs = {("tenant:1:own", "tenant:1:there", "a100"): PairSeen(1.31, 9)}
+    given_nodes, live = [host(1, shared(0, held))], [running_part(held, 1)]
+    made = make_plan(given_nodes, [small(1, model_label="own")], running=live, pairs=pairs, sharing_policy=policy)
+    why = decisions_of(made)[1]
+    assert why.figures["shared"]["closed"] == {"slowed": 1}
+    assert "were measured to slow each other more than the operator accepts" in waiting_words(why.figures)

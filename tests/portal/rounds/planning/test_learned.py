@@ -94,7 +94,7 @@ def test_the_planning_is_told_for_how_long_runs_took_and_have_run(cluster, dqn):
 )
 def test_a_file_that_cannot_be_used_is_reported_and_cbp_pp_decides(cluster, dqn, make, words):
     make(dqn)
-    assert policy_learned("dqn") is None
+    assert policy_learned() is None
     (problem,) = problems_of(timezone.now())
     assert words in problem
     assert problem.endswith("jobs share GPUs by cbp-pp")

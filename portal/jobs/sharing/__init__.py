@@ -1,0 +1,1 @@
+"""Jobs that share a GPU: which are kept apart from now on."""

@@ -1,0 +1,109 @@
+"""What measured pairs say of an asker beside those on each GPU (section 11: the table corrects the policies' guesses).
+
+A pair counts by how many records it has and how old they are: few or old ones say little, so that a pair that was bad once gets
+another try in the end. Of two the one that is slowed more counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scheduler.model import PairSeen
+    from scheduler.sharing.model import Asker, SharedGpu
+    from scheduler.sharing.series import Flags, Floats, Ints
+
+RECORDS = 3
+"""So many records count as much as knowing nothing."""
+HALF_LIFE_S = 30 * 86_400.0
+ENOUGH = 0.5
+"""From this weight on a pair is known: three fresh records."""
+STEP = 0.05
+"""GPUs are tried in steps of so much harm: a hundredth is noise."""
+
+Told = tuple[float, float]
+"""How much longer the one that suffers more takes, as it counts (0.1 = a tenth), and the weight of the pair's records."""
+
+
+def weight(pair: PairSeen) -> float:
+    """From 0, nothing known, to 1."""
+    return float(pair.count / (pair.count + RECORDS) * 0.5 ** (max(0.0, pair.age_s) / HALF_LIFE_S))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All measured pairs, both ways as one, and the worst harm that is accepted (None: any).
+
+    `beside`: by GPU type and signature, the others that were measured with it.
+    """
+
+    beside: Mapping[tuple[str, str], Mapping[str, Told]] = field(default_factory=dict)
+    limit: float | None = None
+
+    @classmethod
+    def of(cls, pairs: Mapping[tuple[str, str, str], PairSeen], limit: float | None) -> Measured:
+        beside: dict[tuple[str, str], dict[str, Told]] = defaultdict(dict)
+        for (own, other, gpu_type), pair in pairs.items():
+            counts = weight(pair)
+            told = counts * max(0.0, pair.slowdown - 1.0), counts
+            for one, two in ((own, other), (other, own)):
+                known = beside[gpu_type, one].get(two, (0.0, 0.0))
+                beside[gpu_type, one][two] = max(known[0], told[0]), max(known[1], told[1])
+        return cls(dict(beside), limit)
+
+    @property
+    def names(self) -> set[str]:
+        return {name for _, name in self.beside}
+
+    def told(self, own: str, other: str, gpu_type: str) -> Told | None:
+        return self.beside.get((gpu_type, own), {}).get(other)
+
+
+NOTHING = Measured()
+
+
+class Harms:
+    """A row an asker, a column a GPU. `worst`: how much longer one of them takes, 0 where nothing is known."""
+
+    def __init__(self, askers: Sequence[Asker], gpus: Sequence[SharedGpu], measured: Measured) -> None:
+        self._measured, self._types = measured, [gpu.gpu_type for gpu in gpus]
+        self._rows: dict[str, list[int]] = defaultdict(list)
+        for row, asker in enumerate(askers):
+            self._rows[asker.signature].append(row)
+        self.worst: Floats = np.zeros((len(askers), len(gpus)))
+        self._seen: Ints = np.zeros(self.worst.shape, dtype=np.int64)
+        self.people: Ints = np.zeros(len(gpus), dtype=np.int64)
+        for column, gpu in enumerate(gpus):
+            for each in gpu.residents:
+                self.meet(each.asker.signature, column)
+
+    def meet(self, signature: str, column: int) -> None:
+        """One of that signature is on the GPU from now on."""
+        self.people[column] += 1
+        for other, (harm, counts) in self._measured.beside.get((self._types[column], signature), {}).items():
+            if rows := self._rows.get(other):
+                self.worst[rows, column] = np.maximum(self.worst[rows, column], harm)
+                self._seen[rows, column] += counts >= ENOUGH
+
+    def too_much(self, row: int) -> Flags | None:
+        """Where the asker and one there slow each other by more than is accepted; None: nowhere."""
+        if self._measured.limit is None:
+            return None
+        found: Flags = self.worst[row] > self._measured.limit
+        return found
+
+    def known(self, row: int) -> Flags:
+        """Where the asker was measured beside everybody."""
+        found: Flags = (self.people > 0) & (self._seen[row] >= self.people)
+        return found
+
+    def steps(self, row: int) -> Floats:
+        """How much the GPUs' order changes for it."""
+        found: Floats = np.floor(self.worst[row] / STEP + 1e-9) * STEP
+        return found

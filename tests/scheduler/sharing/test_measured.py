@@ -1,0 +1,105 @@
+"""What was measured of pairs: it closes GPUs under every policy, opens what CBP guessed shut, and orders the others."""
+
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from scheduler.model import PairSeen
+from scheduler.sharing.measured import HALF_LIFE_S, Measured, weight
+from scheduler.sharing.model import Rule
+from scheduler.sharing.sharing import POLICIES, share
+from tests.scheduler.sharing.given import GIB, asker, gpu, profile, resident
+
+LIMIT = 0.2
+MANY = 1000
+
+
+def measured(slowdown=1.3, count=MANY, age_s=0.0, pair=("s1", "s100"), limit=LIMIT):
+    return Measured.of({(*pair, ""): PairSeen(slowdown, count, age_s)}, limit)
+
+
+def step(policy, table, *, gpus=(), **fields):
+    return share(POLICIES[policy](), [asker(1, **fields)], gpus or [gpu(0, resident())], measured=table)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("pair", [("s1", "s100"), ("s100", "s1")])
+def test_a_pair_measured_to_be_bad_is_put_together_by_no_policy(policy, pair):
+    """Whichever of the two suffers. It was alone enough for res-ag, and its profile for the others."""
+    assert step(policy, measured(pair=pair)).refused[0].rules == {Rule.SLOWED: 1}
+
+
+def test_up_to_the_limit_and_without_one_it_closes_nothing():
+    assert step("res-ag", measured(1.15)).joined
+    assert step("res-ag", measured(9.0, limit=None)).joined
+
+
+def test_few_records_and_old_ones_say_little():
+    assert weight(PairSeen(2.0, 3)) == pytest.approx(0.5)
+    assert weight(PairSeen(2.0, MANY, HALF_LIFE_S)) == pytest.approx(0.5, abs=0.01)
+    assert step("res-ag", measured(1.3, count=1)).joined
+    assert step("res-ag", measured(1.3, age_s=2 * HALF_LIFE_S)).joined
+    assert not step("res-ag", measured(3.0, age_s=2 * HALF_LIFE_S)).joined, "what was terrible stays away for longer"
+
+
+def test_it_corrects_what_cbp_guesses():
+    """Both rise together, and it was never seen at all: CBP refuses either. They ran well together, so they may."""
+    there = [gpu(0, resident(profile=profile()))]
+    for fields in ({"profile": profile()}, {}):
+        assert step("cbp", measured(1.05, pair=("x", "y")), gpus=there, **fields).refused
+        (joined,) = step("cbp", measured(1.05), gpus=there, **fields).joined
+        assert (joined.rule, joined.grant_mib) == (Rule.MEASURED, 4 * GIB), "speed says nothing of memory"
+
+
+def test_it_opens_nothing_where_a_second_one_there_was_not_measured():
+    there = [gpu(0, resident(profile=profile()), resident(101, signature="unseen", profile=profile()))]
+    assert step("cbp", measured(1.05), gpus=there, profile=profile()).refused
+
+
+def test_by_measured_speed_it_joins_only_where_its_whole_request_fits():
+    """CBP would grant four fifths of 4 GiB; 3.5 are left."""
+    there = [gpu(0, resident(gib=12, grant_gib=12.5, profile=profile()))]
+    found = step("cbp", measured(1.05), gpus=there, profile=profile())
+    assert found.refused[0].rules == {Rule.CORRELATED: 1}
+
+
+def test_of_equal_gpus_the_one_where_less_is_lost_is_tried_first():
+    gpus = [gpu(0, resident(100)), gpu(1, resident(101))]
+    table = Measured.of({("s1", "s100", ""): PairSeen(1.15, MANY), ("s1", "s101", ""): PairSeen(1.02, MANY)}, LIMIT)
+    assert step("res-ag", table, gpus=gpus).joined[0].gpu == 1
+    assert step("res-ag", measured(pair=("x", "y")), gpus=gpus).joined[0].gpu == 0
+
+
+def test_who_joins_in_this_planning_counts_for_the_next():
+    table = measured(pair=("s1", "s2"))
+    found = share(POLICIES["res-ag"](), [asker(1), asker(2)], [gpu(0)], measured=table)
+    assert [each.job for each in found.joined] == [1]
+    assert found.refused[0].rules == {Rule.SLOWED: 1}
+
+
+PAIRS = st.dictionaries(
+    st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["a", "b", "c"]), st.just("")),
+    st.builds(PairSeen, st.floats(0.5, 4), st.integers(0, 50), st.floats(0, 4 * HALF_LIFE_S)),
+)
+ASKED = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 16), st.integers(0, 600)), min_size=1, max_size=8)
+
+
+@drawn(PAIRS, ASKED, st.sampled_from(sorted(POLICIES)))
+def test_no_ledger_is_exceeded_and_no_bad_pair_made_whatever_was_measured(pairs, asked, policy):
+    table = Measured.of(pairs, LIMIT)
+    seen = {name: profile(np.linspace(0, place / 3, 16)) for place, name in enumerate("abc")}
+    askers = [
+        asker(n, gib, signature=name, compute=compute, profile=seen[name])
+        for n, (name, gib, compute) in enumerate(asked)
+    ]
+    found = share(POLICIES[policy](), askers, [gpu(0), gpu(1)], measured=table)
+    for column in (0, 1):
+        here = [each for each in found.joined if each.gpu == column]
+        assert sum(each.grant_mib for each in here) <= 16 * GIB
+        assert sum(askers[each.job].compute for each in here) <= 1000
+        names = [askers[each.job].signature for each in here]
+        for place, own in enumerate(names):
+            for other in names[:place]:
+                told = table.told(own, other, "")
+                assert told is None or told[0] <= LIMIT
