@@ -157,7 +157,7 @@ class _Step:
         allowed = places.allowed(job)
         beside = places.beside(job)
         admitted = admitting(rules) if len(rules) else np.zeros(len(places.gpus), dtype=bool)
-        found = np.flatnonzero(allowed & admitted & beside)
+        found = (allowed & admitted & beside).nonzero()[0]
         if not len(found):
             why = self._why(job, rules, allowed, admitted, beside)
             self._whys[row] = self.sharing.waiting[job.id] = why
@@ -167,12 +167,14 @@ class _Step:
     def _best(self, job: Job, row: int, found: np.ndarray) -> int:
         board, policy = self._board, self._policy
         assert policy is not None
-        left = board.left_compute[found]
-        # Prices are rounded at the sixth digit: equal losses differ by as much.
-        lost = np.round(self._worth[left] - self._worth[left - board.compute[row]], 4)
-        missing = np.maximum(0, job.cores - self._places.cores[found])
-        order = np.lexsort((found, left, missing, lost, np.round(board.order(row, policy.keys(board))[found], 9)))
-        return int(found[order[0]])
+        found = _least(found, np.round(board.order(row, policy.keys(board))[found], 9))
+        if len(found) > 1:
+            left = board.left_compute[found]
+            # Prices are rounded at the sixth digit: equal losses differ by as much.
+            found = _least(found, np.round(self._worth[left] - self._worth[left - board.compute[row]], 4))
+            found = _least(found, np.maximum(0, job.cores - self._places.cores[found]))
+            found = _least(found, board.left_compute[found])
+        return int(found[0])
 
     def _start(self, job: Job, row: int, column: int, rules: np.ndarray) -> Room:
         board, room, gpu = self._board, self._places.rooms[column], self._places.gpus[column]
@@ -241,8 +243,14 @@ class _Step:
         return sorted({each.job for each in found if each.tenant == job.tenant})[:NAMED]
 
 
+def _least(found: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Those with the smallest key, in their order."""
+    least: np.ndarray = found[keys == keys.min()]
+    return least
+
+
 def _counted(rules: np.ndarray, where: Flags) -> dict[str, int]:
     """How many GPUs each rule closes, the most first."""
-    counts = np.bincount(rules[where], minlength=len(BY_NUMBER)).tolist()
-    found = [(str(rule), count) for rule, count in zip(BY_NUMBER, counts, strict=True) if count]
+    counts = np.bincount(rules[where])
+    found = [(str(BY_NUMBER[number]), int(counts[number])) for number in counts.nonzero()[0].tolist()]
     return dict(sorted(found, key=lambda item: (-item[1], item[0])))

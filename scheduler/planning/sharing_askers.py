@@ -11,7 +11,8 @@ from scheduler.estimator.tables import signature
 from scheduler.model.parts import WHOLE
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import NOTHING
-from scheduler.sharing.model import MEASURES, Asker, Profile, Resident, SharedGpu
+from scheduler.sharing.model import Asker, Resident, SharedGpu
+from scheduler.sharing.profiles import profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ class Askers:
         measured: Measured = NOTHING,
     ) -> None:
         """`types`: of the GPUs, in their order; without measured pairs nobody asks for them."""
-        self._uses = uses
+        self._profiles = profiles_of(uses)
         self._told_apart = {*uses, *_kept_apart(sharers, gpus), *measured.names}
         self._rows: dict[tuple[object, str], int] = {}
         askers = [self._asker(job) for job in self._kinds(sharers)]
@@ -83,7 +84,7 @@ class Askers:
             critical=part.critical,
             whole_request=not part.harvest,
             apart_from=part.apart_from,
-            profile=_profile(self._uses.get(signature(job))),
+            profile=self._profiles.get(signature(job)),
         )
 
     def _shared(self, key: int, gpu: PartedGpu, gpu_type: str) -> SharedGpu:
@@ -97,7 +98,7 @@ class Askers:
                     compute=each.compute,
                     whole_request=True,
                     apart_from=each.apart_from,
-                    profile=_profile(self._uses.get(each.signature)),
+                    profile=self._profiles.get(each.signature),
                 ),
                 each.memory_mib,
                 each.used_mib,
@@ -121,14 +122,3 @@ def _kept_apart(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> set[str
     waiting = [each.job.part.apart_from for each in sharers if each.job.part is not None]
     running = [each.apart_from for gpu in gpus for each in gpu.holders]
     return set().union(*waiting, *running)
-
-
-def _profile(use: Mapping[str, Sequence[float]] | None) -> Profile | None:
-    """What a signature used; None where nothing, or nothing that could be compared, was recorded."""
-    if not use or any(name not in use for name in MEASURES):
-        return None
-    try:
-        seconds = next(iter(use.get("seconds", ())), None)
-        return Profile({name: np.asarray(use[name], dtype=np.float64) for name in MEASURES}, seconds)
-    except ValueError:
-        return None

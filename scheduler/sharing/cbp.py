@@ -42,11 +42,14 @@ class Cbp:
 
     def rules(self, board: Board, row: int) -> Ints:
         found = room(board, row, self.need_mib(board, row))
-        beside = found == NUMBERS[Rule.FITS]
-        apart = np.where(board.alike.correlated[row] < LIMIT, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
-        seen = np.where(board.alike.unknown[row], NUMBERS[Rule.UNKNOWN], apart)
+        beside = (found == NUMBERS[Rule.FITS]).nonzero()[0]
+        if not len(beside):
+            return found
+        alike = board.alike.correlated[row, beside] < LIMIT
+        seen = np.where(alike, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
+        seen[board.alike.unknown[row, beside]] = NUMBERS[Rule.UNKNOWN]
         if board.harms is not None:
-            fits = board.harms.known(row) & (board.left_mib >= board.requests[row])
-            seen = np.where(fits & (seen != NUMBERS[Rule.UNCORRELATED]), NUMBERS[Rule.MEASURED], seen)
-        answer: Ints = np.where(beside, seen, found)
-        return answer
+            fits = board.harms.known(row)[beside] & (board.left_mib[beside] >= board.requests[row])
+            seen[fits & (seen != NUMBERS[Rule.UNCORRELATED])] = NUMBERS[Rule.MEASURED]
+        found[beside] = seen
+        return found

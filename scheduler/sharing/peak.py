@@ -28,11 +28,10 @@ class CbpPeak(Cbp):
 
     def rules(self, board: Board, row: int) -> Ints:
         found = super().rules(board, row)
-        fits = board.total_mib - board.ahead_mib >= self.need_mib(
-            board, row
-        )  # False where nothing can be forecast: NaN
+        refused = ((found == REFUSED[0]) | (found == REFUSED[1])).nonzero()[0]
+        if not len(refused):
+            return found
+        fits = board.total_mib[refused] - board.ahead_mib[refused] >= self.need_mib(board, row)  # False for NaN
         ahead = np.where(fits, NUMBERS[Rule.FORECAST], NUMBERS[Rule.PEAK])
-        second = np.where(board.follows, ahead, NUMBERS[Rule.NO_TREND])
-        refused = (found == REFUSED[0]) | (found == REFUSED[1])
-        answer: Ints = np.where(refused, second, found)
-        return answer
+        found[refused] = np.where(board.follows[refused], ahead, NUMBERS[Rule.NO_TREND])
+        return found

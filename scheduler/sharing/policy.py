@@ -60,10 +60,10 @@ def room(board: Board, row: int, grant_mib: int) -> Ints:
 
     Grants never come to more than a GPU's memory, nor compute to more than a whole GPU, whatever a policy thinks.
     """
-    found = np.where(board.people == 0, NUMBERS[Rule.ALONE], NUMBERS[Rule.FITS])
-    found = np.where(board.alike.apart[row], NUMBERS[Rule.APART], found)
+    found: Ints = np.where(board.people == 0, NUMBERS[Rule.ALONE], NUMBERS[Rule.FITS])
+    found[board.alike.apart[row]] = NUMBERS[Rule.APART]
     if board.harms is not None and (slowed := board.harms.too_much(row)) is not None:
-        found = np.where(slowed, NUMBERS[Rule.SLOWED], found)
-    found = np.where(board.left_compute < board.compute[row], NUMBERS[Rule.COMPUTE], found)
-    lacking: Ints = np.where(board.left_mib < grant_mib, NUMBERS[Rule.MEMORY], found)
-    return lacking
+        found[slowed] = NUMBERS[Rule.SLOWED]
+    found[board.left_compute < board.compute[row]] = NUMBERS[Rule.COMPUTE]
+    found[board.left_mib < grant_mib] = NUMBERS[Rule.MEMORY]
+    return found
