@@ -185,11 +185,11 @@ def use_course(pair: Pair, *, since: datetime, most: int = 240) -> list[dict[str
     return [{"at": at, **{side: use.get(side, {}) for side in SIDES}} for at, use in found]
 
 
-def worse_of_two(names: set[str]) -> dict[frozenset[str], float]:
-    """Return by two of these signatures the larger of both slowdowns, of all GPU types. One query, or none."""
-    found: dict[frozenset[str], float] = {}
-    for (own, beside, _), (cell, _) in (pairs_measured(names) if names else {}).items():
+def worse_of_two(names: set[str]) -> dict[tuple[str, frozenset[str]], float]:
+    """Return by GPU type and two of these signatures the larger of both slowdowns. One query, or none."""
+    found: dict[tuple[str, frozenset[str]], float] = {}
+    for (own, beside, gpu_type), (cell, _) in (pairs_measured(names) if names else {}).items():
         if cell.mean > 0:
-            key = frozenset((own, beside))
+            key = gpu_type, frozenset((own, beside))
             found[key] = max(found.get(key, 1.0), 1.0 / cell.mean)
     return found

@@ -15,6 +15,8 @@ from portal.jobs.models import GpuAllocation, Job
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Slowdowns = Mapping[tuple[str, frozenset[str]], float]
+
 SHOWN = 24
 """So many GPUs are drawn: those with most jobs."""
 DRAWN, NAMED = 4, 6
@@ -30,7 +32,7 @@ class SharedNow:
 
     @classmethod
     def read(cls) -> SharedNow:
-        gpus = Gpu.objects.present().filter(mode=Gpu.Mode.SHARED, node__dead_at=None).select_related("node")
+        gpus = Gpu.objects.present().filter(mode=Gpu.Mode.SHARED, node__dead_at=None).with_type().select_related("node")
         held: dict[int, list[GpuAllocation]] = defaultdict(list)
         live = GpuAllocation.objects.filter(released_at=None, mode=Gpu.Mode.SHARED)
         for row in live.select_related("allocation__attempt__job").order_by("pk"):
@@ -62,7 +64,14 @@ def _live(gpu: Gpu, measure: str) -> float | None:
     return gpu.node.live_gpus.get(str(gpu.index), {}).get(measure)
 
 
-def cells(now: SharedNow, slowdowns: Mapping[frozenset[str], float], names: Mapping[int, str]) -> dict[str, Any]:
+def pairs_on(gpu: Gpu, holders: Sequence[GpuAllocation], names: Mapping[int, str]) -> list[tuple[str, frozenset[str]]]:
+    """Return any two of those on a GPU, by their signatures, with its type."""
+    people = [names[each.allocation.attempt.job_id] for each in holders]
+    kind = getattr(gpu, "type_name", None) or ""
+    return [(kind, frozenset((one, two))) for place, one in enumerate(people) for two in people[:place]]
+
+
+def cells(now: SharedNow, slowdowns: Slowdowns, names: Mapping[int, str]) -> dict[str, Any]:
     """Return the GPUs to draw, and how many more there are. `names`: signatures by job; `slowdowns`: the worse of two."""
     order = sorted(now.gpus, key=lambda gpu: -len(now.holders.get(gpu.pk, ())))[:SHOWN]
     shown = sorted(order, key=lambda gpu: (gpu.node.name, gpu.index))
@@ -75,13 +84,11 @@ def cells(now: SharedNow, slowdowns: Mapping[frozenset[str], float], names: Mapp
 def _cell(
     gpu: Gpu,
     holders: Sequence[GpuAllocation],
-    slowdowns: Mapping[frozenset[str], float],
+    slowdowns: Slowdowns,
     names: Mapping[int, str],
 ) -> dict[str, Any]:
     held_mib = sum(each.memory_mib or 0 for each in holders)
-    people = [names[each.allocation.attempt.job_id] for each in holders]
-    pairs = [frozenset((one, two)) for place, one in enumerate(people) for two in people[:place]]
-    worst = max((slowdowns[pair] for pair in pairs if pair in slowdowns), default=None)
+    worst = max((slowdowns[pair] for pair in pairs_on(gpu, holders, names) if pair in slowdowns), default=None)
     use = _live(gpu, "utilisation")
     return {
         "node": gpu.node.name,

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import number
-from portal.dashboard.sharing.gpus import SharedNow, cells
+from portal.dashboard.sharing.gpus import SharedNow, cells, pairs_on
 from portal.dashboard.sharing.words import decision_row, verdict
 from portal.estimation.matrix import matrices
 from portal.rounds.planning.learned import policy_why
@@ -84,17 +84,13 @@ def now_context(asked: Asked, limit: float | None) -> dict[str, Any]:
     now = SharedNow.read()
     names = names_of(each.allocation.attempt.job for there in now.holders.values() for each in there)
     slowdowns = worse_of_two(set(names.values()))
-    worst = [slowdowns[pair] for pair in _pairs(now, names) if pair in slowdowns]
+    pairs = [pair for gpu in now.gpus for pair in pairs_on(gpu, now.holders.get(gpu.pk, ()), names)]
+    worst = [slowdowns[pair] for pair in pairs if pair in slowdowns]
     return {
         **cells(now, slowdowns, names),
         "tiles": _tiles(now, worst, limit, asked.since, LABELS[asked.range]),
         "has_shared": bool(now.gpus),
     }
-
-
-def _pairs(now: SharedNow, names: dict[int, str]) -> list[frozenset[str]]:
-    there = [[names[each.allocation.attempt.job_id] for each in held] for held in now.holders.values()]
-    return [frozenset((one, two)) for people in there for place, one in enumerate(people) for two in people[:place]]
 
 
 def _tiles(

@@ -73,11 +73,11 @@ def verdict(told: dict[str, Any], limit: float | None) -> str:
     ]
     if acting["use"] is not None and shadow["use"] is not None:
         points = shadow["use"] - acting["use"]
-        more = "more" if points >= 0 else "less"
-        words.append(f"{shadow['policy']} would use {abs(points):.1f} points {more} of the GPUs with jobs.")
+        more = f"{abs(points):.1f} points {'more' if points > 0 else 'less'}" if abs(points) >= 0.05 else "as much"
+        words.append(f"{shadow['policy']} would use {more} of the GPUs with jobs.")
     if limit is not None and shadow["worst"] is not None and shadow["worst"] > 1 + limit:
         words.append(f"Its worst foretold slowdown, {shadow['worst']:.2f}, is above the limit of {1 + limit:.2f}.")
     if told["failed"]:
         words.append(f"It gave no answer in {told['failed']} of {told['plannings']} plannings.")
-    words.append("Nothing changes by itself: `sharing_policy` is an operator's knob.")
+    words.append("Nothing changes by itself: sharing_policy is an operator's knob.")
     return " ".join(words)
