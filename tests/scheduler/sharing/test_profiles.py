@@ -24,5 +24,5 @@ def test_many_at_once_are_as_one_by_one(all_series):
 
 @pytest.mark.parametrize("wrong", [[1.0] * 4, [1.0, -1.0, 1, 1, 1], [float("nan")] * 5, [float("inf")] * 5, ["x"] * 5])
 def test_what_cannot_be_compared_is_left_out_and_nothing_else(wrong):
-    good = dict.fromkeys(MEASURES, [1.0, 2.0, 3.0, 4.0, 5.0])
+    good = {key: [1.0, 2.0, 3.0, 4.0, 5.0] for key in MEASURES}
     assert list(profiles_of({"a": good, "b": good | {"gpu": wrong}, "c": {}, "d": good})) == ["a", "d"]
