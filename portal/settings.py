@@ -49,6 +49,7 @@ INSTALLED_APPS = [
     "portal.tenants",
     "portal.cluster",
     "portal.jobs",
+    "portal.accounts",
     "portal.estimation",
     "portal.rounds",
     "portal.offers",

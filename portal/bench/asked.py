@@ -42,7 +42,12 @@ def _each(argument: str, values: str, **more: Any) -> list[tuple[str, dict[str, 
 
 JOB_PARTS = "header body timeline log"
 ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
-    "overview": [("", {}, ""), (" 24 h", {}, "h=24")],
+    "overview": [("", {}, "view=cluster"), (" 24 h", {}, "view=cluster&h=24"), (" mine", {}, "view=mine")],
+    "home-part": [
+        (f" {name} {view}", {"name": name}, f"view={view}")
+        for name in ("needs", "jobs", "share", "changes", "cluster")
+        for view in ("mine",)
+    ],
     "overview-fragment": _each("name", "head tiles notice problems nodes next tenants rounds"),
     "figure": _each("name", "latency-ratio fragments"),
     "queue": [("", {}, ""), (" arrays", {}, "fragment=arrays")],
@@ -160,7 +165,7 @@ LEFT_OUT = {
     **dict.fromkeys(
         tuple(
             """
-                api-job-cancel api-job-retry job-offer api-job-hold api-job-release api-job-requeue api-node-drain
+                api-job-cancel api-job-retry job-offer home-dismiss api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
                 api-simulation-share api-gpu-cordon api-gpu-resume
             """.split()
@@ -168,7 +173,7 @@ LEFT_OUT = {
         ACTS,
     ),
     **dict.fromkeys(
-        ("job-dry-run", "api-jobs-plan", "job-what-if", "job-waiting", "api-job-offers"),
+        ("job-dry-run", "api-jobs-plan", "job-what-if", "job-waiting", "api-job-offers", "home-offer"),
         "plans: `bench round` measures that",
     ),
     **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),

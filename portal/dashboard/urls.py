@@ -5,6 +5,7 @@ from django.urls import path
 
 from portal.dashboard import views
 from portal.dashboard.help import views as help_views
+from portal.dashboard.home import views as home_views
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.queue import views as queue_views
@@ -32,7 +33,10 @@ job_urls = [
 ]
 
 page_urls = [
-    path("", views.overview_page, name="overview"),
+    path("", home_views.overview_page, name="overview"),
+    path("home/parts/<slug:name>", home_views.home_part, name="home-part"),
+    path("home/offer", home_views.home_offer, name="home-offer"),
+    path("home/dismiss", home_views.home_dismiss, name="home-dismiss"),
     path("fragments/overview/<slug:name>", views.overview_fragment, name="overview-fragment"),
     path("figures/<slug:name>", views.figure, name="figure"),
     path("queue/", queue_views.queue, name="queue"),

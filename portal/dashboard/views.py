@@ -39,17 +39,6 @@ if TYPE_CHECKING:
 
 @login_required
 @require_GET
-def overview_page(request: HttpRequest) -> HttpResponse:
-    hours = horizon(request.GET.get("h"))
-    page_follow(request, "cluster", stream_of(hours))
-    snapshot = Snapshot(request.user, hours=hours)
-    context = overview.overview_context(snapshot)
-    page_numbers(request, snapshot.sharing)
-    return render(request, "dashboard/overview.html", context)
-
-
-@login_required
-@require_GET
 def overview_fragment(request: HttpRequest, name: str) -> HttpResponse:
     snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
     return fragment_answer(overview.fragment_html(name, snapshot), snapshot.sharing)

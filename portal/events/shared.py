@@ -74,6 +74,14 @@ class Sharing:
             self.late = self.late or entry["late"]
         return entry["value"]
 
+    def forget(self, name: str) -> None:
+        """Have the value computed anew when it is asked for next."""
+        self.entries.pop(name, None)
+        try:
+            client(settings.REDIS_URL).delete(f"berth:shared:{name}")
+        except Away as error:
+            log.debug("shared values: Redis is away (%s); %s was kept nowhere", error, name)
+
     def _entry(self, name: str, make: Callable[[Sharing], Any], *, every_s: float, longest_s: float) -> dict[str, Any]:
         """Return the entry to serve, and whether an event came after it. Raises what Redis raises."""
         broker = client(settings.REDIS_URL)

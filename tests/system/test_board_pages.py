@@ -95,7 +95,7 @@ def boards(page):
     return sum(path.startswith("/cluster/board") for path in page.asked)
 
 
-@pytest.mark.parametrize(("path", "width"), [("/", 1440), ("/cluster/", 390)])
+@pytest.mark.parametrize(("path", "width"), [("/?view=cluster", 1440), ("/cluster/", 390)])
 def test_strips_are_drawn_and_a_node_opens_by_keys_and_closes_by_escape(opened, path, width):
     page = opened(path, width)
     until(page, f"{DRAWN} > 400")

@@ -61,7 +61,7 @@ def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow
         "progress_percent": None,
         "started_at": job.started_at.isoformat() if job.started_at else None,
         "ended_at": job.ended_at.isoformat() if job.ended_at else None,
-        "array": _array(job) if job.array_size else None,
+        "array": array_summary(job) if job.array_size else None,
         "actions": actions_of(job),
     }
     if task:
@@ -113,7 +113,7 @@ def failed_count(job: Job) -> int:
     return max(0, sum(job.array_counts.get(state, 0) for state in RETRIED) - job.array_retries)
 
 
-def _array(job: Job) -> ArraySummary:
+def array_summary(job: Job) -> ArraySummary:
     counts: Mapping[str, int] = job.array_counts
     sums = {token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()}
     sums["wait"] += job.array_size - job.array_made + job.array_retries

@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
+from portal.accounts.looked import looked_at
 from portal.api.streams import Streamed
 from portal.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
 from portal.dashboard.jobs.figures import job_figure_make
@@ -82,6 +83,8 @@ def job_detail(request: HttpRequest, number: str) -> HttpResponse:
     job = job_find(user=request.user, number=number)
     page_follow(request, "cluster", f"job:{job.pk}")
     job = job_find(user=request.user, number=number)
+    if job.state in RETRIED and job.owner_id == request.user.pk:
+        looked_at(user=request.user, job_ids=[job.pk], what="end")
     if job.array_size:
         return render(request, "jobs/array.html", array_context(job=job, query=TaskQuery.of(request.GET)))
     return render(request, "jobs/detail.html", {"job": page_context(job=job)})

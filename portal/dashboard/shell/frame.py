@@ -70,11 +70,19 @@ def shell_of(request: HttpRequest) -> Shell:
         "username": user.username,
         "initials": initials(name),
         "is_operator": user.is_operator,
-        "tenants": list(Tenant.objects.filter(memberships__user=user).values_list("name", flat=True)),
+        "tenants": [tenant.name for tenant in own_tenants(request)],
         "live_streams": streams,
         "live_numbers": numbers,
         "banner": _banner(),
     }
+
+
+def own_tenants(request: HttpRequest) -> list[Tenant]:
+    """Return the tenants of which the reader is a member, read once a request."""
+    found: list[Tenant] | None = getattr(request, "own_tenants", None)
+    if found is None:
+        found = request.own_tenants = list(Tenant.objects.filter(memberships__user=request.user))
+    return found
 
 
 def _page(request: HttpRequest) -> PageName:

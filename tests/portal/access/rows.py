@@ -66,6 +66,19 @@ SIMULATION = [
 
 PAGES = [
     _get("overview", PAGE),
+    _get("overview", PAGE, query="view=cluster"),
+    _get("overview", PAGE, query="view=zebra-lab"),
+    *_each(
+        "home-part",
+        PAGE,
+        "name",
+        "needs jobs share changes cluster",
+        query="view=mine",
+    ),
+    *_each("home-part", MISSING_PAGE, "name", "nothing", query="view=mine"),
+    _get("home-offer", (204, 204, 204, 204, SIGN_IN, SIGN_IN)),
+    _post("home-dismiss", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("what", "end"), ("jobs", "1,2")]),
+    _post("home-dismiss", (400, 400, 400, 400, SIGN_IN, SIGN_IN), [("what", "nothing")]),
     *_each("overview-fragment", PAGE, "name", "head tiles notice nodes next tenants rounds"),
     *_each("overview-fragment", MISSING_PAGE, "name", "nothing"),
     *_each("figure", PAGE, "name", "latency-ratio fragments"),

@@ -47,7 +47,7 @@ def test_the_board_s_group_looks_at_each_type(mixed):
 
 
 def test_pages_name_both_types(mixed):
-    for path in ("/cluster/n1/", "/"):
+    for path in ("/cluster/n1/", "/?view=cluster"):
         assert "3 × A100, 1 × T4" in page(path), path
     assert "A100 + T4" in page("/cluster/")
     assert "<small>T4</small>" in page("/cluster/n1/fragments/hardware")

@@ -42,10 +42,10 @@ def page(client, user, path):
 
 def test_the_overview_names_ones_own_and_counts_others(client, three):
     cluster, theirs, (a, b, c) = three
-    text = page(client, cluster.owner, "/")
+    text = page(client, cluster.owner, "/?view=cluster")
     assert f"shared by #{a.pk}, #{b.pk} and a job of another tenant" in text
     assert "secret" not in text
-    assert f"shared by #{c.pk} and 2 jobs of other tenants" in page(client, theirs.owner, "/")
+    assert f"shared by #{c.pk} and 2 jobs of other tenants" in page(client, theirs.owner, "/?view=cluster")
 
 
 def test_the_jobs_page_says_with_whom_it_shares(client, three):

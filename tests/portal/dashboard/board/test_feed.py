@@ -191,13 +191,14 @@ def test_a_page_older_than_the_last_event_says_so(world, broker):
     client_ = world.client("owner")
     answer = client_.get("/fragments/overview/tiles")
     assert answer.headers.get("Berth-Late") == "1"
-    page = client_.get("/").content.decode()
+    page = client_.get("/?view=cluster").content.decode()
     assert "&quot;cluster&quot;:0" in page, "the socket's first heartbeat then shows the gap"
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("path", "most"), [("/", 8), ("/cluster/", 9), ("/fragments/overview/tiles", 3), ("/cluster/board", 3)]
+    ("path", "most"),
+    [("/?view=cluster", 12), ("/cluster/", 9), ("/fragments/overview/tiles", 3), ("/cluster/board", 3)],
 )
 def test_what_is_shared_costs_the_next_reader_its_sign_in_and_frame_only(world, broker, path, most, monkeypatch):
     monkeypatch.setattr(shared, "SHARE_OF_TIME", 10_000)  # however slow this machine is

@@ -1,0 +1,196 @@
+"""My jobs in three groups alike: running, waiting, ended today."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, Prefetch
+from django.urls import reverse
+
+from portal.dashboard.home.ends import expected_end, ran_s
+from portal.dashboard.home.lines import HOURS, start_line
+from portal.dashboard.jobs.remedies import remedy_for
+from portal.dashboard.jobs.rows import array_summary, gpus_words
+from portal.dashboard.parts.formatting import duration, number
+from portal.estimation.selectors import progress_fractions
+from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
+from portal.rounds.read.needs import start_need
+from portal.rounds.read.numbers import JobNumbers
+from portal.rounds.read.selectors import latency_ratio, waited_s
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from portal.dashboard.home.context import HomeGroup, HomeJob, HomeJobs
+    from portal.dashboard.home.scope import Scope
+    from portal.rounds.models import StartForecast
+
+ROWS = 5
+TODAY = timedelta(hours=24)
+WAITING = tuple(state for state in JobState if state not in FINAL and state not in LIVE)
+
+
+def jobs_make(scope: Scope) -> HomeJobs:
+    """Return the groups. Ten queries, however many jobs there are."""
+    groups = [_running(scope), _waiting(scope), _ended(scope)]
+    counts = [f"{number(group['count'])} {group['name'].lower()}" for group in groups]
+    return {
+        "title": "My jobs" if scope.is_mine else f"Jobs of {scope.view}",
+        "summary": ", ".join(counts),
+        "url": _list_url(scope),
+        "groups": [group for group in groups if group["count"]],
+    }
+
+
+def _list_url(scope: Scope, state: str = "") -> str:
+    whose = "owner=mine" if scope.is_mine else f"tenant={scope.view}"
+    return f"{reverse('job-list')}?{whose}{f'&state={state}' if state else ''}"
+
+
+def _read(jobs: Any) -> list[Job]:
+    return list(jobs.select_related("tenant", "owner")[:ROWS])
+
+
+def _group(name: str, count: int, rows: list[HomeJob], url: str, note: str = "") -> HomeGroup:
+    return {"name": name, "count": count, "note": note, "rows": rows, "more": max(0, count - len(rows)), "url": url}
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Live:
+    """What rows of running jobs are made of."""
+
+    now: datetime
+    attempts: dict[int, Attempt]
+    done: dict[int, float]
+    mine: bool
+
+
+def _running(scope: Scope) -> HomeGroup:
+    jobs = scope.jobs.filter(state__in=LIVE)
+    rows = _read(jobs.order_by(F("started_at").desc(nulls_first=True), "-pk"))
+    allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
+    attempts = Attempt.objects.runs().live().filter(job__in=rows).select_related("speed")
+    live = {attempt.job_id: attempt for attempt in attempts.prefetch_related(allocations)}
+    made = _Live(scope.now, live, progress_fractions(rows), scope.is_mine)
+    return _group("Running", jobs.count(), [_run_row(job, made) for job in rows], _list_url(scope, JobState.RUNNING))
+
+
+def _blank(job: Job, mine: bool) -> HomeJob:
+    return {
+        "number": job.number,
+        "name": job.name,
+        "url": reverse("job-detail", args=[job.number]),
+        "state": job.state,
+        "owner": None if mine else job.owner.username,
+        "about": f"array of {number(job.array_size)} tasks" if job.array_size else "",
+        "gpus": gpus_words(job, None),
+        "where": "",
+        "bar": None,
+        "array": array_summary(job) if job.array_size else None,
+        "line": None,
+        "goes": "",
+        "remedy": None,
+        "from_at": None,
+        "to_at": None,
+        "when": "",
+        "tone": "",
+    }
+
+
+def _run_row(job: Job, live: _Live) -> HomeJob:
+    row, attempt = _blank(job, live.mine), live.attempts.get(job.pk)
+    if job.array_size:
+        return {**row, "goes": row["array"]["words"] if row["array"] else ""}
+    if attempt is None:
+        return row
+    fraction = live.done.get(job.pk)
+    end = expected_end(job, attempt, fraction, live.now)
+    return {
+        **row,
+        "about": f"ran {duration(ran_s(job, attempt, live.now))}",
+        "gpus": gpus_words(job, attempt),
+        "where": ", ".join(part.node.name for part in attempt.allocations.all()),
+        "bar": None if fraction is None else 100 * fraction,
+        "goes": _speed_words(attempt),
+        "to_at": end.isoformat() if end else None,
+        "when": "ends" if end else "",
+    }
+
+
+def _speed_words(attempt: Attempt) -> str:
+    """Say its measured speed, and how it compares with what was predicted."""
+    speed = getattr(attempt, "speed", None)
+    measured = speed.samples_per_s if speed else None
+    if speed is None or measured is None:
+        return ""
+    words = f"{number(round(measured))} samples/s"
+    if speed.predicted_samples_per_s:
+        words += f", {measured / speed.predicted_samples_per_s:.0%} of predicted".replace("%", "\u00a0%")
+    return words
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def _waiting(scope: Scope) -> HomeGroup:
+    jobs = scope.jobs.filter(state__in=WAITING)
+    order = (F("start_forecast__earliest_at").asc(nulls_last=True), "pk")
+    rows = list(jobs.select_related("tenant", "owner", "start_forecast").order_by(*order)[:ROWS])
+    numbers = JobNumbers(job.reason_figures for job in rows)
+    made = [_wait_row(job, scope, numbers) for job in rows]
+    note = f"bars: the next {HOURS} h; ranges hold 80 % of the time" if any(row["line"] for row in made) else ""
+    return _group("Waiting", jobs.count(), made, _list_url(scope, JobState.PENDING), note)
+
+
+def _wait_row(job: Job, scope: Scope, numbers: JobNumbers) -> HomeJob:
+    row = _blank(job, scope.is_mine)
+    forecast: StartForecast | None = getattr(job, "start_forecast", None)
+    if job.array_size:
+        return {**row, "goes": row["array"]["words"] if row["array"] else ""}
+    need = start_need(job.reason, numbers.told(job.reason_figures)) if job.reason else None
+    row = {**row, "about": f"waited {duration(waited_s(job))}", "goes": f"needs {need}" if need else ""}
+    if job.state == JobState.HELD:
+        return {**row, "goes": f"held by {job.held_by}" if job.held_by else "held"}
+    if forecast is None:
+        return row
+    return {
+        **row,
+        "line": start_line(forecast, scope.now),
+        "from_at": max(forecast.earliest_at, scope.now).isoformat(),
+        "to_at": forecast.latest_at.isoformat() if forecast.latest_at else None,
+        "when": "starts" if forecast.latest_at is None or forecast.latest_at > scope.now else "",
+    }
+
+
+# ---- ended -----------------------------------------------------------------------------------------------------------
+
+
+def _ended(scope: Scope) -> HomeGroup:
+    """What ended in the last day, failed ones first."""
+    jobs = scope.jobs.filter(ended_at__gte=scope.now - TODAY)
+    failed = _read(jobs.filter(state__in=RETRIED).order_by("-ended_at"))
+    rows = failed + _read(jobs.exclude(state__in=RETRIED).order_by("-ended_at"))
+    made = [_end_row(job, scope.is_mine) for job in rows[:ROWS]]
+    return _group("Ended today", jobs.count(), made, _list_url(scope), "the last 24 h, failed first")
+
+
+def _end_row(job: Job, mine: bool) -> HomeJob:
+    row = _blank(job, mine)
+    failed, ratio = job.state in RETRIED, latency_ratio(job)
+    waited = f"waited {duration(waited_s(job))}" + (f" (LR {ratio:.2f})" if ratio is not None else "")
+    goes = job.end_detail if failed or job.state == JobState.CANCELLED else ""
+    return {
+        **row,
+        "about": f"ran {duration(job.ran_s)}" if not job.array_size and job.ran_s else row["about"],
+        "goes": goes or (row["array"]["words"] if row["array"] else waited),
+        "remedy": remedy_for(job) if failed else None,
+        "to_at": job.ended_at.isoformat() if job.ended_at else None,
+        "when": waited if goes and not job.array_size else "ended",
+        "tone": "fail" if failed else "",
+    }

@@ -1,0 +1,176 @@
+"""What needs me: failures not looked at, offers that start something sooner, quotas and time limits about to hurt."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+
+from portal.accounts.models import Looked
+from portal.dashboard.home.ends import expected_end, limit_at
+from portal.dashboard.parts.formatting import duration, number
+from portal.estimation.selectors import progress_fractions
+from portal.jobs.models import Attempt
+from portal.jobs.states import RETRIED, JobState
+from portal.offers.models import JobOffers
+from portal.offers.words import change_words
+
+if TYPE_CHECKING:
+    from portal.dashboard.home.context import NeedLine
+    from portal.dashboard.home.scope import Scope
+    from portal.jobs.models import Job
+    from portal.tenants.models import Tenant
+
+SHOWN = 3
+FAILED_SINCE = timedelta(days=7)
+OFFER_AGE = timedelta(minutes=10)
+LIMIT_AHEAD = timedelta(hours=2)
+NEAR = 0.9
+"""From this part of a quota on it is said."""
+READ_MOST = 200
+WORDS = {
+    JobState.FAILED: "failed",
+    JobState.OUT_OF_MEMORY: "ran out of memory",
+    JobState.TIMEOUT: "reached its time limit",
+    JobState.NODE_FAIL: "was lost with its node",
+}
+
+
+def needs_make(scope: Scope) -> list[NeedLine]:
+    """Return at most three lines. Seven queries at most."""
+    lines = [*_failures(scope), *_offers(scope), *_limits(scope), *_quotas(scope)]
+    return lines[:SHOWN]
+
+
+def _seen(scope: Scope, what: str) -> set[int]:
+    return set(Looked.objects.filter(user=scope.user, what=what).values_list("job_id", flat=True))
+
+
+def _failures(scope: Scope) -> list[NeedLine]:
+    mine = scope.jobs.filter(owner=scope.user, state__in=RETRIED, ended_at__gte=scope.now - FAILED_SINCE)
+    seen = Looked.objects.filter(user=scope.user, what="end").values("job_id")
+    jobs = list(mine.exclude(pk__in=seen).order_by("-ended_at")[:READ_MOST])
+    if not jobs:
+        return []
+    if len(jobs) == 1:
+        return [_failure(jobs[0])]
+    names = ", ".join(f"#{job.number}" for job in jobs[:4]) + (" and more" if len(jobs) > 4 else "")
+    return [
+        {
+            "icon": "s-failed",
+            "tone": "fail",
+            "lead": f"{number(len(jobs))} jobs ended badly:",
+            "text": names,
+            "url": f"{reverse('job-list')}?owner=mine&state=FAILED",
+            "act": "See failed",
+            "what": "end",
+            "jobs": ",".join(str(job.pk) for job in jobs),
+        }
+    ]
+
+
+def _failure(job: Job) -> NeedLine:
+    detail = f": {job.end_detail}" if job.end_detail else ""
+    return {
+        "icon": "s-failed",
+        "tone": "fail",
+        "lead": f"#{job.number} {job.name} {WORDS.get(JobState(job.state), 'failed')}",
+        "text": detail.removeprefix(": "),
+        "url": reverse("job-detail", args=[job.number]),
+        "act": "See why",
+        "what": "end",
+        "jobs": str(job.pk),
+    }
+
+
+def _offers(scope: Scope) -> list[NeedLine]:
+    """Offers that were worked out lately for my waiting jobs, and start them at once."""
+    kept = JobOffers.objects.filter(
+        job__owner=scope.user, job__state=JobState.PENDING, at__gte=scope.now - OFFER_AGE
+    ).select_related("job")
+    rows = list(kept.order_by("job_id")[:READ_MOST])
+    seen = _seen(scope, "offer") if rows else set()
+    lines: list[NeedLine] = []
+    for row in rows:
+        offer = next((each for each in row.answer.get("offers", ()) if each["now"]), None)
+        if offer is None or row.job_id in seen:
+            continue
+        nodes = f" on {offer['nodes'][0]}" if offer["nodes"] else ""
+        url = reverse("job-detail", args=[row.job.number])
+        lines.append(
+            {
+                "icon": "s-waiting",
+                "tone": "wait",
+                "lead": f"#{row.job.number} could start now",
+                "text": f"{nodes.strip()} if you {change_words(offer)[0].lower()}{change_words(offer)[1:]}.".strip(),
+                "url": f"{url}#offers",
+                "act": "See offer",
+                "what": "offer",
+                "jobs": str(row.job_id),
+            }
+        )
+    return lines[:1]
+
+
+def _limits(scope: Scope) -> list[NeedLine]:
+    """My running jobs that reach their time limit soon, before they would be done."""
+    live = (
+        Attempt.objects.runs()
+        .live()
+        .filter(job__owner=scope.user, job__time_limit_s__isnull=False, started_at__isnull=False)
+        .select_related("job__tenant")[:READ_MOST]
+    )
+    attempts = list(live)
+    seen = _seen(scope, "limit") if attempts else set()
+    done = progress_fractions([attempt.job for attempt in attempts]) if attempts else {}
+    lines: list[NeedLine] = []
+    for attempt in attempts:
+        job, at = attempt.job, limit_at(attempt.job, attempt)
+        fraction = done.get(job.pk)
+        if at is None or job.pk in seen or not scope.now <= at <= scope.now + LIMIT_AHEAD:
+            continue
+        if fraction is None or expected_end(job, attempt, fraction, scope.now) != at:
+            continue  # it is done before, or nobody knows
+        lines.append(
+            {
+                "icon": "s-time-limit",
+                "tone": "wait",
+                "lead": f"#{job.number} {job.name} reaches its time limit in {duration((at - scope.now).total_seconds())}",
+                "text": f"with {fraction:.0%} done.".replace("%", "\u00a0%"),
+                "url": reverse("job-detail", args=[job.number]),
+                "act": "Open",
+                "what": "limit",
+                "jobs": str(job.pk),
+            }
+        )
+    return lines[:1]
+
+
+def _quotas(scope: Scope) -> list[NeedLine]:
+    for tenant in scope.tenants:
+        used = scope.use[tenant.pk]
+        rows = (
+            ("GPUs at one time", used.gpus, tenant.gpu_quota),
+            ("CPU cores at one time", used.cores, tenant.core_quota),
+            ("waiting jobs", used.queued_jobs, tenant.queued_jobs_quota),
+        )
+        for label, now, quota in rows:
+            if quota and now >= NEAR * quota:
+                return [_quota(tenant, label, now, quota)]
+    return []
+
+
+def _quota(tenant: Tenant, label: str, now: float, quota: int) -> NeedLine:
+    full = now >= quota
+    after = "a further one is refused" if label == "waiting jobs" else "further jobs wait for it"
+    return {
+        "icon": "alert-triangle",
+        "tone": "wait",
+        "lead": f"{tenant.name} uses {number(now)} of its {number(quota)} {label}:",
+        "text": f"{after}{'' if full else ' soon'}.",
+        "url": f"{reverse('job-list')}?tenant={tenant.name}",
+        "act": "Its jobs",
+        "what": "",
+        "jobs": "",
+    }

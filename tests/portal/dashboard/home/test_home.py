@@ -1,0 +1,220 @@
+"""The overview that begins with my jobs: whose, what needs me, what it shows of others (nothing), and what it costs."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from portal.accounts.models import Looked
+from portal.dashboard.home.ends import expected_end
+from portal.jobs.models import Attempt, Job
+from portal.jobs.states import JobState
+from portal.offers.keeping import offers_of
+from portal.rounds.models import StartForecast
+from portal.rounds.planning.run import planning_run
+from portal.tenants.models import Tenant
+from tests.portal import given
+
+pytestmark = pytest.mark.django_db
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+def browser_of(user):
+    client = Client()
+    client.force_login(user, backend=BACKEND)
+    return client
+
+
+@pytest.fixture
+def browser(cluster):
+    return browser_of(cluster.owner)
+
+
+def text(client, path="/?view=mine"):
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def part(client, name, view="mine"):
+    return text(client, f"/home/parts/{name}?view={view}")
+
+
+def test_a_member_begins_with_own_jobs_and_the_choice_is_kept(browser, cluster):
+    cluster.submit(name="my-own-job", gpus=1)
+    page = text(browser, "/")
+    assert "My jobs" in page
+    assert "my-own-job" in page
+    assert "My jobs" not in text(browser, "/?view=cluster")
+    assert "My jobs" not in text(browser, "/"), "the last choice is remembered"
+    assert "My jobs" in text(browser, "/?view=mine")
+    assert f"Jobs of {cluster.tenant.name}" in text(browser, f"/?view={cluster.tenant.name}")
+    assert "My jobs" in text(browser_of(cluster.owner), "/"), "a new session begins anew"
+
+
+def test_an_operator_begins_with_the_cluster(cluster):
+    client = browser_of(given.operator())
+    assert "My jobs" not in text(client, "/")
+    assert "My jobs" in text(client, "/?view=mine")
+
+
+def test_a_foreign_tenants_name_is_no_choice(browser):
+    Tenant.objects.create(name="zebra")
+    assert "zebra" not in text(browser, "/?view=zebra")
+
+
+def test_mine_and_my_tenants_are_apart(browser, cluster):
+    mate = given.member("tomas", cluster.tenant)
+    cluster.submit(name="mine-alone", gpus=1)
+    job = cluster.submit(name="of-a-mate", gpus=1)
+    Job.objects.filter(pk=job.pk).update(owner=mate)
+    assert "of-a-mate" not in part(browser, "jobs")
+    both = part(browser, "jobs", cluster.tenant.name)
+    assert "mine-alone" in both
+    assert "of-a-mate" in both
+    assert "tomas" in both
+
+
+def test_two_tenants_see_nothing_of_each_other(browser, cluster):
+    """The page of one is the same whatever the other's jobs are called and numbered."""
+    cluster.submit(name="mine", gpus=1)
+    foreign = Tenant.objects.create(name="zebra")
+    owner = given.member("zoe", foreign)
+    job = cluster.started(gpus=2, name="zebra-secret").job
+    Job.objects.filter(pk=job.pk).update(tenant=foreign, owner=owner)
+    planning_run()
+    whole = text(browser, "/?view=mine")
+    for name in ("zebra", "secret", "zoe", f"#{job.pk} "):
+        assert name not in whole
+    assert "other tenants 2" in whole, "how many GPUs others hold is the cluster's figure"
+    assert "zebra-secret" in text(browser_of(owner), "/?view=mine")
+
+
+def failed(cluster, **fields):
+    job = cluster.submit(name="broken", gpus=1)
+    values = {"state": JobState.FAILED, "ended_at": timezone.now(), "end_detail": "exit 127", "exit_code": 127}
+    Job.objects.filter(pk=job.pk).update(**(values | fields))
+    return job
+
+
+def test_a_failure_needs_me_until_i_look(browser, cluster):
+    job = failed(cluster)
+    needs = part(browser, "needs")
+    assert f"#{job.pk} broken failed" in needs
+    text(browser, f"/jobs/{job.pk}/")
+    browser_of(given.member("mate", cluster.tenant)).get(f"/jobs/{job.pk}/")
+    assert Looked.objects.get().user == cluster.owner, "another's look counts for nobody"
+    from portal.dashboard.home.needs import needs_make
+    from portal.dashboard.home.scope import Scope
+
+    assert needs_make(Scope(cluster.owner, "mine", [cluster.tenant])) == []
+
+
+def test_a_line_is_put_aside(browser, cluster):
+    jobs = [failed(cluster) for _ in range(3)]
+    assert "3 jobs ended badly" in part(browser, "needs")
+    form = {"what": "end", "jobs": ",".join(str(job.pk) for job in jobs)}
+    answer = browser.post("/home/dismiss?view=mine", form, headers={"HX-Request": "true"})
+    assert "ended badly" not in answer.content.decode()
+    assert Looked.objects.count() == 3
+    browser.post("/home/dismiss?view=mine", form, headers={"HX-Request": "true"})
+    assert Looked.objects.count() == 3
+
+
+def test_foreign_and_wrong_numbers_are_not_noted(cluster):
+    job = failed(cluster)
+    foreign = browser_of(given.member("zoe", Tenant.objects.create(name="zebra")))
+    foreign.post("/home/dismiss", {"what": "end", "jobs": f"{job.pk},x,-1,{'9' * 40},999999"})
+    assert not Looked.objects.exists()
+    assert foreign.post("/home/dismiss", {"what": "nothing"}).status_code == 400
+
+
+def test_an_offer_that_was_worked_out_is_shown(browser, cluster):
+    cluster.started(gpus=2)
+    job = cluster.submit(gpus=4)
+    planning_run()
+    assert browser.get("/home/offer").status_code == 204
+    assert f"#{job.pk} could start now" in part(browser, "needs")
+    job.refresh_from_db()
+    assert offers_of(job, allow=lambda: None).fresh
+
+
+def test_a_quota_nearly_reached_is_seen(browser, cluster):
+    """Story 17."""
+    cluster.started(gpus=2)
+    Tenant.objects.filter(pk=cluster.tenant.pk).update(gpu_quota=2)
+    assert "uses 2 of its 2 GPUs at one time" in part(browser, "needs")
+    assert "2 of 2" in part(browser, "share")
+
+
+def test_a_time_limit_that_will_hurt_is_seen(browser, cluster):
+    from portal.estimation.models import JobProgress
+
+    attempt = cluster.running(gpus=1, time_limit_s=3600)
+    now = timezone.now()
+    Attempt.objects.filter(pk=attempt.pk).update(started_at=now - timedelta(minutes=50))
+    JobProgress.objects.create(job=attempt.job, epoch=1, samples_done=40, samples_total=100, fraction=0.4, at=now)
+    assert "reaches its time limit" in part(browser, "needs")
+    JobProgress.objects.update(fraction=0.95)
+    from portal.dashboard.home.needs import needs_make
+    from portal.dashboard.home.scope import Scope
+
+    assert needs_make(Scope(cluster.owner, "mine", [cluster.tenant])) == []
+
+
+def test_the_end_is_told_by_the_job_then_by_its_expected_time_and_never_after_its_limit(cluster):
+    attempt, now = cluster.running(gpus=1), timezone.now()
+    attempt.started_at, job = now - timedelta(seconds=100), attempt.job
+    job.ran_s, job.age_s, job.time_limit_s = 0.0, 400.0, None
+    assert expected_end(job, attempt, 0.5, now) == now + timedelta(seconds=100)
+    assert expected_end(job, attempt, None, now) == now + timedelta(seconds=300)
+    job.time_limit_s = 150
+    assert expected_end(job, attempt, 0.5, now) == now + timedelta(seconds=50)
+    job.age_s = 50.0
+    assert expected_end(job, attempt, None, now) is None
+
+
+def test_a_waiting_job_has_its_range_on_a_line(browser, cluster):
+    cluster.started(gpus=4)
+    job, now = cluster.submit(gpus=4), timezone.now()
+    at = {name: now + timedelta(minutes=m) for name, m in (("earliest_at", 20), ("median_at", 25), ("latest_at", 30))}
+    first = {f"first_{name}": value for name, value in at.items()}
+    StartForecast.objects.create(job=job, epoch=0, first_at=now, at=now, **at, **first)
+    assert "b-home-line" in part(browser, "jobs")
+    StartForecast.objects.update(latest_at=None, median_at=None)
+
+
+def test_the_cost_does_not_grow_with_jobs_or_reloads(browser, cluster):
+    def queries():
+        with CaptureQueriesContext(connection) as captured:
+            text(browser)
+        return len(captured)
+
+    for number in range(3):
+        cluster.submit(name=f"job-{number}", gpus=4)
+    failed(cluster)
+    planning_run()
+    queries()
+    before = queries()
+    for number in range(12):
+        cluster.submit(name=f"more-{number}", gpus=1)
+        failed(cluster)
+    planning_run()
+    assert queries() <= before + 3
+    assert before <= 60
+
+
+def test_arrays_are_one_row(browser, cluster):
+    cluster.submit(name="sweep", gpus=1, array={"size": 20})
+    page = part(browser, "jobs")
+    assert page.count('b-home-job"') == 1
+    assert "array of 20 tasks" in page
+
+
+def test_what_changed_is_told_once(browser, cluster):
+    cluster.running(gpus=1, name="went-up")
+    told = part(browser, "changes")
+    assert "went-up: Runs on" in told
