@@ -167,7 +167,7 @@ LEFT_OUT = {
             """
                 api-job-cancel api-job-retry job-offer home-dismiss api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
-                api-simulation-share api-gpu-cordon api-gpu-resume
+                api-simulation-share api-gpu-cordon api-gpu-resume sharing-train sharing-decide
             """.split()
         ),
         ACTS,
@@ -177,6 +177,7 @@ LEFT_OUT = {
         "plans: `bench round` measures that",
     ),
     **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),
+    "sharing-curve": "a proposal's, and none was trained",
     "job-csv": "every job, as a stream",
     "login": "hashes a password, slowly on purpose",
     "livez": "a constant",

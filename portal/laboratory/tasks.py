@@ -2,10 +2,13 @@
 
 from celery import shared_task
 
+from portal.laboratory.retraining import retrain_next
 from portal.laboratory.run.worker import simulation_next
 from portal.laboratory.services import expire as simulations_expire
 from portal.rounds.settings.knobs import knobs_current
 
+RETRAIN_S = 1200
+"""Twice what a training may take: it gives up by itself."""
 LONGEST_S = 24 * 3600
 """A simulation that takes longer hangs: its process is ended, and the next look takes it for broken off."""
 
@@ -14,6 +17,12 @@ LONGEST_S = 24 * 3600
 def work() -> int | None:
     """Work on the next simulation, if one waits."""
     return simulation_next()
+
+
+@shared_task(name="simulations.retrain_sharing", time_limit=RETRAIN_S)
+def retrain_sharing() -> int | None:
+    """Train the learned sharing policy again, if an operator asked for it or it is due."""
+    return retrain_next()
 
 
 @shared_task(name="simulations.expire")

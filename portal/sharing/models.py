@@ -1,6 +1,8 @@
-"""What a shadow decided beside the policy that acts."""
+"""What a shadow decided beside the policy that acts, and learned policies that are proposed."""
 
 from django.db import models
+
+from portal.choices import TextChoices
 
 
 class ShadowPlanning(models.Model):
@@ -53,3 +55,43 @@ class ShadowDecision(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.job_id}: {self.acting_rule}, {self.shadow_rule}"
+
+
+class Proposal(models.Model):
+    """A learned policy, trained from the cluster's own history: an operator accepts it or not. It never acts by itself."""
+
+    class State(TextChoices):
+        WAITING = "waiting", "waits for its training"
+        TRAINING = "training", "is being trained"
+        READY = "ready", "waits for a decision"
+        ACCEPTED = "accepted", "accepted"
+        REJECTED = "rejected", "rejected"
+        FAILED = "failed", "failed"
+
+    created_at = models.DateTimeField(auto_now_add=True)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
+    asked_by_name = models.CharField(max_length=150, blank=True, help_text="Empty: it was due.")
+    begun_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True, help_text="When its training ended.")
+    content = models.BinaryField(default=bytes, help_text="The policy's file, until somebody has decided.")
+    about = models.JSONField(default=dict, help_text="The training record: what it learned from, and how.")
+    curve = models.JSONField(default=list, help_text="What an episode cost on average, by update.")
+    judged = models.JSONField(
+        default=dict,
+        help_text="Figures on workloads that it was not trained on: its own, the present file's, cbp-pp's.",
+    )
+    error = models.CharField(max_length=500, blank=True)
+    decided_by_name = models.CharField(max_length=150, blank=True)
+    decided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["state"], condition=models.Q(state="training"), name="one_proposal_in_training"
+            ),
+            models.UniqueConstraint(fields=["state"], condition=models.Q(state="waiting"), name="one_proposal_waits"),
+        ]
+
+    def __str__(self) -> str:
+        return f"proposal {self.pk}: {self.state}"

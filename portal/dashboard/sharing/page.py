@@ -12,6 +12,7 @@ from django.utils import timezone
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.sharing.gpus import SharedNow, cells, pairs_on
+from portal.dashboard.sharing.proposals import proposals_context
 from portal.dashboard.sharing.words import decision_row, verdict
 from portal.estimation.matrix import matrices
 from portal.rounds.planning.learned import policy_why
@@ -76,6 +77,7 @@ def sharing_context(asked: Asked) -> dict[str, Any]:
         **now_context(asked, knobs["sharing_slowdown"]),
         **compared_context(asked),
         **matrix_context(knobs["sharing_slowdown"]),
+        **proposals_context(),
     }
 
 

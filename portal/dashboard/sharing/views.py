@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import JsonResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
 
 from portal.dashboard.sharing.page import Asked, sharing_context, use_figure
+from portal.dashboard.sharing.proposals import curve_figure
 from portal.dashboard.shell.frame import page_follow
-from portal.errors import NotFound
+from portal.errors import BerthError, NotFound
+from portal.sharing.proposing import proposal_ask, proposal_decide
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
+
+DECIDED = {
+    "accept": "Accepted: the next planning reads the new file. sharing_policy and sharing_shadow stay as they are.",
+    "reject": "Rejected: the present file stays.",
+}
 
 
 @login_required
@@ -30,6 +38,41 @@ def sharing_page(request: HttpRequest) -> HttpResponse:
 @require_GET
 def sharing_figure(request: HttpRequest) -> HttpResponse:
     return JsonResponse(use_figure(_asked(request)))
+
+
+@login_required
+@require_GET
+def sharing_curve(request: HttpRequest, number: int) -> JsonResponse:
+    _asked(request)
+    return JsonResponse(curve_figure(number))
+
+
+@login_required
+@require_POST
+def sharing_train(request: HttpRequest) -> HttpResponse:
+    _asked(request)
+    try:
+        proposal_ask(actor=request.user)
+        messages.success(
+            request, "A training begins within a minute, on the laboratory's worker. Nothing is switched by it."
+        )
+    except BerthError as error:
+        messages.error(request, error.detail)
+    return redirect("sharing")
+
+
+@login_required
+@require_POST
+def sharing_decide(request: HttpRequest, number: int, verb: str) -> HttpResponse:
+    _asked(request)
+    try:
+        proposal_decide(number=number, verb=verb, actor=request.user)
+        messages.success(request, DECIDED[verb])
+    except NotFound:
+        raise
+    except BerthError as error:
+        messages.error(request, error.detail)
+    return redirect("sharing")
 
 
 def _asked(request: HttpRequest) -> Asked:

@@ -45,9 +45,13 @@ def pair_lessons(path: Path, gpu_type: str, *, half: int | None) -> Pairs:
     return Pairs(PairWorld.of(speeds, known, LAW))
 
 
-def telemetry_lessons(memory_mib: int) -> Seen:
-    """Return workloads of what each signature's last run used of a GPU. Raises SimulationError where too few ran."""
-    rows = list(SignatureUse.objects.exclude(gpu_type=None).order_by("signature__name", "gpu_type_id"))
+def telemetry_lessons(memory_mib: int, most: int | None = None) -> Seen:
+    """Return workloads of what each signature's last run used of a GPU: of so many at most, those that ran last.
+
+    Raises SimulationError where too few ran.
+    """
+    last = SignatureUse.objects.exclude(gpu_type=None).select_related("signature").order_by("-at", "pk")[:most]
+    rows = sorted(last, key=lambda row: (row.signature.name, row.gpu_type_id))
     rows = [row for row in rows if row.seconds > 0 and _series(row.series) is not None]
     if len(rows) < LEAST_SIGNATURES:
         raise SimulationError(

@@ -49,6 +49,15 @@ PORTAL_KNOBS = (
         1,
     ),
     Parameter(
+        "sharing_retrain_days",
+        "So often the learned sharing policy is trained again from what jobs used here, on the laboratory's worker, and proposed "
+        "on the page Sharing; nothing is switched. 0 = only when an operator asks.",
+        "days",
+        0,
+        0,
+        365,
+    ),
+    Parameter(
         "slo_ms",
         "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their queries.",
         "ms",
@@ -85,7 +94,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
     ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
     ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
-    ("Shared GPUs", ("sharing_policy", "sharing_shadow", "sharing_slowdown", "shared_gpus", "slo_ms")),
+    (
+        "Shared GPUs",
+        ("sharing_policy", "sharing_shadow", "sharing_slowdown", "shared_gpus", "sharing_retrain_days", "slo_ms"),
+    ),
     ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
     (
         "Memory bandwidth",

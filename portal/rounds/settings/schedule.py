@@ -24,11 +24,12 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "sharing.expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,
+    "simulations.retrain_sharing": 60,
     "launch.demo_arrivals": 5,
     "backups.make": 300,
 }
 
-QUEUES = {"simulations.next": LABORATORY, "backups.make": LABORATORY}
+QUEUES = dict.fromkeys(("simulations.next", "simulations.retrain_sharing", "backups.make"), LABORATORY)
 """What does not go to the workers that plan: simulations and backups may take half an hour each."""
 
 
