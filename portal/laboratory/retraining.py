@@ -24,7 +24,6 @@ from portal.sharing.proposing import proposal_fail, proposal_ready, proposal_tak
 from scheduler.sharing.learned.record import PolicyFileError, packed, unpacked
 from scheduler.simulator.sharing.laws import MeasuredPairs
 from scheduler.simulator.sharing.one_gpu import Eyes
-from scheduler.simulator.sharing.pairs import half_of
 from scheduler.simulator.sharing.pickers import Sharing, placed, played
 from scheduler.simulator.sharing.school import LAW, enrolled
 
@@ -68,7 +67,7 @@ def retrain_next() -> int | None:
 def trained(*, seed: int, ends_s: float, updates: int | None = None) -> dict[str, Any]:
     """Return a policy's file, its training record, its learning curve and how it was judged. Raises SimulationError, TooLong."""
     speeds, lessons = speeds_measured(), telemetry_lessons(_memory_mib(), SIGNATURES)
-    known = half_of(speeds, np.random.default_rng(seed)) if speeds else {}
+    known = half(speeds, seed)
     taught, truth = replace(lessons, law=MeasuredPairs(known, LAW)), replace(lessons, law=MeasuredPairs(speeds, LAW))
     training = enrolled(taught, seed, updates)
     while not training.over:
@@ -92,6 +91,14 @@ def speeds_measured() -> Speeds:
     for (own, beside, _), (cell, _) in pairs_measured().items():
         found.setdefault((own, beside), []).append(cell.mean)
     return {pair: float(np.mean(each)) for pair, each in sorted(found.items())}
+
+
+def half(speeds: Speeds, seed: int) -> Speeds:
+    """Return the pairs that are taught, drawn by the seed: of two kinds both ways, as far as they were measured."""
+    pairs = sorted({(min(pair), max(pair)) for pair in speeds})
+    drawn = np.random.default_rng(seed).permutation(len(pairs))[: (len(pairs) + 1) // 2]
+    taught = {pairs[int(place)] for place in drawn}
+    return {pair: speed for pair, speed in speeds.items() if (min(pair), max(pair)) in taught}
 
 
 def judged(truth: Seen, network: Network, known: Mapping[tuple[str, str], float]) -> dict[str, Any]:

@@ -8,10 +8,13 @@ class RoundsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from portal.cluster.services import gpus_kept_by
         from portal.jobs.sizes import knobs_read_by
+        from portal.rounds.planning.promises import gpus_kept
         from portal.rounds.settings.knobs import knobs_current
 
         knobs_read_by(knobs_current)
+        gpus_kept_by(gpus_kept)
         post_migrate.connect(_schedule, sender=self, dispatch_uid="rounds.schedule")
 
 

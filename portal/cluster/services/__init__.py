@@ -32,7 +32,7 @@ from portal.cluster.services.operating import (
     node_token_revoke,
     node_tuning,
 )
-from portal.cluster.services.sharing import gpu_mode_set, gpu_modes_balance
+from portal.cluster.services.sharing import gpu_mode_set, gpu_modes_balance, gpus_kept_by
 
 __all__ = [
     "environment_add",
@@ -44,6 +44,7 @@ __all__ = [
     "gpu_modes_balance",
     "gpu_resume",
     "gpu_type_upsert",
+    "gpus_kept_by",
     "join_token_create",
     "join_token_revoke",
     "node_declare_dead",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 
     from portal.tenants.models import User
 
+Kept = Mapping[int, int]
+"""By node, how many of its idle GPUs stay whole because they are kept for waiting jobs."""
+_readers: list[Callable[[], Kept]] = []
+
+
+def gpus_kept_by(reader: Callable[[], Kept]) -> None:
+    """Look at what this says is kept before GPUs become shared. Who knows of promises registers itself."""
+    _readers.append(reader)
+
+
+def _kept() -> dict[int, int]:
+    found: dict[int, int] = defaultdict(int)
+    for reader in _readers:
+        for node, gpus in reader().items():
+            found[node] += gpus
+    return found
+
+
 KINDS = {Gpu.Mode.SHARED: "may be shared", Gpu.Mode.EXCLUSIVE: "goes to one job at a time"}
 
 
@@ -27,7 +46,7 @@ KINDS = {Gpu.Mode.SHARED: "may be shared", Gpu.Mode.EXCLUSIVE: "goes to one job 
 def gpu_mode_set(*, node: Node, index: int, mode: str, actor: User | None) -> Gpu:
     """Let jobs share an idle GPU, or hand it out whole; from now on the knob `shared_gpus` leaves it so.
 
-    Raises Conflict where a job holds it.
+    Raises Conflict where a job holds it, and where it would be shared and is kept for a waiting job.
     """
     if mode not in Gpu.Mode.values:
         raise BerthError("invalid_choice", f"A GPU is one of {', '.join(Gpu.Mode.values)}.", field="mode")
@@ -40,6 +59,9 @@ def gpu_mode_set(*, node: Node, index: int, mode: str, actor: User | None) -> Gp
             f"A job runs on GPU {index} of {node.name}; cordon the GPU, and try again when what runs on it has ended."
         )
         raise Conflict("gpu_in_use", detail, field="index")
+    if mode == Gpu.Mode.SHARED != gpu.mode and _spare(node.pk, _kept()) < 1:
+        detail = f"GPU {index} of {node.name} is kept for a waiting job; try again when that job has started."
+        raise Conflict("gpu_kept", detail, field="index")
     Gpu.objects.filter(pk=gpu.pk).update(mode=mode, mode_by_operator=True)
     detail = f"GPU {index} {KINDS[Gpu.Mode(mode)]}"
     NodeEvent.objects.create(node=node, kind="GPU sharing", detail=detail, actor_name=actor.username if actor else "")
@@ -80,14 +102,34 @@ def _change(candidates: Sequence[int], mode: str, most: int) -> int:
     """Change the first `most` of these that are idle, their nodes locked: nobody takes one meanwhile."""
     if not candidates or most <= 0:
         return 0
-    idle = set(_idle().filter(pk__in=candidates).values_list("pk", flat=True))
-    chosen = [pk for pk in candidates if pk in idle][:most]
+    idle = dict(_idle().filter(pk__in=candidates).values_list("pk", "node_id"))
+    wanted = [pk for pk in candidates if pk in idle]
+    chosen = (_not_kept(wanted, idle) if mode == Gpu.Mode.SHARED else wanted)[:most]
     nodes = Node.objects.select_for_update(no_key=True).filter(gpus__in=chosen).order_by("pk")
     list(nodes.values_list("pk", flat=True))
     changed = _idle().filter(pk__in=chosen).update(mode=mode)
     if changed:
         page_event(stream="cluster", topic="node")
     return changed
+
+
+def _not_kept(gpus: Sequence[int], nodes: Mapping[int, int]) -> list[int]:
+    """Return those that may become shared: of a node no more than are idle there and kept for nobody. `nodes`: by GPU."""
+    kept = _kept()
+    left = {node: _spare(node, kept) for node in {nodes[pk] for pk in gpus} if node in kept}
+    found = []
+    for pk in gpus:
+        node = nodes[pk]
+        if left.get(node, 1) > 0:
+            found.append(pk)
+            if node in left:
+                left[node] -= 1
+    return found
+
+
+def _spare(node: int, kept: Mapping[int, int]) -> int:
+    """How many idle whole GPUs of a node are kept for nobody."""
+    return _idle().filter(node=node, mode=Gpu.Mode.EXCLUSIVE).count() - kept.get(node, 0)
 
 
 def _idle() -> QuerySet[Gpu]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from django.utils import timezone
 
 from portal.jobs.models import Promise
 from portal.jobs.services.preempting import Stop, attempt_preempt
 from portal.jobs.services.promises import promise_give, promises_withdraw
 from portal.jobs.states import StopCause
+from portal.rounds.models import Planning
 from scheduler import model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from portal.jobs.services.promises import ShareRow
-    from portal.rounds.models import Planning
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +35,23 @@ def promises_load() -> dict[int, model.Promise]:
         )
         for row in Promise.objects.all()
     }
+
+
+ALL = 1_000_000
+"""Of a node that is reserved all GPUs are kept."""
+
+
+def gpus_kept() -> dict[int, int]:
+    """Return by node how many GPUs are promised to waiting jobs, and all of those that are reserved now. Two queries."""
+    kept: dict[int, int] = defaultdict(int)
+    for shares in Promise.objects.values_list("shares", flat=True):
+        for node, gpus, *_ in shares:
+            kept[node] += gpus
+    applied = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
+    for each in applied.values_list("reservations", flat=True).first() or ():
+        if datetime.fromisoformat(each["until"]) > timezone.now():
+            kept |= dict.fromkeys(each["nodes"], ALL)
+    return kept
 
 
 def _share(node: int, gpus: int, cores: int, memory_mib: int, number: int = 0) -> model.Share:

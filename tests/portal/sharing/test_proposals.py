@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from portal.errors import BerthError, Conflict, Forbidden
-from portal.estimation.models import Signature, SignatureUse
+from portal.estimation.models import PairSpeed, Signature, SignatureUse
 from portal.laboratory import retraining
 from portal.laboratory.retraining import retrain_next
 from portal.rounds.planning.learned import NAME, policy_learned
@@ -81,6 +81,19 @@ def test_it_is_trained_judged_proposed_and_its_file_served_once_accepted(seen, s
     assert client.post(f"/sharing/proposals/{latest}/reject").status_code == 302
     assert Proposal.objects.get(pk=latest).state == S.REJECTED
     assert bytes(Proposal.objects.get(pk=latest).content) == b""
+
+
+def test_a_pair_that_was_measured_one_way_alone_is_enough(cluster, seen):
+    PairSpeed.objects.filter(beside__endswith=":a").delete()
+    measured(cluster, "a", "a", 0.8)
+    proposal_ask(actor=given.operator())
+    retrain_next()
+    assert Proposal.objects.get().about["pairs_measured"] == 2
+    both = {("a", "b"): 0.5, ("b", "a"): 0.6, ("a", "a"): 0.7, ("b", "c"): 0.8}
+    taught = retraining.half(both, 1)
+    assert 2 <= len(taught) <= 3
+    assert (("a", "b") in taught) == (("b", "a") in taught)
+    assert retraining.half({}, 1) == {}
 
 
 def test_too_little_history_is_said_and_nothing_else_happens(cluster, client):

@@ -1,6 +1,7 @@
 """Several jobs on one GPU, from the description to the work order; no ledger ever over what there is (section 11)."""
 
 import html
+from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -12,11 +13,12 @@ from portal.cluster.services import gpu_cordon, gpu_mode_set, gpu_modes_balance,
 from portal.cluster.telemetry import telemetry_store
 from portal.errors import Conflict
 from portal.estimation.models import Signature, SignatureUse
-from portal.jobs.models import Attempt, GpuAllocation, Job
+from portal.jobs.models import Attempt, GpuAllocation, Job, Promise
 from portal.jobs.selectors import part_spec
 from portal.jobs.services.placing import DoesNotFit, attempt_start
 from portal.jobs.services.placings import Part
 from portal.jobs.use import tenants_use
+from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.planning.sharing import use_of
 from portal.rounds.planning.snapshot import state_load
@@ -225,6 +227,34 @@ def test_a_gpu_that_a_job_holds_is_not_changed(cluster):
     settings_update(actor=given.operator(), shared_gpus=0.5)
     planning_run()
     assert shared_indices() == []
+
+
+def promised(cluster, gpus):
+    """A waiting job to which so many GPUs of the cluster's node are promised."""
+    job = cluster.submit(gpus=gpus)
+    shares = [[cluster.node.pk, gpus, 1, 0]]
+    return Promise.objects.create(job=job, shares=shares, cause="call_back", planning_number=1, given_at=timezone.now())
+
+
+def test_gpus_that_are_promised_stay_whole(cluster):
+    """Three of four are promised: one may be shared, and no other node has to give more."""
+    promised(cluster, 3)
+    given.node_make("n2")
+    assert gpu_modes_balance(share=1.0) == 5
+    assert shared_indices() == [("n1", 3), ("n2", 0), ("n2", 1), ("n2", 2), ("n2", 3)]
+    with pytest.raises(Conflict, match="kept for a waiting job"):
+        gpu_mode_set(node=cluster.node, index=0, mode="shared", actor=None)
+
+
+def test_the_nodes_of_a_reservation_stay_whole_until_it_is_over(cluster):
+    record = given.planning_record(1, timezone.now())
+    record.status = Planning.Status.APPLIED
+    until = timezone.now() + timedelta(minutes=5)
+    record.reservations = [{"job": 1, "nodes": [cluster.node.pk], "until": until.isoformat()}]
+    record.save()
+    assert gpu_modes_balance(share=1.0) == 0
+    Planning.objects.update(reservations=[record.reservations[0] | {"until": timezone.now().isoformat()}])
+    assert gpu_modes_balance(share=1.0) == 4
 
 
 def test_the_planning_changes_gpus_by_the_knob_and_places_on_them(cluster):
