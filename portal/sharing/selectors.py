@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce
 
 from portal.errors import BerthError
+from portal.estimation.models import AttemptSpeed
 from portal.estimation.selectors import pairs_measured
 from portal.jobs.models import Allocation, GpuAllocation
 from portal.sharing.models import ShadowDecision, ShadowPlanning
@@ -173,6 +174,17 @@ def out_of_memory(*, since: datetime) -> int:
     held = GpuAllocation.objects.filter(allocation__in=ended.values("pk"), memory_mib__isnull=False)
     wanted = held.values_list("memory_mib", "allocation__attempt__job__gpu_memory_mib")
     return sum(asked is not None and granted < asked for granted, asked in wanted)
+
+
+def answers_late(*, since: datetime) -> tuple[int, int] | None:
+    """Return how many queries servers answered, and how many later than their target, of those that reported since then.
+
+    Of at most `LOOKED_AT` attempts, from their beginnings; None: nobody told of queries.
+    """
+    rows = AttemptSpeed.objects.filter(at__gte=since).exclude(query_counts=[]).order_by("-at")
+    told = list(rows.values_list("query_counts", "queries_late")[:LOOKED_AT])
+    answered = sum(sum(counts) for counts, _ in told)
+    return (answered, sum(late for _, late in told)) if answered else None
 
 
 def use_course(pair: Pair, *, since: datetime, most: int = 240) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from portal.rounds.settings.knobs import knobs_current
 from portal.sharing.names import names_of
 from portal.sharing.selectors import (
     RANGES,
+    answers_late,
     comparison,
     decisions_of,
     out_of_memory,
@@ -107,8 +108,17 @@ def _tiles(
         _tile("granted", "Compute granted", _shown(granted, 0), "of GPUs with jobs", "%"),
         _tile("use", "Use of shared GPUs", _shown(use, 1), "of GPUs with jobs, now", "%"),
         _tile("slowdown", "Mean slowdown", _shown(mean, 2), f"worst {_shown(max(worst, default=None), 2)}{bound}"),
+        _late(since, label),
         _tile("memory", "Out of memory", out_of_memory(since=since), f"by a decision, in {label}", "jobs"),
     ]
+
+
+def _late(since: datetime, label: str) -> dict[str, Any]:
+    target = knobs_current()["slo_ms"]
+    found = answers_late(since=since)
+    share = None if found is None else number(100 * found[1] / found[0], 2)
+    note = f"of {number(found[0])} in {label}" if found else "no server told of queries"
+    return _tile("late", f"Answers over {target:g} ms", share, note, "%")
 
 
 def _tile(name: str, label: str, figure: object, note: str, unit: str = "") -> dict[str, Any]:

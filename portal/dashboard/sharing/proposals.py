@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 S = Proposal.State
 SHOWN = 5
 COLUMNS = (
-    ("total_s", "Seconds in all", 0),
+    ("total_s", "Time in all", 0),
     ("slowdown", "Mean slowdown", 2),
     ("unknown_slowdown", "Beside new neighbours", 2),
     ("worst_slowdown", "Worst slowdown", 2),

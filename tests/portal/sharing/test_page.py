@@ -5,7 +5,9 @@ import html
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from portal.estimation.models import AttemptSpeed
 from portal.rounds.services import settings_update
 from tests.portal import given
 from tests.portal.sharing.test_compared import measured
@@ -75,3 +77,13 @@ def test_its_queries_do_not_grow_with_jobs(cluster, shadowed, client):
     shadowed()
     assert queries() == before
     assert before <= 45
+
+
+def test_late_answers_of_servers_are_counted(cluster, client):
+    attempt = cluster.running()
+    AttemptSpeed.objects.create(attempt=attempt, at=timezone.now(), query_counts=[0, 150, 50], queries_late=3)
+    client.force_login(given.operator())
+    shown = page(client)
+    assert "Answers over 150 ms" in shown
+    assert ">1.50<small>%" in shown
+    assert "of 200 in 24 h" in shown
