@@ -3,11 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from portal.accounts.forms import ConsoleSignInForm
 from portal.health.gpus import gpu_metrics
 from portal.health.health import healthz, livez
 from portal.health.prometheus import metrics
 
 admin.autodiscover()
+admin.site.login_form = ConsoleSignInForm
 
 urlpatterns = [
     path("admin/", admin.site.urls),

@@ -17,3 +17,55 @@ class Looked(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} looked at {self.what} of job {self.job_id}"
+
+
+class SignIn(models.Model):
+    """A browser session of a person, so that the person can see and end it."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sign_ins")
+    session_key = models.CharField(max_length=40, unique=True)
+    at = models.DateTimeField(auto_now_add=True)
+    address = models.CharField(max_length=45, blank=True)
+    browser = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ["-at"]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} signed in at {self.at:%H:%M}"
+
+
+class Invitation(models.Model):
+    """A link by which one person joins a tenant, once. Only the secret's SHA-256 is kept."""
+
+    tenant = models.ForeignKey("tenants.Tenant", on_delete=models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=16)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    used_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["-made_at"]
+
+    def __str__(self) -> str:
+        return f"invitation to {self.tenant_id} as {self.role}"
+
+
+class SecondFactor(models.Model):
+    """A person's codes by time (TOTP). It counts once it was confirmed with a code."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="second_factor"
+    )
+    secret = models.CharField(max_length=64)
+    confirmed_at = models.DateTimeField(null=True)
+    last_step = models.BigIntegerField(default=0, help_text="The time step of the last code: none is taken twice.")
+    failures = models.PositiveSmallIntegerField(default=0)
+    failed_at = models.DateTimeField(null=True)
+    recovery = models.JSONField(default=list, help_text="SHA-256 of each recovery code that was not used yet.")
+
+    def __str__(self) -> str:
+        return f"second factor of {self.user_id}"

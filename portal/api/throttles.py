@@ -33,6 +33,13 @@ class FormThrottle(UserRateThrottle):
     rate = "120/min"
 
 
+class PasswordThrottle(UserRateThrottle):
+    """Who guesses a password or an invitation from a session that is not the own."""
+
+    scope = "password"
+    rate = "20/min"
+
+
 def throttle_check(request: HttpRequest, throttle: type[UserRateThrottle]) -> None:
     """Count this request of a page together with REST's requests of the same scope. Raises BerthError (429)."""
     counted = throttle()

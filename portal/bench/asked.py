@@ -69,6 +69,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     ],
     "planning-detail": [("", {"number": "{planning}"}, ""), (" page 100", {"number": "{planning}"}, "page=100")],
     "tokens": [("", {}, "")],
+    "account": [("", {}, "")],
     "help": [("", {}, ""), (" found", {}, "q=window"), (" none found", {}, "q=zebrafish")],
     "help-guide": [("", {"name": "words"}, ""), (" long", {"name": "evidence"}, "")],
     "help-image": [("", {"name": "overview-light.png"}, "")],
@@ -165,7 +166,8 @@ LEFT_OUT = {
     **dict.fromkeys(
         tuple(
             """
-                api-job-cancel api-job-retry job-offer home-dismiss api-job-hold api-job-release api-job-requeue api-node-drain
+                api-job-cancel api-job-retry job-offer home-dismiss second-factor session-end sessions-end
+                tenant-member tenant-invite tenant-invitation-end api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
                 api-simulation-share api-gpu-cordon api-gpu-resume sharing-train sharing-decide
             """.split()
@@ -178,6 +180,7 @@ LEFT_OUT = {
     ),
     **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),
     "sharing-curve": "a proposal's, and none was trained",
+    **dict.fromkeys(("tenant", "invitation"), "a few rows of one tenant"),
     "job-csv": "every job, as a stream",
     "login": "hashes a password, slowly on purpose",
     "livez": "a constant",

@@ -3,11 +3,13 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
+from portal.accounts.forms import SignInForm
 from portal.dashboard import views
 from portal.dashboard.help import views as help_views
 from portal.dashboard.home import views as home_views
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.jobs.waiting import views as waiting_views
+from portal.dashboard.people import views as people_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.sharing import views as sharing_views
 from portal.dashboard.submit import views as submit_views
@@ -57,10 +59,19 @@ page_urls = [
     path("rounds/plannings/<int:number>/", views.planning_detail, name="planning-detail"),
     path("rounds/metrics/", views.rounds_metrics, name="rounds-metrics"),
     path("rounds/metrics/figures/<slug:name>", views.rounds_figure, name="rounds-figure"),
+    path("account/", people_views.account, name="account"),
+    path("account/second", people_views.second, name="second-factor"),
+    path("account/sessions/<int:number>/end", people_views.sign_out_one, name="session-end"),
+    path("account/sessions/end", people_views.sign_out_others, name="sessions-end"),
+    path("tenants/<slug:name>/", people_views.tenant, name="tenant"),
+    path("tenants/<slug:name>/members/<str:username>", people_views.member, name="tenant-member"),
+    path("tenants/<slug:name>/invite", people_views.invite, name="tenant-invite"),
+    path("tenants/<slug:name>/invitations/<int:number>/end", people_views.invitation_end, name="tenant-invitation-end"),
+    path("invitations/<str:secret>", people_views.invitation, name="invitation"),
     path("account/tokens/", views.tokens, name="tokens"),
     path("account/tokens/<int:token_id>/revoke", views.token_revoke, name="token-revoke"),
     path("search", views.search_page, name="search"),
-    path("login", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login", LoginView.as_view(redirect_authenticated_user=True, authentication_form=SignInForm), name="login"),
     path("logout", LogoutView.as_view(), name="logout"),
 ]
 

@@ -18,6 +18,7 @@ from portal.laboratory.models import LabTrace, SharedWith, Simulation
 from portal.laboratory.selectors import history_taken, simulations_waiting
 from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.models import Tenant
+from portal.tenants.rights import work_check
 from portal.tenants.selectors import role_of
 from portal.tenants.services import audit_record
 
@@ -84,6 +85,7 @@ def history_add(*, user: User, tenant: Tenant, days: float, name: str, within: T
 
 def trace_delete(*, trace: LabTrace, actor: User) -> None:
     """Delete a trace and what was simulated on it. Raises Conflict while a simulation of it is open."""
+    work_check(actor, trace.tenant)
     with transaction.atomic():
         rows = Simulation.objects.select_for_update().filter(trace=trace)
         if any(row.is_open for row in rows):
@@ -156,6 +158,7 @@ def _queued(user: User, tenant: Tenant, order: SimulationOrder, request: Request
 
 def simulation_cancel(*, simulation: Simulation, actor: User) -> None:
     """End it: at once when it waits; when it runs, its process stops within seconds. Raises Conflict when it has ended."""
+    work_check(actor, simulation.tenant)
     now = timezone.now()
     rows = Simulation.objects.filter(pk=simulation.pk)
     queued = rows.filter(state=Simulation.State.QUEUED)
@@ -173,6 +176,7 @@ def simulation_cancel(*, simulation: Simulation, actor: User) -> None:
 
 def owned_share(*, row: LabTrace | Simulation, actor: User, shared_with: str) -> None:
     """Say who else sees it."""
+    work_check(actor, row.tenant)
     if shared_with not in SharedWith.values:
         raise BerthError(
             "invalid", f"`shared_with` must be one of {', '.join(SharedWith.values)}.", field="shared_with"
@@ -189,6 +193,7 @@ def owned_share(*, row: LabTrace | Simulation, actor: User, shared_with: str) ->
 
 def simulation_delete(*, simulation: Simulation, actor: User) -> None:
     """Forget one that has ended."""
+    work_check(actor, simulation.tenant)
     gone, _ = Simulation.objects.filter(pk=simulation.pk).exclude(state__in=OPEN).delete()
     if not gone:
         raise Conflict("in_use", "The simulation waits or runs; cancel it first.")
@@ -205,6 +210,7 @@ def _tenant_lock(tenant: Tenant) -> None:
 def _member(user: User, tenant: Tenant) -> None:
     if role_of(user=user, tenant=tenant) is None:
         raise Forbidden(f"You are not a member of {tenant.name}; choose one of your tenants.", field="tenant")
+    work_check(user, tenant)
 
 
 def _name(text: str) -> str:

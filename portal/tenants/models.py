@@ -79,6 +79,7 @@ class Tenant(models.Model):
 
 class Membership(models.Model):
     class Role(TextChoices):
+        VIEWER = "viewer", "Viewer"
         MEMBER = "member", "Member"
         MANAGER = "manager", "Manager"
 

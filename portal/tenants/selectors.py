@@ -11,7 +11,7 @@ MANAGER_PRIORITY_CEILING = 100
 
 
 def role_of(*, user: User, tenant: Tenant) -> str | None:
-    """Return `operator`, `manager`, `member`, or None for an outsider."""
+    """Return `operator`, `manager`, `member`, `viewer`, or None for an outsider."""
     if user.is_operator:
         return "operator"
     return Membership.objects.filter(user=user, tenant=tenant).values_list("role", flat=True).first()
@@ -19,7 +19,7 @@ def role_of(*, user: User, tenant: Tenant) -> str | None:
 
 def priority_ceiling(*, user: User, tenant: Tenant) -> int:
     role = role_of(user=user, tenant=tenant)
-    return MEMBER_PRIORITY_CEILING if role in {None, "member"} else MANAGER_PRIORITY_CEILING
+    return MEMBER_PRIORITY_CEILING if role in {None, "viewer", "member"} else MANAGER_PRIORITY_CEILING
 
 
 def tenants_of(user: User) -> list[Tenant]:

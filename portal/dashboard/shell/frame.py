@@ -32,6 +32,8 @@ _PAGES: dict[str, PageName] = {
     "sharing": "cluster",
     "planning": "rounds",
     "token": "account",
+    "tenant": "account",
+    "invitation": "account",
 }
 
 

@@ -37,7 +37,7 @@ class TenantGpus(serializers.Serializer):
 
 class MyTenant(serializers.Serializer):
     name = serializers.CharField()
-    role = serializers.ChoiceField(choices=["member", "manager", "operator"])
+    role = serializers.ChoiceField(choices=["viewer", "member", "manager", "operator"])
     is_active = serializers.BooleanField()
     weight = serializers.FloatField()
     gpus = TenantGpus()

@@ -18,6 +18,7 @@ from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import road_lock
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.states import FINAL, LIVE, QUEUED, JobState, StopReason
+from portal.tenants.rights import work_check
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def nodes_wake(*, attempt: Attempt) -> None:
 @transaction.atomic
 def job_cancel(*, job: Job, actor: User | None) -> Job:
     """Cancel a job that has not ended: a waiting one at once, a live one once its node has stopped it."""
+    work_check(actor, job.tenant)
     job = _locked(job)
     _refuse_ended(job, "cancel")
     Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
@@ -105,6 +107,7 @@ def _cancel_one(*, job: Job, text: str, actor: User | None) -> None:
 @transaction.atomic
 def job_hold(*, job: Job, actor: User) -> Job:
     """Keep a waiting job from starting. For an array: its waiting tasks, and those not made yet."""
+    work_check(actor, job.tenant)
     job = _locked(job)
     _refuse_ended(job, "hold")
     text = f"Held by {actor.username}."
@@ -125,6 +128,7 @@ def job_hold(*, job: Job, actor: User) -> Job:
 
 @transaction.atomic
 def job_release(*, job: Job, actor: User) -> Job:
+    work_check(actor, job.tenant)
     job = _locked(job)
     _refuse_ended(job, "release")
     text = f"Released by {actor.username}."
@@ -156,6 +160,7 @@ def job_release(*, job: Job, actor: User) -> Job:
 @transaction.atomic
 def job_requeue(*, job: Job, actor: User) -> Job:
     """Stop a live job and let it wait again. Its tenant must have said that it may run more than once."""
+    work_check(actor, job.tenant)
     job = _locked(job)
     _refuse_ended(job, "requeue")
     if job.array_size:
@@ -178,6 +183,7 @@ def job_requeue(*, job: Job, actor: User) -> Job:
 
 @transaction.atomic
 def job_priority_set(*, job: Job, actor: User, priority: int) -> Job:
+    work_check(actor, job.tenant)
     job = _locked(job)
     _refuse_ended(job, "reorder")
     ceiling_check(user=actor, tenant=job.tenant, priority=priority)

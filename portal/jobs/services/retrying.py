@@ -21,6 +21,7 @@ from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
 from portal.jobs.services.submission import queue_quota_check
 from portal.jobs.states import FINAL, RETRIED, JobState
+from portal.tenants.rights import work_check
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
 
     Raises Conflict: not_failed, nothing_failed, retry_asked, quota_exceeded.
     """
+    work_check(actor, job.tenant)
     tenant = tenants_lock([job.tenant_id])[job.tenant_id]
     rows = jobs_lock([job.pk, job.array_id] if job.array_id else [job.pk])
     job, parent = rows[job.pk], rows[job.array_id or job.pk]

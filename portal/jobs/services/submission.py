@@ -28,6 +28,7 @@ from portal.jobs.software import image_check, need_check, software_need
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
 from portal.tenants.models import Tenant, User
+from portal.tenants.rights import work_check
 from portal.tenants.selectors import role_of, tenants_of
 from portal.tenants.services import audit_record
 
@@ -173,16 +174,15 @@ def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> T
         )
     if tenant is None and name:
         tenant = Tenant.objects.visible_to(user).filter(name=name).first()
-        if tenant is None:
-            raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
-    if tenant is None:
+    elif tenant is None:
         own = tenants_of(user)
         if len(own) != 1:
             names = ", ".join(t.name for t in own) or "none; ask an operator to add you to one"
             raise BerthError("required", f"Say for which tenant the job is. Your tenants: {names}.", field="tenant")
         tenant = own[0]
-    if role_of(user=user, tenant=tenant) is None:
+    if tenant is None or role_of(user=user, tenant=tenant) is None:
         raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
+    work_check(user, tenant)
     if not tenant.is_active:
         raise Forbidden(f"Tenant {tenant.name} is closed to new jobs; ask an operator.", field="tenant")
     return tenant

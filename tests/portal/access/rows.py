@@ -122,6 +122,26 @@ PAGES = [
     *_each("rounds-figure", MISSING_PAGE, "name", "nothing"),
     _get("planning-detail", PAGE, number="{planning}"),
     _get("planning-detail", MISSING_PAGE, number="{missing}"),
+    _get("account", PAGE),
+    _post("account", (400, 400, 400, 400, SIGN_IN, SIGN_IN), [("old", "wrong"), ("new", "a"), ("again", "a")]),
+    _post("second-factor", (400, 400, 400, 400, SIGN_IN, SIGN_IN), [("act", "confirm"), ("code", "000000")]),
+    _post("session-end", MISSING_PAGE, [], number="{missing}"),
+    _post("sessions-end", (302, 302, 302, 302, SIGN_IN, SIGN_IN), []),
+    _get("tenant", OWN_PAGE, name="zebra-lab"),
+    _get("tenant", MISSING_PAGE, name="nothing"),
+    _post(
+        "tenant-member",
+        (403, 403, 404, 404, SIGN_IN, SIGN_IN),
+        [("role", "viewer")],
+        name="zebra-lab",
+        username="nobody",
+    ),
+    _post(
+        "tenant-invite", (403, 403, 404, 201, SIGN_IN, SIGN_IN), [("role", "member"), ("days", "7")], name="zebra-lab"
+    ),
+    _post("tenant-invitation-end", (403, 403, 404, 404, SIGN_IN, SIGN_IN), [], name="zebra-lab", number="{missing}"),
+    _get("invitation", MISSING_PAGE, secret="nothing"),
+    _post("invitation", MISSING_PAGE, [], secret="nothing"),
     _get("tokens", PAGE),
     _post("tokens", (201, 201, 201, 201, SIGN_IN, SIGN_IN), [("name", "ci"), ("scopes", "jobs:read")]),
     _post(

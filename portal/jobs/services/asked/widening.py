@@ -12,6 +12,7 @@ from portal.jobs.models import Job
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import road_lock
 from portal.jobs.states import JobState
+from portal.tenants.rights import work_check
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def job_widen(
 
     Raises Conflict where it no longer waits or asks for something else by now. Nothing is changed then.
     """
+    work_check(actor, job.tenant)
     road_lock(jobs=lambda: [job.pk])
     job = Job.objects.select_related("tenant").get(pk=job.pk)
     if job.state != JobState.PENDING or job.cancel_requested_at:

@@ -1,0 +1,37 @@
+"""The forms of a sign-in: they ask for the second factor of who has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django import forms
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm
+
+from portal.accounts.second import CODE_CHARS, code_check, factor_of
+from portal.errors import BerthError
+
+if TYPE_CHECKING:
+    from portal.tenants.models import User
+
+
+class SignInForm(AuthenticationForm):
+    code = forms.CharField(required=False, max_length=CODE_CHARS)
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """The password is right. Refuse who has a second factor without its code."""
+        super().confirm_login_allowed(user)
+        try:
+            code_check(user=user, code=self.cleaned_data.get("code") or "")
+        except BerthError as error:
+            raise forms.ValidationError(error.detail, code=error.code) from error
+
+
+class ConsoleSignInForm(AdminAuthenticationForm):
+    """The console's own form has no field for a code: who needs one signs in at the portal's."""
+
+    def confirm_login_allowed(self, user: User) -> None:
+        super().confirm_login_allowed(user)
+        if factor_of(user) is not None:
+            detail = "You use a second factor: sign in at /login, which asks for its code, and come back."
+            raise forms.ValidationError(detail, code="code_required")

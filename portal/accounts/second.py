@@ -1,0 +1,113 @@
+"""A second factor at sign-in: codes by time (TOTP), and recovery codes that work once each."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pyotp
+from django.db import transaction
+from django.utils import timezone
+
+from portal.accounts.models import SecondFactor
+from portal.accounts.sessions import sessions_end
+from portal.errors import BerthError
+from portal.tenants.services import audit_record, secret_digest
+
+if TYPE_CHECKING:
+    from portal.tenants.models import User
+
+STEP_S = 30
+WINDOW = 1
+"""Steps before and after now whose codes are taken: clocks differ."""
+FAILURES, REST = 5, timedelta(minutes=10)
+"""Wrong codes in a row, after which none is taken for so long."""
+RECOVERY_CODES = 10
+CODE_CHARS = 40
+
+
+def factor_of(user: User) -> SecondFactor | None:
+    """Return the person's second factor that counts."""
+    return SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).first()
+
+
+def factor_begin(*, user: User) -> SecondFactor:
+    """Make a secret that counts once it is confirmed. One that counts already stays."""
+    return SecondFactor.objects.get_or_create(user=user, defaults={"secret": pyotp.random_base32()})[0]
+
+
+def factor_uri(factor: SecondFactor) -> str:
+    """Return what an authenticator takes in place of a typed secret."""
+    return pyotp.TOTP(factor.secret).provisioning_uri(name=factor.user.get_username(), issuer_name="Berth")
+
+
+@transaction.atomic
+def factor_confirm(*, user: User, code: str, session_key: str | None) -> list[str]:
+    """Let the second factor count from now on; return the recovery codes, which are shown once. Other sessions end."""
+    factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at=None).first()
+    step = None if factor is None else _step_of(factor, code)
+    if factor is None or step is None:
+        raise BerthError("wrong_code", "This is not the present code. Is the clock of your phone right?", field="code")
+    codes = [f"{secrets.token_hex(4)}-{secrets.token_hex(4)}" for _ in range(RECOVERY_CODES)]
+    factor.confirmed_at, factor.last_step, factor.failures = timezone.now(), step, 0
+    factor.recovery = [secret_digest(each) for each in codes]
+    factor.save()
+    sessions_end(user=user, actor=user, but=session_key)
+    audit_record(actor=user, action="second-factor.on", target=f"user:{user.pk}")
+    return codes
+
+
+@transaction.atomic
+def factor_end(*, user: User, actor: User) -> bool:
+    """Take the second factor away; False when there is none."""
+    gone, _ = SecondFactor.objects.filter(user=user).delete()
+    if gone:
+        audit_record(actor=actor, action="second-factor.off", target=f"user:{user.pk}")
+    return bool(gone)
+
+
+def code_check(*, user: User, code: str) -> None:
+    """Check the code of a sign-in; nothing for who has no second factor. Each code is taken once.
+
+    Raises BerthError: `code_required`, `wrong_code`, `locked` after too many wrong ones.
+    """
+    if factor_of(user) is None:
+        return
+    if not code.strip():
+        raise BerthError("code_required", "Give the code of your authenticator too, or a recovery code.", field="code")
+    if not _taken(user, code.strip()[:CODE_CHARS]):
+        raise BerthError("wrong_code", "This code is wrong, or was used already. Wait for the next one.", field="code")
+
+
+@transaction.atomic
+def _taken(user: User, code: str) -> bool:
+    """Take a code under the row's lock, so that of two who send it at once one gets in. A wrong one is counted."""
+    factor = SecondFactor.objects.select_for_update().get(user=user)
+    now = timezone.now()
+    resting = factor.failed_at is not None and now - factor.failed_at < REST
+    if resting and factor.failures >= FAILURES:
+        return False
+    digest, step = secret_digest(code.lower()), _step_of(factor, code)
+    if digest in factor.recovery:
+        factor.recovery = [each for each in factor.recovery if each != digest]
+    elif step is not None and step > factor.last_step:
+        factor.last_step = step
+    else:
+        factor.failures, factor.failed_at = (factor.failures + 1 if resting else 1), now
+        factor.save()
+        return False
+    factor.failures, factor.failed_at = 0, None
+    factor.save()
+    return True
+
+
+def _step_of(factor: SecondFactor, code: str) -> int | None:
+    """Return the time step whose code it is; None for a wrong one."""
+    totp, now = pyotp.TOTP(factor.secret), int(time.time()) // STEP_S
+    digits = code.replace(" ", "")
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    steps = range(now - WINDOW, now + WINDOW + 1)
+    return next((step for step in steps if secrets.compare_digest(totp.generate_otp(step), digits)), None)

@@ -1,0 +1,1 @@
+"""The account page, a tenant's members, and invitations."""
