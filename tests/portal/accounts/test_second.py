@@ -1,6 +1,7 @@
 """A second factor: asked for at each sign-in of who has one, each code taken once, recovery codes, wrong ones counted."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pyotp
 import pytest
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def clock(monkeypatch):
     """Seconds that codes are made from; a test moves them on."""
     now = [1_800_000_000.0]
-    monkeypatch.setattr(second.time, "time", lambda: now[0])
+    monkeypatch.setattr(second, "time", SimpleNamespace(time=lambda: now[0]))
     return now
 
 
