@@ -46,6 +46,7 @@ class Askers:
         self._profiles = profiles_of(uses)
         self._told_apart = {*uses, *_kept_apart(sharers, gpus), *measured.names}
         self._rows: dict[tuple[object, str], int] = {}
+        self._of_job: dict[int, int] = {}
         askers = [self._asker(job) for job in self._kinds(sharers)]
         named = zip(gpus, types or [""] * len(gpus), strict=True)
         shared = [self._shared(key, gpu, gpu_type) for key, (gpu, gpu_type) in enumerate(named)]
@@ -53,7 +54,7 @@ class Askers:
 
     def row(self, job: Job) -> int | None:
         """The number of the job's kind; None where its tenant's kinds are more than are looked at."""
-        return self._rows.get(self._kind(job))
+        return self._of_job.get(job.id)
 
     def _kinds(self, sharers: Sequence[Ranked]) -> Iterator[Job]:
         """Yield the first job of each kind: the first kinds of each tenant, whoever asks for thousands of different things."""
@@ -65,6 +66,8 @@ class Askers:
                 counts[job.tenant] += 1
                 self._rows[kind] = len(self._rows)
                 yield job
+            if (row := self._rows.get(kind)) is not None:
+                self._of_job[job.id] = row
 
     def _kind(self, job: Job) -> tuple[object, str]:
         return job.alike, self._name_of(signature(job))

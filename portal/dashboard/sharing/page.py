@@ -102,12 +102,13 @@ def _tiles(
     use, granted = now.use(), now.granted
     mean = sum(worst) / len(worst) if worst else None
     bound = f"; limit {1 + limit:.2f}" if limit is not None else ""
+    slowed = f"worst {_shown(max(worst), 2)}{bound}" if worst else "no pair of them was measured"
     return [
         _tile("gpus", "GPUs in shared mode", len(now.gpus), f"{now.taken} with jobs, {len(now.gpus) - now.taken} idle"),
         _tile("jobs", "Jobs on them", now.jobs, f"{now.jobs / now.taken:.1f} a GPU" if now.taken else "none now"),
         _tile("granted", "Compute granted", _shown(granted, 0), "of GPUs with jobs", "%"),
         _tile("use", "Use of shared GPUs", _shown(use, 1), "of GPUs with jobs, now", "%"),
-        _tile("slowdown", "Mean slowdown", _shown(mean, 2), f"worst {_shown(max(worst, default=None), 2)}{bound}"),
+        _tile("slowdown", "Mean slowdown", _shown(mean, 2), slowed),
         _late(since, label),
         _tile("memory", "Out of memory", out_of_memory(since=since), f"by a decision, in {label}", "jobs"),
     ]
