@@ -33,6 +33,7 @@ THROUGH = {
     "CoreSearch",
     "CoreStep",
     "Slowing",
+    "JobApart",
     "JobOffers",
     "Looked",
     "Invitation",
