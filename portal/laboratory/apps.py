@@ -8,7 +8,7 @@ class SimulationsConfig(AppConfig):
     label = "simulations"
 
     def ready(self) -> None:
-        from portal.dashboard.shell.live_rights import SEEN_BY
+        from portal.dashboard.shell.followed import SEEN_BY
         from portal.laboratory.selectors import simulation_get
 
         SEEN_BY["simulation"] = lambda user, number: simulation_get(user=user, number=number)

@@ -11,14 +11,13 @@ from channels.auth import get_user
 from channels.db import database_sync_to_async
 from django.conf import settings
 
-from portal.cluster.selectors import node_get
 from portal.dashboard.board.feed import stream_of
 from portal.dashboard.board.horizons import HORIZONS_H
+from portal.dashboard.shell.followed import SEEN_BY
 from portal.errors import BerthError
-from portal.jobs.selectors import job_get
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from portal.tenants.models import User
 
@@ -28,11 +27,6 @@ MOST_SOCKETS = 40
 """Of one person at one portal process: a tab is a socket."""
 OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
 """What every signed-in user may follow: it names no job."""
-SEEN_BY: dict[str, Callable[[User, str], object]] = {
-    "job": lambda user, number: job_get(user=user, job_id=number),
-    "node": lambda user, name: node_get(user=user, name=name),
-}
-"""Kind of stream -> what raises BerthError unless the user may see what it is of. Rooms above add theirs in `apps.ready()`."""
 _STREAM = re.compile(r"(job|simulation):([1-9][0-9]{0,17})|(node):([A-Za-z0-9][A-Za-z0-9._-]{0,86})", re.ASCII)
 """A node's name makes a group's, which Channels bounds at 99 characters."""
 
