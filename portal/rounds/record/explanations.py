@@ -1,8 +1,8 @@
 """Keep what a planning said of a job in detail, when it changed; read it back as it stood in any planning.
 
 A row is written only when a job's reason, its side of the window or its binding node differs from the planning before,
-and only for jobs of the window, those that leave it, and whoever starts from outside it (on a shared GPU, by the sweep, a CPU
-job): the others' figures follow from the queue (section 7).
+and only for the head of the queue, jobs of the window, those that leave it, and whoever starts from outside it (on a shared
+GPU, by the sweep, a CPU job): the others' figures follow from the queue (section 7).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from portal.jobs.states import QUEUED
 from portal.rounds.models import Explanation
-from portal.rounds.record.packing import RESULTS, SIDES
+from portal.rounds.record.packing import REASONS, RESULTS, SIDES
 from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
@@ -38,13 +38,16 @@ COMPARED = ("reason", "side", "binding")
 OUTSIDE = SIDES.index("outside")
 NO_SIDE = SIDES.index("")
 PLACED = RESULTS.index("placed")
+TURN_NOT_COME = REASONS.index("outside-window")
+"""It has no figures of its own."""
 
 BUDGET_SHARE = 0.02
 """Of a tick, what a planning may spend on details; the jobs it does not come to have theirs made by the next ones."""
 
 
 FRESH_JOBS = 100
-"""The first so many jobs of the window have their stored figures refreshed in place when only those changed."""
+"""The first so many jobs of the queue, in the window or not, have a row, and its figures are refreshed in place when only
+those changed: people compare the rows of one page, so these must all be of one planning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,7 @@ def explanations_make(*, made: Plan, columns: Columns, before: Decisions, record
         decision = made.decisions[place]
         details.rows.append(_row(decision, record))
         details.marks[decision.job] = _mark(decision)
-    inside = (place for place in kept if made.decisions[place].inside_window)
-    for place in islice(inside, FRESH_JOBS):
+    for place in islice(kept, FRESH_JOBS):
         decision = made.decisions[place]
         if time.monotonic() > until:
             break
@@ -113,7 +115,8 @@ def _changed(columns: Mapping[str, np.ndarray], before: Decisions) -> tuple[list
         for name in COMPARED:
             same &= before.columns[name][place] == columns[name]
         inside_before = known & _inside(before.columns["side"][place])
-    wanted = ~same & (_inside(columns["side"]) | inside_before | (columns["result"] == PLACED))
+    head = (np.arange(len(jobs)) < FRESH_JOBS) & (columns["reason"] != TURN_NOT_COME)
+    wanted = ~same & (head | _inside(columns["side"]) | inside_before | (columns["result"] == PLACED))
     kept = np.flatnonzero(same)
     return np.flatnonzero(wanted).tolist(), dict(zip(kept.tolist(), marks[kept].tolist(), strict=True))
 

@@ -88,6 +88,17 @@ def test_outside_the_window_nothing_is_stored_but_the_step_out_of_it(cluster):
     assert plan(waiting(job.pk, 6)) == 0
 
 
+def test_the_rows_of_one_page_count_what_was_idle_at_one_time(cluster):
+    """A job of the sweep, outside the window, told of 5 idle GPUs beside one of the window that told of 2."""
+    first, second, plan = cluster.submit(gpus=4), cluster.submit(gpus=4), Plannings()
+    for idle in (5, 2):
+        swept = waiting(second.pk, 2, reason=Reason.NOT_ENOUGH_IDLE_GPUS, figures={"idle": idle})
+        head = inside(first, Reason.NOT_ENOUGH_IDLE_GPUS)
+        head.figures["idle"] = idle
+        plan(head, swept)
+    assert [told["figures"]["idle"] for told in explanations_of([first.pk, second.pk]).values()] == [2, 2]
+
+
 def test_what_one_planning_has_no_time_for_the_next_ones_make(cluster):
     jobs, plan = [cluster.submit() for _ in range(3)], Plannings()
     assert [plan(*map(inside, jobs), budget_s=0) for _ in range(4)] == [1, 1, 1, 0]
