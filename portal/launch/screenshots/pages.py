@@ -23,6 +23,8 @@ class Page:
 PAGES = (
     Page("login", "/login", "login", NOBODY),
     Page("overview", "/", "overview"),
+    Page("overview-tenant", "/?view=tenant", "overview"),
+    Page("overview-cluster", "/?view=cluster", "overview"),
     Page("overview-operator", "/", "overview", OPERATOR),
     Page("jobs", "/jobs/", "job-list"),
     Page("job-running", "/jobs/{running}/", "job-detail"),
@@ -45,6 +47,9 @@ PAGES = (
     Page("laboratory-traces", "/laboratory/traces/", "laboratory-traces"),
     Page("simulation", "/laboratory/{simulation}/", "laboratory-detail"),
     Page("laboratory-compare", "/laboratory/compare?run={simulation}&run={other}", "laboratory-compare"),
+    Page("sharing", "/sharing/", "sharing", OPERATOR),
+    Page("account", "/account/", "account"),
+    Page("tenant", "/tenants/vision-lab/", "tenant"),
     Page("tokens", "/account/tokens/", "tokens"),
     Page("search", "/search?q=demo", "search"),
     Page("help", "/help/", "help"),
@@ -59,12 +64,14 @@ PAGES = (
 
 NOT_PAGES = {
     "logout": "an act",
+    "invitation": "it needs a secret, which is shown once",
+    "second-factor": "an act",
     "help-image": "a picture",
     "job-csv": "a download",
     "job-log-download": "a download",
 }
 """Routes that answer a GET, and why no picture is taken. So are all whose names end as in `NOT_PAGES_ENDS`."""
-NOT_PAGES_ENDS = (
-    *("-fragment", "-figure", "-figures", "-action", "-act", "-revoke", "-answer", "-board", "-rows", "-bulk"),
-    *("-dry-run", "-from-script", "-tasks", "-log", "-explain", "-what-if", "figure"),
+NOT_PAGES_ENDS = tuple(
+    "-fragment -figure -figures -action -act -revoke -answer -board -rows -bulk -dismiss -part -end -invite -member -offer "
+    "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if figure".split()
 )
