@@ -28,6 +28,11 @@ FAILURES, REST = 5, timedelta(minutes=10)
 """Wrong codes in a row, after which none is taken for so long."""
 RECOVERY_CODES = 10
 CODE_CHARS = 40
+REFUSED = {
+    "wrong_code": "This code is wrong, or was used already. Wait for the next one.",
+    "locked": f"{FAILURES} codes were wrong. None is taken for {REST // timedelta(minutes=1)} minutes, a right one neither.",
+}
+"""Code of an error -> its message."""
 
 
 def secret_new() -> str:
@@ -90,18 +95,21 @@ def code_check(*, user: User, code: str) -> None:
         return
     if not code.strip():
         raise BerthError("code_required", "Give the code of your authenticator too, or a recovery code.", field="code")
-    if not _taken(user, code.strip()[:CODE_CHARS]):
-        raise BerthError("wrong_code", "This code is wrong, or was used already. Wait for the next one.", field="code")
+    if (refused := _refused(user, code.strip()[:CODE_CHARS])) is not None:
+        raise BerthError(refused, REFUSED[refused], field="code")
 
 
 @transaction.atomic
-def _taken(user: User, code: str) -> bool:
-    """Take a code under the row's lock, so that of two who send it at once one gets in. A wrong one is counted."""
+def _refused(user: User, code: str) -> str | None:
+    """Take a code under the row's lock, so that of two who send it at once one gets in. Return why it is not taken.
+
+    A wrong one is counted.
+    """
     factor = SecondFactor.objects.select_for_update().get(user=user)
     now = timezone.now()
     resting = factor.failed_at is not None and now - factor.failed_at < REST
     if resting and factor.failures >= FAILURES:
-        return False
+        return "locked"
     digest, step = secret_digest(code.lower()), _step_of(factor, code)
     if digest in factor.recovery:
         factor.recovery = [each for each in factor.recovery if each != digest]
@@ -110,10 +118,10 @@ def _taken(user: User, code: str) -> bool:
     else:
         factor.failures, factor.failed_at = (factor.failures + 1 if resting else 1), now
         factor.save()
-        return False
+        return "wrong_code"
     factor.failures, factor.failed_at = 0, None
     factor.save()
-    return True
+    return None
 
 
 def _step_of(factor: SecondFactor, code: str) -> int | None:

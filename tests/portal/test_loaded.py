@@ -42,7 +42,7 @@ def test_worker_and_beat_load_no_pages():
 
 
 def test_what_only_sets_django_up_loads_no_board_and_no_policies():
-    """Each process of a Berth and each `./berth manage` begins so; with both it would need 0.2 s of processor time more."""
+    """Each process of a Berth and each `./berth manage` begins so. What needs the board or the policies loads them later."""
     program = (
         "import sys, django; django.setup();"
         "print([name for name in ('portal.dashboard.board', 'scheduler.policies', 'portal.jobs') if name in sys.modules])"

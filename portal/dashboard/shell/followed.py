@@ -1,7 +1,7 @@
 """Who may see what a live stream is of, by the stream's kind.
 
-Apart from `live_rights`, since rooms above add their kinds as Django starts: every process of a Berth reads this, and only the
-web process needs the board and all that it imports.
+Apart from `live_rights`, since rooms above add their kinds as Django starts: every process that sets Django up reads
+this, and not each of them needs the board and all that it imports.
 """
 
 from __future__ import annotations

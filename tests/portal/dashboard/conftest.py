@@ -1,4 +1,4 @@
-"""Pages are rendered from plain contexts: no views, no database."""
+"""Pages are rendered from plain contexts: no request, no database."""
 
 import pytest
 from django.conf import settings
@@ -6,9 +6,9 @@ from django.test import override_settings
 
 
 @pytest.fixture(scope="module")
-def plain_urls():
-    """For a whole module at once: each change of settings drops the loaded URLs and storages."""
+def plain_static():
+    """For a whole module at once: each change of settings drops the loaded storages."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     storages = {**settings.STORAGES, "staticfiles": plain}
-    with override_settings(ROOT_URLCONF="tests.portal.dashboard.urls", STORAGES=storages):
+    with override_settings(STORAGES=storages):
         yield
