@@ -13,6 +13,7 @@ from portal.offers.api import JobOffersView
 from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
 from portal.sharing import api as sharing
+from portal.templating import api as templating
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
@@ -30,6 +31,11 @@ urlpatterns = [
     path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),
     path("jobs/<str:number>/requeue", jobs.JobRequeueView.as_view(), name="api-job-requeue"),
     path("jobs/<str:number>/retry", jobs.JobRetryView.as_view(), name="api-job-retry"),
+    path("templates", templating.TemplatesView.as_view(), name="api-templates"),
+    path("templates/<str:name>", templating.TemplateView.as_view(), name="api-template"),
+    path("templates/<str:name>/versions", templating.TemplateVersionsView.as_view(), name="api-template-versions"),
+    path("templates/<str:name>/submit", templating.TemplateSubmitView.as_view(), name="api-template-submit"),
+    path("templates/<str:name>/plan", templating.TemplatePlanView.as_view(), name="api-template-plan"),
     path("nodes", cluster.NodesView.as_view(), name="api-nodes"),
     path("nodes/<str:name>", cluster.NodeView.as_view(), name="api-node"),
     path("nodes/<str:name>/drain", cluster.NodeDrainView.as_view(), name="api-node-drain"),

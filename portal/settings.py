@@ -54,6 +54,7 @@ INSTALLED_APPS = [
     "portal.rounds",
     "portal.offers",
     "portal.sharing",
+    "portal.templating",
     "portal.dashboard",
     "portal.laboratory",
     "portal.launch",

@@ -65,7 +65,14 @@ def test_management_command_exists(document, name):
 @pytest.mark.parametrize(("document", "flag"), by_document(r"(?<![\w-])(--[a-z][a-z0-9-]+)"))
 def test_flag_exists(document, flag):
     agents = {setting.flag for setting in SETTINGS} | {"--join"}
-    foreign = {"--nproc", "--exclude", "--data-binary", "--steps"}  # of torchrun, Django, curl and an example
+    foreign = {
+        "--nproc",
+        "--exclude",
+        "--data-binary",
+        "--steps",
+        "--lr",
+        "--mixed",
+    }  # of torchrun, Django, curl and an example
     assert flag in agents | foreign or f'"{flag}"' in CODE or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
 
 

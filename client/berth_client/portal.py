@@ -5,9 +5,10 @@ from __future__ import annotations
 from berth_client.cluster import Cluster
 from berth_client.jobs import Jobs
 from berth_client.laboratory import Laboratory
+from berth_client.templates import Templates
 
 
-class Berth(Jobs, Cluster, Laboratory):
+class Berth(Jobs, Cluster, Laboratory, Templates):
     """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
 
     Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.

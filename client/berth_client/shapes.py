@@ -193,6 +193,7 @@ class JobDetail(Job):
     age_s: float | None
     age_source: str
     progress: dict[str, Any] | None
+    template: dict[str, Any] | None
     attempts: list[Attempt]
     profiles: list[dict[str, Any]]
 
@@ -273,6 +274,28 @@ class Imported(TypedDict):
     format: str
     description: JobDescription
     lines: list[ImportedLine]
+
+
+class Template(TypedDict):
+    """A job template in a list. `tenant` None: the operators'."""
+
+    name: str
+    tenant: str | None
+    title: str
+    about: str
+    version: int
+    changed_at: str
+
+
+class TemplateDetail(Template):
+    """A version of a job template. `text`: the whole of it as YAML."""
+
+    shown_version: int
+    made_by: str
+    made_at: str
+    parameters: list[dict[str, Any]]
+    job: dict[str, Any]
+    text: str
 
 
 class Explanation(TypedDict, total=False):

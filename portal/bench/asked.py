@@ -134,6 +134,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "api-job": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
     "api-job-logs": [("", RUNNING, "")],
     "api-job-explain": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
+    "api-templates": [("", {}, "")],
     "api-nodes": [("", {}, ""), (" 500 a page", {}, "page_size=500")],
     "api-node": [("", NODE, "")],
     "api-rounds": [("", {}, ""), (" 500 a page", {}, "page_size=500")],
@@ -179,6 +180,10 @@ LEFT_OUT = {
         "plans: `bench round` measures that",
     ),
     **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),
+    **dict.fromkeys(
+        ("api-template", "api-template-versions", "api-template-submit", "api-template-plan"),
+        "one template, by its name; it costs the same whatever else there is",
+    ),
     "sharing-curve": "a proposal's, and none was trained",
     **dict.fromkeys(("tenant", "invitation"), "a few rows of one tenant"),
     "job-csv": "every job, as a stream",

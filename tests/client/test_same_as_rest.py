@@ -22,6 +22,8 @@ SHAPES = {
     "Offered": shapes.Offer,
     "ImportAnswer": shapes.Imported,
     "ImportedLine": shapes.ImportedLine,
+    "Template": shapes.Template,
+    "TemplateDetail": shapes.TemplateDetail,
     "Explanation": shapes.Explanation,
     "Node": shapes.Node,
     "NodeDetail": shapes.NodeDetail,

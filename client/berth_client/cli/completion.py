@@ -82,4 +82,13 @@ def _tenants(berth: Berth) -> dict[str, str]:
     return {tenant["name"]: tenant["role"] for tenant in berth.me()["tenants"]}
 
 
-LISTS: dict[str, Callable[[Berth], dict[str, str]]] = {"jobs": _jobs, "nodes": _nodes, "tenants": _tenants}
+def _templates(berth: Berth) -> dict[str, str]:
+    return {each["name"]: each["title"] for each in berth.templates_list(page_size=MOST)["results"]}
+
+
+LISTS: dict[str, Callable[[Berth], dict[str, str]]] = {
+    "jobs": _jobs,
+    "nodes": _nodes,
+    "tenants": _tenants,
+    "templates": _templates,
+}

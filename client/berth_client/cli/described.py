@@ -104,8 +104,15 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     software.add_argument("--environment", metavar="NAME", help="an environment that the nodes offer, by name")
     software.add_argument("--environment-path", metavar="DIR", help="an environment on the nodes, by its directory")
     group.add_argument(
-        "--set", action="append", type=pair, metavar="FIELD=JSON", help="any other field of the description, as in REST"
+        "--set",
+        action="append",
+        type=pair,
+        metavar="FIELD=JSON",
+        help="any other field of the description, as in REST; with --template: NAME=VALUE of a parameter",
     )
+    chosen = group.add_argument("--template", metavar="NAME", help="a job template, whose parameters --set gives")
+    completed(chosen, "templates")
+    group.add_argument("--template-version", type=int, metavar="N", help="this version of it; else the last one")
     parser.set_defaults(command=[])
     parser.usage = f"{parser.prog} [options] [FILE] [-- COMMAND]"
     parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
@@ -129,8 +136,9 @@ def described(asked: Any) -> dict[str, Any]:
     if asked.label:
         found["labels"] = {name: value for name, _, value in (label.partition("=") for label in asked.label)}
     if asked.file or asked.folder:
-        found["files"] = _files(asked)
-    return found | _software(asked) | dict(map(_set, asked.set or ()))
+        found["files"] = files_read(asked)
+    more = {} if asked.template else dict(map(_set, asked.set or ()))
+    return found | _software(asked) | more
 
 
 def _software(asked: Any) -> dict[str, Any]:
@@ -143,7 +151,7 @@ def _software(asked: Any) -> dict[str, Any]:
     return {"software": {"path": asked.environment_path}} if asked.environment_path else {}
 
 
-def _files(asked: Any) -> dict[str, Any]:
+def files_read(asked: Any) -> dict[str, Any]:
     """Return names and contents as REST takes them; a file that is named itself comes before one of the folder."""
     from berth_client.folder import folder_files
 

@@ -27,6 +27,7 @@ SUBMIT = """\
 Submit a job, for example
     berth submit --gpus 1,2,4 --time 10h --file train.py -- python3 train.py --epochs 30
     berth submit train.sbatch --gpus 2
+    berth submit --template train --set lr=0.1
 FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. What else the command line
 says comes before what the file says. Directives that became nothing are told on standard error.
 With --wait or --follow the exit code is the job's own (1 where it has none: cancelled, out of time, lost)."""
@@ -61,11 +62,38 @@ def _file_add(parser: argparse.ArgumentParser) -> None:
 
 
 def submit(asked: Any, berth: Berth) -> int:
+    if asked.template:
+        job = _from_template(asked, berth)
+        return _ended(asked, berth, job)
     description = _description(asked, berth)
     if asked.print:
         sys.stdout.write(value_text(asked, description))
         return 0
-    job = berth.jobs_submit(description, idempotency_key=asked.key)
+    return _ended(asked, berth, berth.jobs_submit(description, idempotency_key=asked.key))
+
+
+def _order(asked: Any) -> dict[str, Any]:
+    """Return what a template is given: its name, values, and the fields that the flags put in place of its own."""
+    if asked.script is not None:
+        raise ClientError("Give --template or FILE, not both.")
+    job = described(asked)
+    return {
+        "name": asked.template,
+        "values": dict(asked.set or ()),
+        "version": asked.template_version,
+        "tenant": job.pop("tenant", None),
+        "job": job or None,
+    }
+
+
+def _from_template(asked: Any, berth: Berth) -> JobDetail:
+    if asked.print:
+        raise ClientError("--print shows a description of FILE and flags; `berth templates show` prints a template.")
+    return berth.templates_submit(**_order(asked), idempotency_key=asked.key)
+
+
+def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
+    """Tell of a submitted job; with --wait or --follow until its end. Return the exit code."""
     if not (asked.wait or asked.follow):
         sys.stdout.write(_submitted(asked, job))
         return 0
@@ -143,7 +171,7 @@ def exit_code(job: JobDetail) -> int:
 
 
 def plan(asked: Any, berth: Berth) -> int:
-    found = berth.jobs_plan(_description(asked, berth))
+    found = berth.templates_plan(**_order(asked)) if asked.template else berth.jobs_plan(_description(asked, berth))
     as_text = asked.output in {"table", "wide"} and not asked.parsable
     if asked.output in {"json", "yaml"}:
         sys.stdout.write(value_text(asked, found))

@@ -24,6 +24,9 @@ class JobPayload(models.Model):
     description = models.JSONField(
         help_text="The description as it was submitted, so that the job can be submitted again."
     )
+    template = models.JSONField(
+        default=dict, help_text="The job template that it was made of: id, name, version, tenant and values. {}: none."
+    )
 
     def __str__(self) -> str:
         return f"payload of job {self.pk}"

@@ -113,6 +113,15 @@ class FileSerializer(serializers.Serializer):
     bytes = serializers.IntegerField()
 
 
+class OfTemplateSerializer(serializers.Serializer):
+    """Which job template a job was made of, and with which values; the template may be gone since."""
+
+    name = serializers.CharField()
+    version = serializers.IntegerField()
+    tenant = serializers.CharField(allow_null=True, help_text="Whose template it was; null: the operators'.")
+    values = serializers.DictField()
+
+
 class JobDetailSerializer(JobSerializer):
     """One job: also what it runs, its attempts, and what it waits for."""
 
@@ -125,6 +134,7 @@ class JobDetailSerializer(JobSerializer):
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     profiles = ProfileSerializer(source="profile_rows", many=True, read_only=True)
     learning_rate = serializers.SerializerMethodField()
+    template = serializers.SerializerMethodField(help_text="The job template that it was made of; null: none.")
     progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
@@ -132,7 +142,7 @@ class JobDetailSerializer(JobSerializer):
             command working_directory environment software files depends_on pipelined parameters heavy_between_iterations
             instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
             retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
-            progress attempts profiles
+            progress attempts profiles template
         """.split()
         fields = [*JobSerializer.Meta.fields, *own_fields]
         read_only_fields = fields
@@ -156,6 +166,11 @@ class JobDetailSerializer(JobSerializer):
         return [
             {"name": name, "bytes": len(base64.b64decode(content))} for name, content in payload_of(job).files.items()
         ]
+
+    @extend_schema_field(OfTemplateSerializer(allow_null=True))
+    def get_template(self, job: Job) -> dict[str, Any] | None:
+        found = payload_of(job).template
+        return {name: found.get(name) for name in ("name", "version", "tenant", "values")} if found else None
 
     @extend_schema_field({"type": "object", "additionalProperties": {}, "nullable": True})
     def get_learning_rate(self, job: Job) -> dict[str, Any] | None:

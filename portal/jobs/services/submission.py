@@ -17,8 +17,9 @@ from portal.disk import disk_require
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.description import SHORT_NAMES, JobDescription, description_examine, description_parse
-from portal.jobs.models import IdempotencyKey, Job, JobDependency, JobPayload
+from portal.jobs.models import IdempotencyKey, Job, JobDependency
 from portal.jobs.searching import job_text_add
+from portal.jobs.services.asked.payloads import payload_create
 from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
@@ -57,8 +58,9 @@ def job_submit(
     description: Mapping[str, Any],
     idempotency_key: str | None = None,
     r_num: int = 8,
+    template: Mapping[str, Any] | None = None,
 ) -> Job:
-    """Accept a job and return it once it is committed.
+    """Accept a job and return it once it is committed. `template`: what it was made of, kept beside its description.
 
     Raises BerthError (400 what is wrong with the description, 403 priority, 409 quota or a reused key, 507 no room).
     """
@@ -72,7 +74,7 @@ def job_submit(
     disk_require()
     try:
         with transaction.atomic():
-            job = _create(user=user, tenant=tenant, parsed=parsed, description=description)
+            job = _create(user=user, tenant=tenant, parsed=parsed, description=description, template=template or {})
             if idempotency_key:
                 IdempotencyKey.objects.create(user=user, key=idempotency_key, body_digest=digest, job=job)
     except IntegrityError:
@@ -188,7 +190,14 @@ def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> T
     return tenant
 
 
-def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: Mapping[str, Any]) -> Job:
+def _create(
+    *,
+    user: User,
+    tenant: Tenant,
+    parsed: JobDescription,
+    description: Mapping[str, Any],
+    template: Mapping[str, Any],
+) -> Job:
     _allowed_check(user=user, tenant=tenant, parsed=parsed)
     tenant = tenants_lock([tenant.pk])[tenant.pk]
     _quota_check(tenant=tenant, parsed=parsed)
@@ -205,7 +214,7 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
         reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
         **{name: getattr(parsed, name) for name in _COLUMNS},
     )
-    _payload_create(job, parsed, description)
+    payload_create(job, parsed, description, template)
     job_text_add(job)
     JobDependency.objects.bulk_create(JobDependency(job=job, on_id=on, kind=kind) for on, kind in dependencies)
     event_record(job_id=job.pk, kind="submitted", text=f"Submitted for {tenant.name}.", actor=user, at=now)
@@ -216,18 +225,6 @@ def _create(*, user: User, tenant: Tenant, parsed: JobDescription, description: 
     page_event(stream="cluster", topic="job")
     plan_nudge()
     return job
-
-
-def _payload_create(job: Job, parsed: JobDescription, description: Mapping[str, Any]) -> None:
-    JobPayload.objects.create(
-        job=job,
-        command=parsed.command,
-        files=dict(parsed.files or {}),
-        working_directory=parsed.working_directory or "",
-        environment=dict(parsed.environment or {}),
-        software=dict(parsed.software or {}),
-        description=dict(description),
-    )
 
 
 def _allowed_check(*, user: User, tenant: Tenant, parsed: JobDescription) -> None:

@@ -53,6 +53,7 @@ def _each(
 
 
 JOB = "{zebra-name}"
+PLAIN = {"name": "new", "job": {"command": "true"}}
 JOB_FORM = [("command", "true"), ("name", "new"), ("gpu_mode", "set"), ("gpus", "1"), ("tenant", "zebra-lab")]
 
 SIMULATION = [
@@ -276,6 +277,24 @@ REST = [
     _api("api-job-release", "POST", OWN_API, number="{zebra-name-held}"),
     _api("api-job-retry", "POST", OWN_API, number="{zebra-name-failed}"),
     _api("api-job-requeue", "POST", OWN_API, number=JOB),
+    _api("api-templates", "GET", API),
+    _api("api-templates", "POST", (201, 201, 400, 201, 401, 401), {"document": PLAIN, "tenant": "zebra-lab"}),
+    _api("api-templates", "POST", (403, 403, 403, 201, 401, 401), {"document": PLAIN, "operators": True}),
+    _api("api-template", "GET", OWN_API, name="{template}"),
+    _api("api-template", "GET", API, name="for-all"),
+    _api("api-template", "GET", MISSING_API, name="none"),
+    _api("api-template", "DELETE", (403, 403, 404, 204, 401, 401), name="{template}"),
+    _api("api-template", "DELETE", (403, 403, 403, 204, 401, 401), name="for-all"),
+    _api("api-template-versions", "GET", OWN_API, name="{template}"),
+    _api("api-template-submit", "POST", (201, 201, 404, 201, 401, 401), {"values": {"word": "hop"}}, name="{template}"),
+    _api(
+        "api-template-submit",
+        "POST",
+        (201, 201, 400, 201, 401, 401),
+        {"tenant": "zebra-lab"},
+        name="for-all",
+    ),
+    _api("api-template-plan", "POST", OWN_API, {"values": {"word": "hop"}}, name="{template}"),
     _api("api-nodes", "GET", API),
     _api("api-node", "GET", API, name="big"),
     _api("api-node", "GET", MISSING_API, name="nowhere"),

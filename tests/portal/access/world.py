@@ -18,6 +18,7 @@ from portal.laboratory.run.worker import simulation_next
 from portal.laboratory.services import owned_share, simulation_order, trace_add
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
+from portal.templating.services import template_save, values_save
 from portal.tenants.models import Tenant
 from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
 from tests.portal.dashboard.cluster_world import inventory
@@ -138,6 +139,20 @@ def _laboratory(world):
     world.names |= {"trace": trace.pk, "simulation": own.pk, "shared": shared.pk, "queued": waiting.pk}
 
 
+def _templates(world):
+    """A template of the owner's tenant, with what its secrets are, one of the operators, and the owner's saved values."""
+    owner, tenant = world.users["owner"], Tenant.objects.get(name="zebra-lab")
+    job = {"name": "zebra-name-${{ word }}", **HIDDEN, "command": "echo zebra-command ${{ word }}"}
+    parameters = [{"name": "word", "default": "zebra-value"}]
+    own = {"name": "zebra-name-template", "about": "zebra-command", "parameters": parameters, "job": job}
+    template, _ = template_save(actor=owner, tenant=tenant, document=own)
+    plain = {"name": "for-all", "job": {"command": "true"}}
+    shared, _ = template_save(actor=world.users["operator"], tenant=None, document=plain)
+    saved = values_save(user=owner, template=template, name="zebra-name", values={"word": "zebra-value"})
+    world.names |= {"template": template.name, "template_number": template.pk, "shared_template": shared.pk}
+    world.names |= {"saved": saved.pk}
+
+
 def build():
     world = World()
     _numbers_unmistakable()
@@ -190,5 +205,6 @@ def build():
         "now": timezone.now().timestamp(),
     }
     _laboratory(world)
+    _templates(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

@@ -13,7 +13,7 @@ from portal.tenants.models import ApiToken, AuditEvent, Tenant
 from portal.tenants.services import audit_record, token_create
 from tests.portal import given
 
-OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers")
+OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Explanation",

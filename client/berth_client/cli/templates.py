@@ -1,0 +1,146 @@
+"""`berth templates`: list job templates, show one, import and export them as YAML, delete one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from berth_client.cli.described import files_read, read
+from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.output import Columns, facts, rest_noted, rows_told, value_text, when
+from berth_client.cli.tables import table
+from berth_client.errors import ClientError
+
+if TYPE_CHECKING:
+    from berth_client import Berth
+    from berth_client.shapes import TemplateDetail
+
+COLUMNS = Columns(
+    short=(
+        ("template", lambda row: row["name"]),
+        ("of", lambda row: row["tenant"] or "operators"),
+        ("version", lambda row: row["version"]),
+        ("title", lambda row: row["title"]),
+    ),
+    wide=(("changed", lambda row: when(row["changed_at"])), ("about", lambda row: row["about"])),
+    name=lambda row: str(row["name"]),
+)
+ABOUT = """\
+Job templates, for example
+    berth templates                                 list them
+    berth templates show train                      its parameters, with defaults and limits
+    berth submit --template train --set lr=0.1      a job from it
+    berth templates export train > train.yaml
+    berth templates import train.yaml --file train.py
+An import under a name that there is makes its next version."""
+
+
+def parsers_add(verbs: Any) -> None:
+    parser = verb_add(
+        verbs, "templates", templates, "list job templates; show, import, export, delete one", about=ABOUT
+    )
+    parser.add_argument("act_on", metavar="VERB", nargs="?", choices=[*ACTS], default="list", help=", ".join(ACTS))
+    completed(
+        parser.add_argument("name", metavar="NAME|FILE", nargs="?", help="the template; of import the file"),
+        "templates",
+    )
+    completed(parser.add_argument("--tenant", metavar="T", help="of, or for, this tenant"), "tenants")
+    parser.add_argument("--operators", action="store_true", help="the operators', which all tenants see")
+    parser.add_argument("--version", type=int, metavar="N", help="show or export this version; else the last one")
+    parser.add_argument(
+        "--file", action="append", metavar="PATH[:NAME]", help="of import: a file that comes along with its jobs"
+    )
+    parser.add_argument("--folder", metavar="DIR", help="of import: all files below it come along")
+    parser.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
+    output_add(parser)
+
+
+def templates(asked: Any, berth: Berth) -> int:
+    if asked.act_on != "list" and asked.name is None:
+        raise ClientError(
+            f"berth templates {asked.act_on}: name the {'file' if asked.act_on == 'import' else 'template'}."
+        )
+    if asked.act_on == "list" and asked.name is not None:
+        raise ClientError(f"berth templates list takes no name; `berth templates show {asked.name}` shows one.")
+    return ACTS[asked.act_on](asked, berth)
+
+
+def _list(asked: Any, berth: Berth) -> int:
+    rows, found = berth.some("/templates", query={"tenant": asked.tenant}, most=asked.most)
+    rest_noted(len(rows), found)
+    sys.stdout.write(rows_told(asked, rows, COLUMNS, empty="no template yet; `berth templates import FILE` makes one"))
+    return 0
+
+
+def _shown(asked: Any, berth: Berth) -> TemplateDetail:
+    operators = True if asked.operators else None
+    return berth.templates_show(asked.name, version=asked.version, tenant=asked.tenant, operators=operators)
+
+
+def _show(asked: Any, berth: Berth) -> int:
+    sys.stdout.write(_told(asked, _shown(asked, berth)))
+    return 0
+
+
+def _told(asked: Any, found: TemplateDetail) -> str:
+    if asked.output in {"json", "yaml"}:
+        return value_text(asked, found)
+    if asked.parsable or asked.output == "name":
+        return rows_told(asked, [found], COLUMNS, empty="")
+    told = facts(
+        [
+            ("template", found["name"]),
+            ("of", found["tenant"] or "operators"),
+            ("version", f"{found['shown_version']}, by {found['made_by']}, {when(found['made_at'])}"),
+            ("title", found["title"]),
+            ("about", found["about"]),
+        ]
+    )
+    rows = [
+        (each["name"], each["type"], _default(each), _limits(each), each.get("help") or each.get("label"))
+        for each in found["parameters"]
+    ]
+    return f"{told}\n" + (table(("parameter", "type", "default", "limits", "help"), rows) + "\n" if rows else "")
+
+
+def _default(parameter: dict[str, Any]) -> str:
+    value = parameter.get("default")
+    if "default" not in parameter:
+        return "(needed)"
+    return ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+
+
+def _limits(parameter: dict[str, Any]) -> str:
+    if "choices" in parameter:
+        return ", ".join(map(str, parameter["choices"]))
+    least, most = parameter.get("least"), parameter.get("most")
+    return " ".join(f"{word} {value:g}" for word, value in (("from", least), ("to", most)) if value is not None)
+
+
+def _import(asked: Any, berth: Berth) -> int:
+    content = sys.stdin.buffer.read() if asked.name == "-" else read(asked.name)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise ClientError(f"{asked.name} is no UTF-8 text.") from None
+    files = files_read(asked) if asked.file or asked.folder else {}
+    found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)
+    if asked.output == "table" and not asked.parsable:
+        print(f"template {found['name']}: version {found['version']}")
+    else:
+        sys.stdout.write(_told(asked, found))
+    return 0
+
+
+def _export(asked: Any, berth: Berth) -> int:
+    sys.stdout.write(_shown(asked, berth)["text"])
+    return 0
+
+
+def _delete(asked: Any, berth: Berth) -> int:
+    berth.templates_delete(asked.name, tenant=asked.tenant, operators=True if asked.operators else None)
+    print(f"template {asked.name} is deleted")
+    return 0
+
+
+ACTS = {"list": _list, "show": _show, "import": _import, "export": _export, "delete": _delete}

@@ -1,0 +1,113 @@
+"""Job templates over REST."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from berth_client.rest import Rest, part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from berth_client.shapes import JobDetail, Page, Plan, Template, TemplateDetail
+
+
+class Templates(Rest):
+    def templates_list(
+        self,
+        *,
+        q: str | None = None,
+        tenant: str | None = None,
+        ordering: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[Template]:
+        query = {"q": q, "tenant": tenant, "ordering": ordering, "page": page, "page_size": page_size}
+        found: Page[Template] = self.ask("GET", "/templates", query=query)
+        return found
+
+    def templates_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Template]:
+        """Yield the templates of `templates_list(**filters)`, page by page, at most `most`."""
+        yield from self.each("/templates", query=filters, most=most)  # type: ignore[misc] # rows are what REST says
+
+    def templates_show(
+        self, name: str, *, version: int | None = None, tenant: str | None = None, operators: bool | None = None
+    ) -> TemplateDetail:
+        query = {"version": version, "tenant": tenant, "operators": operators}
+        found: TemplateDetail = self.ask("GET", f"/templates/{part(name)}", query=query)
+        return found
+
+    def templates_versions(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        operators: bool | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[dict[str, Any]]:
+        query = {"tenant": tenant, "operators": operators, "page": page, "page_size": page_size}
+        found: Page[dict[str, Any]] = self.ask("GET", f"/templates/{part(name)}/versions", query=query)
+        return found
+
+    def templates_save(
+        self,
+        *,
+        text: str | None = None,
+        document: Mapping[str, Any] | None = None,
+        files: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        operators: bool = False,
+    ) -> TemplateDetail:
+        """Keep a template, as YAML or as a document: a new one, or the next version of the one with its name.
+
+        `files` come along besides those that it names.
+        """
+        given = {"text": text, "document": document, "files": files or None, "tenant": tenant}
+        body = {name: value for name, value in given.items() if value is not None}
+        found: TemplateDetail = self.ask("POST", "/templates", body=body | ({"operators": True} if operators else {}))
+        return found
+
+    def templates_delete(self, name: str, *, tenant: str | None = None, operators: bool | None = None) -> None:
+        self.call("DELETE", f"/templates/{part(name)}", query={"tenant": tenant, "operators": operators})
+
+    def templates_submit(
+        self,
+        name: str,
+        *,
+        values: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        job: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        operators: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> JobDetail:
+        """Submit a job from a template, once only. `tenant`: whose template, and for whom; `job`: fields in place of its own."""
+        path = _path(name, "submit", tenant, operators)
+        found: JobDetail = self.ask_once(path, _order(values, version, job, tenant), idempotency_key)
+        return found
+
+    def templates_plan(
+        self,
+        name: str,
+        *,
+        values: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        job: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        operators: bool | None = None,
+    ) -> Plan:
+        path = _path(name, "plan", tenant, operators)
+        found: Plan = self.ask("POST", path, body=_order(values, version, job, tenant))
+        return found
+
+
+def _path(name: str, verb: str, tenant: str | None, operators: bool | None) -> str:
+    return f"/templates/{part(name)}/{verb}" + ("?operators=true" if operators else "")
+
+
+def _order(
+    values: Mapping[str, Any] | None, version: int | None, job: Mapping[str, Any] | None, tenant: str | None
+) -> dict[str, Any]:
+    given = {"values": dict(values or {}), "version": version, "job": job, "tenant": tenant}
+    return {name: value for name, value in given.items() if value is not None}
