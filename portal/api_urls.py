@@ -3,6 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
+from portal.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
 from portal.estimation.api import NeighboursView
 from portal.jobs.api import imports, jobs
 from portal.jobs.api import nodes as cluster
@@ -26,6 +27,9 @@ urlpatterns = [
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
     path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
     path("jobs/<str:number>/offers", JobOffersView.as_view(), name="api-job-offers"),
+    path("jobs/<str:number>/artefacts", JobArtefactsView.as_view(), name="api-job-artefacts"),
+    path("jobs/<str:number>/artefacts.tar", JobArtefactsTarView.as_view(), name="api-job-artefacts-tar"),
+    path("jobs/<str:number>/artefacts/<path:path>", JobArtefactView.as_view(), name="api-job-artefact"),
     path("jobs/<str:number>/cancel", jobs.JobCancelView.as_view(), name="api-job-cancel"),
     path("jobs/<str:number>/hold", jobs.JobHoldView.as_view(), name="api-job-hold"),
     path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),

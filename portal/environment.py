@@ -140,6 +140,31 @@ VARIABLES = (
         "0-1000000",
     ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
+    Variable(
+        "BERTH_ARTEFACT_QUOTA_GIB",
+        int,
+        50,
+        "What the artefacts of a tenant may take together, where the tenant has no quota of its own; 0: none are kept.",
+        "GiB",
+        "0-1000000",
+    ),
+    Variable(
+        "BERTH_ARTEFACT_DAYS",
+        int,
+        90,
+        "Artefacts are kept so long after their job's end, where the tenant has no time of its own; 0: for ever.",
+        "days",
+        "0-36500",
+    ),
+    Variable("BERTH_ARTEFACT_FILES", int, 10000, "The most artefacts that one job may have.", "files", "1-100000"),
+    Variable(
+        "BERTH_ARTEFACT_DISK_LOW_MIB",
+        int,
+        1024,
+        "With less free on the data directory's disk no artefacts are taken in; they wait on the nodes.",
+        "MiB",
+        "0-1000000",
+    ),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _TRUE = {"1", "true", "yes", "on"}

@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     "portal.cluster",
     "portal.jobs",
     "portal.accounts",
+    "portal.artefacts",
     "portal.estimation",
     "portal.rounds",
     "portal.offers",

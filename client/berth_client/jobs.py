@@ -7,12 +7,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from berth_client.errors import AwayError
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest, part, path_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from berth_client.shapes import Explanation, Imported, Job, JobDescription, JobDetail, LogPiece, Offers, Page, Plan
+    from berth_client.shapes import (
+        ArtefactPage,
+        Explanation,
+        Imported,
+        Job,
+        JobDescription,
+        JobDetail,
+        LogPiece,
+        Offers,
+        Page,
+        Plan,
+    )
 
 T = TypeVar("T")
 FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"})
@@ -90,6 +101,32 @@ class Jobs(Rest):
     def jobs_offer_accept(self, number: int | str, *, change: str, value: Any) -> JobDetail:
         """Take an offer of `jobs_offers`: it is planned again first, and changes nothing where it no longer holds (409)."""
         return self._job("POST", number, "/offers", body={"change": change, "value": value})
+
+    def jobs_artefacts(
+        self, number: int | str, *, under: str | None = None, page: int | None = None, page_size: int | None = None
+    ) -> ArtefactPage:
+        """List what a job wrote to `$BERTH_ARTEFACTS`, by path; `under`: below that folder."""
+        query = {"under": under, "page": page, "page_size": page_size}
+        found: ArtefactPage = self.ask("GET", f"/jobs/{part(number)}/artefacts", query=query)
+        return found
+
+    def jobs_artefacts_tar(self, number: int | str, *, under: str | None = None, Range: str | None = None) -> bytes:  # noqa: N803 - the header's name
+        """Return all that a job wrote as a tar, or a range of its bytes, in memory; `download` writes into a file."""
+        headers = {"Range": Range} if Range else None
+        return self.call("GET", f"/jobs/{part(number)}/artefacts.tar", query={"under": under}, headers=headers)
+
+    def jobs_artefact_get(self, number: int | str, path: str, *, Range: str | None = None) -> bytes:  # noqa: N803 - the header's name
+        """Return one file that a job wrote, or a range of its bytes, in memory."""
+        headers = {"Range": Range} if Range else None
+        return self.call("GET", f"/jobs/{part(number)}/artefacts/{path_parts(path)}", headers=headers)
+
+    def jobs_artefacts_remove(self, number: int | str) -> int:
+        """Remove all that a job wrote; return how many files."""
+        return int(self.ask("DELETE", f"/jobs/{part(number)}/artefacts")["removed"])
+
+    def jobs_artefact_remove(self, number: int | str, path: str) -> int:
+        """Remove one file that a job wrote, or a folder of them; return how many files."""
+        return int(self.ask("DELETE", f"/jobs/{part(number)}/artefacts/{path_parts(path)}")["removed"])
 
     def jobs_cancel(self, number: int | str) -> JobDetail:
         return self._job("POST", number, "/cancel")

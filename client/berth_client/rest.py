@@ -117,6 +117,11 @@ def part(name: object) -> str:
     return quote(str(name), safe="")
 
 
+def path_parts(path: str) -> str:
+    """Return a path of several parts as such; `.` and `..` are names to the portal, which has none of them."""
+    return quote(path.strip("/"), safe="/")
+
+
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -258,6 +258,39 @@ class Offers(TypedDict):
     offers: list[Offer]
 
 
+class Artefact(TypedDict):
+    """A file that a job wrote. `state`: kept, uploading (nothing of it is there yet), not_kept (`reason` says why)."""
+
+    path: str
+    state: str
+    size: int | None
+    modified_at: str
+    sha256: str
+    uploading: int | None
+    reason: str
+    attempt: int
+    rank: int
+
+
+class ArtefactPage(TypedDict):
+    """A page of them, and the job's as a whole. `state`: none, watching (the job has not ended), uploading, complete."""
+
+    count: int
+    page: int
+    page_size: int
+    next: str | None
+    previous: str | None
+    results: list[Artefact]
+    state: str
+    files: int
+    bytes: int
+    looked_at: str | None
+    kept_until: str | None
+    notes: list[dict[str, str]]
+    tenant_bytes: int
+    tenant_quota_bytes: int
+
+
 class ImportedLine(TypedDict):
     """One directive of a batch script. `refused`: it cannot be had, and without it the job would be another one."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.authentication import get_authorization_header
 from rest_framework.parsers import BaseParser
@@ -16,7 +15,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.agents import serializers as shapes
-from portal.agents.authentication import NodeToken, bearer_secret
+from portal.agents.authentication import bearer_secret
+from portal.agents.base import AgentView, checked, key_of, number_of, parameter_of
 from portal.agents.fields import MEASURES, clock_check
 from portal.agents.serializers_inventory import Inventory
 from portal.cluster.services import (
@@ -40,28 +40,8 @@ from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-    from portal.cluster.models import Node
 
 REPORT_PERIOD_S, GRACE_S = 5, 30
-
-
-def checked(serializer_class: type, data: Any) -> dict[str, Any]:
-    serializer = serializer_class(data=data)
-    serializer.is_valid(raise_exception=True)
-    return serializer.validated_data
-
-
-class AgentView(APIView):
-    authentication_classes = (NodeToken,)
-    metadata_class = None  # OPTIONS answers 405: the protocol is described in one place
-
-    @property
-    def node(self) -> Node:
-        return self.request.user.node
-
-    def boot_check(self, boot_id: str) -> None:
-        if boot_id != self.node.boot_id:
-            raise Conflict("boot_changed", "This boot id is not the one of the last hello; say hello first.")
 
 
 class RegisterView(APIView):
@@ -159,29 +139,25 @@ class RawParser(BaseParser):
         return stream.read(CHUNK_BYTES + 1)
 
 
-def _parameter(name: str, kind: Any, **more: Any) -> OpenApiParameter:
-    return OpenApiParameter(name, kind, required=True, **more)
-
-
 class LogsView(AgentView):
     parser_classes = (RawParser,)
 
     @extend_schema(
         parameters=[
-            _parameter("attempt", str, pattern=KEY_PATTERN),
-            *(_parameter(name, int) for name in ("epoch", "rank", "offset")),
-            _parameter("stream", str, enum=["stdout", "stderr"]),
+            parameter_of("attempt", str, pattern=KEY_PATTERN),
+            *(parameter_of(name, int) for name in ("epoch", "rank", "offset")),
+            parameter_of("stream", str, enum=["stdout", "stderr"]),
         ],
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses=shapes.LogAnswer,
     )
     def post(self, request: Request) -> Response:
         disk_require()  # it waits in the part's own file
-        numbers = {name: _number(request, name) for name in ("epoch", "rank", "offset")}
+        numbers = {name: number_of(request, name) for name in ("epoch", "rank", "offset")}
         try:
             next_offset, full = log_append(
                 node=self.node,
-                key=_key(request),
+                key=key_of(request),
                 epoch=numbers["epoch"],
                 rank=numbers["rank"],
                 stream=request.query_params.get("stream", ""),
@@ -191,17 +167,3 @@ class LogsView(AgentView):
         except OffsetMismatch as error:
             return Response(error.envelope() | {"next_offset": error.next_offset}, status=error.status)
         return Response({"next_offset": next_offset, "full": full})
-
-
-def _key(request: Request) -> str:
-    key = request.query_params.get("attempt", "")
-    if not re.fullmatch(KEY_PATTERN, key):
-        raise BerthError("invalid", "attempt must be an attempt's key: 32 hexadecimal digits.", field="attempt")
-    return key
-
-
-def _number(request: Request, name: str) -> int:
-    raw = request.query_params.get(name, "")
-    if not raw.isascii() or not raw.isdigit() or len(raw) > 18:
-        raise BerthError("invalid", f"{name} must be a whole number from 0.", field=name)
-    return int(raw)

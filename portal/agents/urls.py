@@ -3,6 +3,7 @@
 from django.urls import path
 
 from portal.agents import api as agent_api
+from portal.agents import api_artefacts
 
 urlpatterns = [
     path("register", agent_api.RegisterView.as_view(), name="agent-register"),
@@ -11,5 +12,7 @@ urlpatterns = [
     path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
     path("records", agent_api.RecordsView.as_view(), name="agent-records"),
     path("logs", agent_api.LogsView.as_view(), name="agent-logs"),
+    path("artefacts", api_artefacts.ArtefactsView.as_view(), name="agent-artefacts"),
+    path("artefacts/piece", api_artefacts.ArtefactPieceView.as_view(), name="agent-artefact-piece"),
     path("attempts/<str:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
 ]

@@ -86,6 +86,7 @@ _REFUSALS = {
     409: "It does not go with the present state.",
     413: "The body is larger than 1.5 MiB.",
     415: "The body is not `application/json`.",
+    416: "Nothing of it lies in the range that was asked for; `Content-Range` says how long it is.",
     429: "Too many of these in a minute; `Retry-After` says how long to wait.",
     503: "The database does not answer; try again shortly.",
     507: "`disk_low`: the portal's disk is almost full; nothing was changed. `Retry-After` says when to try again.",
@@ -116,11 +117,15 @@ def documented(
     more_answers: Mapping[Any, Any] | None = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
-    """Describe an operation; 400, 401, 403, 503 and 507 are possible everywhere. `more_answers`: by (status, media type)."""
+    """Describe an operation; 400, 401, 403, 503 and 507 are possible everywhere.
+
+    `more_answers`: by (status, media type); `answer` None: it is no JSON.
+    """
     answers = {code: OpenApiResponse(Error, _REFUSALS[code]) for code in sorted({400, 401, 403, 503, 507, *refusals})}
     found: dict[Any, Any] = {status: answer, **answers}
     if more_answers:
-        found = {(code, "application/json"): each for code, each in found.items()} | dict(more_answers)
+        told = {(code, "application/json"): each for code, each in found.items() if each is not None}
+        found = told | dict(more_answers)
     return extend_schema(summary=summary, responses=found, parameters=list(parameters), **more)
 
 

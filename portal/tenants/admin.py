@@ -64,7 +64,7 @@ class TenantAdmin(ConsoleAdmin):
     )
     list_filter = ("is_active",)
     search_fields = ("name",)
-    fields = ("name", "weight", "gpu_quota", "core_quota", "queued_jobs_quota", "unix_account", "images", "is_active")
+    fields = ("name", *services.TENANT_FIELDS)
     inlines = (MembershipInline,)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:

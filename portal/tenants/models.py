@@ -47,6 +47,16 @@ class Tenant(models.Model):
         blank=True,
         help_text="The most jobs that may wait at one time; a further one is refused. Empty: no limit.",
     )
+    artefact_quota_gib = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="GiB that its artefacts may take; empty: the operator's figure for all (BERTH_ARTEFACT_QUOTA_GIB).",
+    )
+    artefact_days = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Days after a job's end that its artefacts are kept, 0 for ever; empty: BERTH_ARTEFACT_DAYS.",
+    )
     unix_account = models.CharField(
         max_length=32,
         null=True,

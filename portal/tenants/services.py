@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 TOKEN_PREFIX = "berth_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write", "operator")
 SYSTEM = "berth"
-TENANT_FIELDS = ("weight", "gpu_quota", "core_quota", "queued_jobs_quota", "unix_account", "images", "is_active")
+TENANT_FIELDS = (
+    "weight",
+    "gpu_quota",
+    "core_quota",
+    "queued_jobs_quota",
+    "artefact_quota_gib",
+    "artefact_days",
+    "unix_account",
+    "images",
+    "is_active",
+)
 PASSWORD_BYTES = 15
 
 
@@ -117,23 +127,20 @@ def sign_in_failures_forget(*, username: str | None, ip_address: str | None, act
 
 
 @transaction.atomic
-def tenant_create(
-    *,
-    name: str,
-    actor: User | None,
-    gpu_quota: int | None = None,
-    core_quota: int | None = None,
-    queued_jobs_quota: int | None = None,
-    unix_account: str | None = None,
-    images: str = "",
-    weight: float = 1.0,
-) -> Tenant:
-    quotas = {"gpu_quota": gpu_quota, "core_quota": core_quota, "queued_jobs_quota": queued_jobs_quota}
-    tenant = Tenant(name=name, unix_account=unix_account, images=images, weight=weight, **quotas)
+def tenant_create(*, name: str, actor: User | None, **values: Any) -> Tenant:
+    """Make a tenant; `values`: some of TENANT_FIELDS."""
+    _fields_check(values)
+    tenant = Tenant(name=name, **values)
     _tenant_check(tenant)
     tenant.save()
     audit_record(actor=actor, action="tenant.create", target=f"tenant:{tenant.pk}", tenant=tenant)
     return tenant
+
+
+def _fields_check(values: dict[str, Any]) -> None:
+    unknown = [name for name in values if name not in TENANT_FIELDS]
+    if unknown:
+        raise BerthError("unknown_field", f"Only {', '.join(TENANT_FIELDS)} can be set.", field=unknown[0])
 
 
 def _tenant_check(tenant: Tenant) -> None:
@@ -147,9 +154,7 @@ def _tenant_check(tenant: Tenant) -> None:
 @transaction.atomic
 def tenant_update(*, tenant: Tenant, actor: User | None, **values: Any) -> Tenant:
     """Set some of TENANT_FIELDS. The name cannot change: tokens, scripts and the audit trail use it."""
-    unknown = [name for name in values if name not in TENANT_FIELDS]
-    if unknown:
-        raise BerthError("unknown_field", f"Only {', '.join(TENANT_FIELDS)} can be changed.", field=unknown[0])
+    _fields_check(values)
     tenant = Tenant.objects.select_for_update().get(pk=tenant.pk)
     changed = {name: [getattr(tenant, name), value] for name, value in values.items() if getattr(tenant, name) != value}
     if not changed:

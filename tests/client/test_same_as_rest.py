@@ -20,6 +20,8 @@ SHAPES = {
     "PlanAnswer": shapes.Plan,
     "Offers": shapes.Offers,
     "Offered": shapes.Offer,
+    "ArtefactPage": shapes.ArtefactPage,
+    "ArtefactRow": shapes.Artefact,
     "ImportAnswer": shapes.Imported,
     "ImportedLine": shapes.ImportedLine,
     "Template": shapes.Template,

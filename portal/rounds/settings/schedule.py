@@ -27,6 +27,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "simulations.retrain_sharing": 60,
     "launch.demo_arrivals": 5,
     "backups.make": 300,
+    "artefacts.expire": 3600,
 }
 
 QUEUES = dict.fromkeys(("simulations.next", "simulations.retrain_sharing", "backups.make"), LABORATORY)

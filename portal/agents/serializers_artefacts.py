@@ -1,0 +1,46 @@
+"""The shapes of messages about artefacts, docs/agent-protocol.md."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from portal.agents.serializers import PartKey
+
+BIG = 2**62
+FILES_AT_ONCE, MOST_NOTES = 500, 20
+
+
+class ArtefactFile(serializers.Serializer):
+    path = serializers.CharField(max_length=1024, trim_whitespace=False)
+    size = serializers.IntegerField(min_value=0, max_value=BIG)
+    modified_ns = serializers.IntegerField(min_value=0, max_value=BIG)
+
+
+class ArtefactsRequest(PartKey):
+    boot_id = serializers.CharField(max_length=64)
+    files = ArtefactFile(many=True, max_length=FILES_AT_ONCE)
+    gone = serializers.ListField(
+        child=serializers.CharField(max_length=1024, trim_whitespace=False), max_length=FILES_AT_ONCE
+    )
+    notes = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField(max_length=300), min_length=2, max_length=2),
+        max_length=MOST_NOTES,
+        allow_null=True,
+        help_text="Files that the node does not send, [path, why] each; null: as before.",
+    )
+
+
+class ArtefactTaken(serializers.Serializer):
+    path = serializers.CharField()
+    state = serializers.ChoiceField(choices=["send", "kept", "refused"])
+    offset = serializers.IntegerField(help_text="Where to go on sending.")
+    detail = serializers.CharField(help_text="Why it is refused.")
+
+
+class ArtefactsAnswer(serializers.Serializer):
+    files = ArtefactTaken(many=True)
+
+
+class ArtefactPieceAnswer(serializers.Serializer):
+    next_offset = serializers.IntegerField()
+    kept = serializers.BooleanField()

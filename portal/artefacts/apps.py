@@ -1,0 +1,15 @@
+from django.apps import AppConfig
+
+
+class ArtefactsConfig(AppConfig):
+    name = "portal.artefacts"
+    label = "artefacts"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_delete
+
+        from portal.artefacts.models import JobArtefacts
+        from portal.artefacts.services.removing import job_gone
+
+        post_delete.connect(job_gone, sender=JobArtefacts, dispatch_uid="artefacts.job_gone")

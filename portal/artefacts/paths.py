@@ -1,0 +1,41 @@
+"""Which paths an artefact may have: what unpacks on any machine, and says of itself what it is."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from portal.errors import BerthError
+
+MOST_BYTES, MOST_NAME_BYTES, DEEPEST = 1024, 255, 32
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def path_problem(path: str) -> str | None:
+    """Return why no artefact can have this path; None where it can."""
+    names = path.split("/")
+    try:
+        if len(path.encode()) > MOST_BYTES or any(len(name.encode()) > MOST_NAME_BYTES for name in names):
+            return f"its path is longer than {MOST_BYTES} bytes, or a name in it than {MOST_NAME_BYTES}"
+    except UnicodeEncodeError:
+        return "its name is no UTF-8 text"
+    if len(names) > DEEPEST:
+        return f"it lies more than {DEEPEST} folders deep"
+    if any(name in {"", ".", ".."} for name in names):
+        return "its path has an empty name, . or .."
+    if "\\" in path or any(unicodedata.category(char) in _HIDDEN for char in path):
+        return "its path has a backslash or a character that cannot be seen"
+    return None
+
+
+def path_check(path: object, field: str = "path") -> str:
+    """Return the path. Codes wrong_type, bad_path."""
+    if not isinstance(path, str):
+        raise BerthError("wrong_type", f"`{field}` must be text.", field=field)
+    if (why := path_problem(path)) is not None:
+        raise BerthError("bad_path", f"`{field}` cannot be an artefact's path: {why}.", field=field)
+    return path
+
+
+def is_at_or_below(path: str, above: str) -> bool:
+    """Say whether a path is `above`, or lies below it; "" is above all."""
+    return not above or path == above or path.startswith(above.rstrip("/") + "/")

@@ -1,0 +1,129 @@
+"""Read artefacts. Whose they are is the job's affair: find the job by `job_find` first, then ask here.
+
+- `artefacts_of(job)`: the rows by path. A row's `state` is `kept` (its `size, sha256, modified_at` and bytes are there),
+  `uploading` (`told_size` bytes are on their way; of a kept row: a newer content), or `not_kept` with a `reason`.
+- `artefact_get(job, path)`: one row, or NotFound. `artefact_bytes(row, ...)`: a piece of its content, for a preview.
+- `artefact_folder(job, under)`: one level of folders and files. `artefacts_summary(job)`: counts, state, how long kept.
+- `tenant_use(tenant)`: bytes, quota and days.
+
+Page event: topic `artefacts` on the stream `job:N` when any of this changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.db.models import Value
+from django.db.models.functions import Left
+
+from portal.artefacts import store
+from portal.artefacts.limits import GIB, kept_days, quota_gib
+from portal.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
+from portal.errors import NotFound
+from portal.jobs.states import FINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from django.db.models import QuerySet
+
+    from portal.jobs.models import Job
+    from portal.tenants.models import Tenant
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A job's artefacts as a whole. `state`: none, watching (the job runs), uploading, complete."""
+
+    state: str
+    files: int = 0
+    counted: int = 0
+    uploading: int = 0
+    looked_at: datetime | None = None
+    kept_until: datetime | None = None
+    notes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Folder:
+    """What lies in one folder: its folders by name, each with files and bytes below it, and its files."""
+
+    under: str
+    folders: dict[str, tuple[int, int]] = field(default_factory=dict)
+    files: list[Artefact] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a tenant's artefacts take, and may take, in bytes; `days`: how long after a job's end, None: for ever."""
+
+    counted: int
+    quota: int
+    days: int | None
+
+
+def artefacts_of(job: Job, *, under: str = "") -> QuerySet[Artefact]:
+    """Return a job's artefacts by path; `under`: those below that folder."""
+    rows = Artefact.objects.filter(job=job).order_by("path")
+    if not under:
+        return rows
+    head = under.rstrip("/") + "/"
+    return rows.alias(head=Left("path", len(head))).filter(head=Value(head))  # LIKE would ignore case on SQLite
+
+
+def artefact_get(job: Job, path: str) -> Artefact:
+    row = Artefact.objects.filter(job=job, path=path).first() if "\0" not in path else None
+    if row is None:
+        raise NotFound("artefact")
+    return row
+
+
+def artefact_pieces(job: Job, row: Artefact, *, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    """Yield a kept artefact's bytes from `start` to before `stop`, in pieces of 64 KiB. Raises NotFound."""
+    if row.size is None:
+        raise NotFound("artefact")
+    return store.pieces(job.key, row.blob, start=start, stop=row.size if stop is None else min(stop, row.size))
+
+
+def artefact_bytes(job: Job, row: Artefact, *, start: int = 0, most: int) -> bytes:
+    """Return up to `most` bytes of a kept artefact from `start` on. Raises NotFound."""
+    return b"".join(artefact_pieces(job, row, start=start, stop=start + most))
+
+
+def artefact_folder(job: Job, under: str = "") -> Folder:
+    """Return one level: at most as many rows are read as a job may have files (`BERTH_ARTEFACT_FILES`)."""
+    found, skip = Folder(under.strip("/")), len(under.strip("/")) + 1 if under.strip("/") else 0
+    for row in artefacts_of(job, under=found.under):
+        name, slash, _ = row.path[skip:].partition("/")
+        if slash:
+            files, size = found.folders.get(name, (0, 0))
+            found.folders[name] = files + 1, size + (row.size or 0)
+        else:
+            found.files.append(row)
+    return found
+
+
+def artefacts_summary(job: Job) -> Summary:
+    row = JobArtefacts.objects.filter(pk=job.pk).first()
+    over = job.state in FINAL
+    if row is None:
+        return Summary("none" if over else "watching")
+    uploading = Artefact.objects.filter(job=job).exclude(incoming="").count()
+    days = kept_days(job.tenant)
+    return Summary(
+        state="uploading" if uploading else "complete" if over else "watching",
+        files=row.files,
+        counted=row.counted,
+        uploading=uploading,
+        looked_at=row.looked_at,
+        kept_until=job.ended_at + timedelta(days=days) if job.ended_at and days else None,
+        notes=tuple((path, why) for notes in row.notes.values() for path, why in notes),
+    )
+
+
+def tenant_use(tenant: Tenant) -> Use:
+    counted = TenantArtefacts.objects.filter(pk=tenant.pk).values_list("counted", flat=True).first() or 0
+    return Use(counted, quota_gib(tenant) * GIB, kept_days(tenant))

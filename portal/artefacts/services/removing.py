@@ -1,0 +1,123 @@
+"""Take artefacts away: by a user, with their job, when their time is over, and what a kill left without a row."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from portal.artefacts import store
+from portal.artefacts.limits import kept_days
+from portal.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
+from portal.artefacts.paths import is_at_or_below
+from portal.artefacts.services.counting import Account, tenant_uncount
+from portal.errors import NotFound
+from portal.jobs.states import FINAL
+from portal.tenants.models import Tenant
+from portal.tenants.rights import work_check
+from portal.tenants.services import audit_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from portal.jobs.models import Job
+    from portal.tenants.models import User
+
+UNSENT = timedelta(days=7)
+"""So long after a job's end its node may still send; then what did not come is told as lost."""
+ORPHAN_S = 86_400
+JOBS_AT_ONCE = 500
+MOST_REMOVED = 1000
+"""So many removed paths of a job are remembered, so that its node, which may have the files still, does not send them again."""
+NEVER_SENT = "its node did not send it"
+
+
+def artefacts_remove(*, job: Job, actor: User, path: str = "") -> int:
+    """Remove one artefact, all below a folder, or with "" all of a job; return how many. Raises Forbidden, NotFound."""
+    work_check(actor, job.tenant)
+    with transaction.atomic():
+        account = Account(job)
+        rows = [row for row in Artefact.objects.filter(job=job) if is_at_or_below(row.path, path)]
+        if not rows:
+            raise NotFound("artefact")
+        names = [name for row in rows for name in (row.blob, row.incoming)]
+        for row in rows:
+            account.forget(row)
+        account.job.removed = dict([*account.job.removed.items(), (path, time.time_ns())][-MOST_REMOVED:])
+        account.save()
+        audit_record(
+            actor=actor,
+            action="artefacts.remove",
+            target=f"job:{job.pk}",
+            tenant=job.tenant,
+            detail={"path": path, "files": len(rows)},
+        )
+        transaction.on_commit(partial(store.drop, job.key, names))
+    return len(rows)
+
+
+def job_gone(*, instance: JobArtefacts, **_: Any) -> None:
+    """Follow a deleted job: its bytes go, and no longer count."""
+    tenant_uncount(tenant_id=instance.tenant_id, size=instance.counted)
+    transaction.on_commit(partial(store.drop_job, instance.job.key))
+
+
+def artefacts_expire() -> int:
+    """Remove the artefacts of jobs that ended longer ago than their tenant keeps them; return how many jobs."""
+    done = 0
+    for tenant in Tenant.objects.all():
+        if (days := kept_days(tenant)) is None:
+            continue
+        over = JobArtefacts.objects.filter(tenant=tenant, job__ended_at__lt=timezone.now() - timedelta(days=days))
+        for row in over.select_related("job")[:JOBS_AT_ONCE]:
+            with transaction.atomic():
+                Artefact.objects.filter(job=row.job_id).delete()
+                row.delete()  # gives back its bytes (`job_gone`)
+            done += 1
+    _unsent_close()
+    return done
+
+
+def _unsent_close() -> None:
+    """Say of what never came that it did not."""
+    late = Artefact.objects.filter(job__state__in=FINAL, job__ended_at__lt=timezone.now() - UNSENT).exclude(incoming="")
+    for row in late.select_related("job")[:JOBS_AT_ONCE]:
+        with transaction.atomic():
+            account = Account(row.job)
+            transaction.on_commit(partial(store.drop, row.job.key, [row.incoming]))
+            row.told_size, row.incoming, row.reason = None, "", NEVER_SENT
+            account.count(row)
+            row.save()
+            account.save()
+
+
+def artefacts_sweep() -> int:
+    """Remove stored contents that no row names, a day old or older, and count each tenant anew; return how many went."""
+    removed = 0
+    for key, folder in store.folders():
+        names = Artefact.objects.filter(job__key=key).values_list("blob", "incoming")
+        known = {name for pair in names for name in pair}
+        for path in folder.iterdir():
+            if path.name not in known and _is_old(path):
+                path.unlink(missing_ok=True)
+                removed += 1
+        if not known and _is_old(folder):
+            store.drop_job(key)
+    for tenant_id in TenantArtefacts.objects.values_list("pk", flat=True):
+        with transaction.atomic():
+            TenantArtefacts.objects.select_for_update(no_key=True).get(pk=tenant_id)
+            total = JobArtefacts.objects.filter(tenant=tenant_id).aggregate(total=Sum("counted"))["total"] or 0
+            TenantArtefacts.objects.filter(pk=tenant_id).update(counted=total)
+    return removed
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > ORPHAN_S
+    except FileNotFoundError:
+        return False

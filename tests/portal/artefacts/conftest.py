@@ -1,0 +1,20 @@
+"""A store of its own for each test, and what waits for a commit done at once: a test's transaction never commits."""
+
+from types import SimpleNamespace
+
+import pytest
+from django.db import transaction
+
+from portal.artefacts.services import removing, taking
+
+
+@pytest.fixture(autouse=True)
+def data_dir(settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+
+
+@pytest.fixture(autouse=True)
+def commits_at_once(monkeypatch):
+    at_once = SimpleNamespace(atomic=transaction.atomic, on_commit=lambda act: act())
+    monkeypatch.setattr(taking, "transaction", at_once)
+    monkeypatch.setattr(removing, "transaction", at_once)

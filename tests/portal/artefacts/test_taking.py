@@ -1,0 +1,214 @@
+"""What a node tells and sends of a job's files: pieces, resumption, quotas, and what a hostile node may try."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from portal.artefacts import store
+from portal.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
+from portal.artefacts.selectors import artefact_bytes, artefact_folder, artefact_get, artefacts_summary, tenant_use
+from portal.artefacts.services import artefacts_expire, artefacts_remove, artefacts_sweep
+from portal.jobs.models import Job
+from portal.tenants.models import Tenant
+from tests.portal import given
+from tests.portal.artefacts.sending import NS, Sender
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sender(cluster):
+    return Sender(cluster, cluster.running())
+
+
+def stored(job):
+    folder = store.folder(job.key)
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_a_file_in_two_pieces_is_kept(sender):
+    job = sender.attempt.job
+    assert sender.tell(("out/a.pt", 6, NS))[1]["files"] == [
+        {"path": "out/a.pt", "state": "send", "offset": 0, "detail": ""}
+    ]
+    assert sender.piece("out/a.pt", b"abcdef", stop=4) == (200, {"next_offset": 4, "kept": False})
+    assert artefacts_summary(job).state == "uploading"
+    assert sender.tell(("out/a.pt", 6, NS))[1]["files"][0]["offset"] == 4  # an agent that was killed asks
+    assert sender.piece("out/a.pt", b"abcdef", start=4) == (200, {"next_offset": 6, "kept": True})
+    row = artefact_get(job, "out/a.pt")
+    assert artefact_bytes(job, row, most=100) == b"abcdef"
+    assert (row.state, row.size, row.counted, TenantArtefacts.objects.get().counted) == ("kept", 6, 6, 6)
+    assert sender.tell(("out/a.pt", 6, NS))[1]["files"][0]["state"] == "kept"
+
+
+def test_a_piece_at_another_offset_is_answered_with_the_right_one(sender):
+    sender.tell(("a", 6, NS))
+    sender.piece("a", b"abcdef", stop=2)
+    status, answer = sender.piece("a", b"abcdef", start=4)
+    assert (status, answer["next_offset"]) == (409, 2)
+
+
+def test_a_piece_that_was_spoilt_on_the_way_is_refused(sender):
+    sender.tell(("a", 3, NS))
+    status, answer = sender.piece("a", b"abc", piece="0" * 64)
+    assert (status, answer["error"]["code"]) == (409, "checksum")
+    assert stored(sender.attempt.job) == []
+
+
+def test_a_whole_that_is_not_what_was_sent_begins_anew(sender):
+    sender.tell(("a", 3, NS))
+    status, answer = sender.piece("a", b"abc", whole="0" * 64)
+    assert (status, answer["next_offset"]) == (409, 0)
+    assert (artefact_get(sender.attempt.job, "a").state, stored(sender.attempt.job)) == ("uploading", [])
+
+
+def test_a_newer_content_takes_the_older_ones_place_once_it_is_whole(sender):
+    job = sender.attempt.job
+    sender.send("a", b"old")
+    sender.tell(("a", 5, NS + 1))
+    row = artefact_get(job, "a")
+    assert (row.state, row.told_size, row.counted) == ("kept", 5, 8)
+    assert artefact_bytes(job, row, most=9) == b"old"
+    sender.piece("a", b"newer", ns=NS + 1)
+    assert artefact_bytes(job, artefact_get(job, "a"), most=9) == b"newer"
+    assert (TenantArtefacts.objects.get().counted, len(stored(job))) == (5, 1)
+
+
+def test_a_content_that_nobody_told_of_is_refused(sender):
+    assert sender.piece("a", b"abc")[1]["error"]["code"] == "not_told"
+    sender.tell(("a", 3, NS))
+    assert sender.piece("a", b"abc", ns=NS + 1)[1]["error"]["code"] == "not_told"
+    assert sender.piece("a", b"abcdef", size=3)[1]["error"]["code"] == "too_long"
+
+
+@pytest.mark.parametrize(
+    "path", ["../a", "/a", "a//b", "a/./b", "a\\b", "a\nb", "a\u202eb", "x/" * 40 + "x", "é" * 200]
+)
+def test_a_path_that_unpacks_elsewhere_is_not_taken(sender, path):
+    status, answer = sender.tell((path, 3, NS))
+    assert (status, answer["files"][0]["state"]) == (200, "refused")
+    assert not Artefact.objects.exists()
+
+
+def test_what_is_over_the_quota_is_listed_with_the_reason(sender):
+    job = sender.attempt.job
+    Tenant.objects.update(artefact_quota_gib=1)
+    assert sender.tell(("big", 2**30 + 1, NS), ("small", 3, NS))[1]["files"][0]["state"] == "refused"
+    row = artefact_get(job, "big")
+    assert (row.state, row.counted) == ("not_kept", 0)
+    assert "over the tenant's 1 GiB" in row.reason
+    assert sender.send("small", b"abc")["state"] == "send"
+    Tenant.objects.update(artefact_quota_gib=2)
+    assert sender.tell(("big", 2**30 + 1, NS))[1]["files"][0]["state"] == "send"
+
+
+def test_two_files_at_once_do_not_both_fit_a_quota_for_one(sender):
+    Tenant.objects.update(artefact_quota_gib=1)
+    answers = sender.tell(("a", 2**29 + 1, NS), ("b", 2**29 + 1, NS))[1]["files"]
+    assert [each["state"] for each in answers] == ["send", "refused"]
+
+
+def test_more_files_than_a_job_may_have_are_refused(sender, monkeypatch):
+    monkeypatch.setenv("BERTH_ARTEFACT_FILES", "1")
+    answers = sender.tell(("a", 1, NS), ("b", 1, NS))[1]["files"]
+    assert [each["state"] for each in answers] == ["send", "refused"]
+    assert Artefact.objects.count() == 1
+
+
+def test_a_full_disk_refuses_clearly_and_changes_nothing(sender, monkeypatch):
+    monkeypatch.setenv("BERTH_ARTEFACT_DISK_LOW_MIB", "1000000")
+    status, answer = sender.tell(("a", 3, NS))
+    assert (status, answer["error"]["code"]) == (507, "disk_low")
+    assert not Artefact.objects.exists()
+
+
+def test_a_file_that_went_before_it_was_sent_leaves_nothing(sender):
+    sender.tell(("a", 6, NS))
+    sender.piece("a", b"abcdef", stop=3)
+    sender.tell(gone=["a"])
+    assert (Artefact.objects.count(), TenantArtefacts.objects.get().counted, stored(sender.attempt.job)) == (0, 0, [])
+
+
+def test_another_node_or_epoch_is_not_heard(cluster, sender):
+    other = Sender(cluster, cluster.running(given.node_make("n2")), secret="berthnode_other")
+    other.attempt = sender.attempt
+    assert other.tell(("a", 3, NS))[0] == 404
+    sender.attempt.epoch += 1
+    assert sender.tell(("a", 3, NS))[0] == 404
+
+
+def test_parts_of_several_nodes_have_folders_of_their_own(cluster):
+    attempt = cluster.running(cluster.node, given.node_make("n2"))
+    Sender(cluster, attempt).send("a", b"zero")
+    Sender(cluster, attempt, rank=1, secret="berthnode_2").send("a", b"one")
+    found = artefact_folder(attempt.job)
+    assert found.folders == {"part-0": (1, 4), "part-1": (1, 3)}
+
+
+def test_a_later_attempt_writes_over_and_an_older_one_does_not(cluster, sender):
+    sender.send("a", b"first")
+    Artefact.objects.update(epoch=2)
+    assert sender.tell(("a", 6, NS + 5))[1]["files"][0]["state"] == "refused"
+
+
+def test_what_a_user_removed_is_not_sent_again(cluster, sender):
+    job = sender.attempt.job
+    sender.send("runs/a", b"abc")
+    sender.send("b", b"abc")
+    assert artefacts_remove(job=job, actor=cluster.owner, path="runs") == 1
+    assert sender.tell(("runs/a", 3, NS))[1]["files"][0]["state"] == "refused"
+    later = int((timezone.now() + timedelta(hours=1)).timestamp() * 1e9)
+    assert sender.tell(("runs/a", 3, later))[1]["files"][0]["state"] == "send"
+    assert (len(stored(job)), TenantArtefacts.objects.get().counted) == (1, 6)
+
+
+def test_time_takes_them_away_and_gives_the_quota_back(cluster, sender):
+    job = sender.attempt.job
+    sender.send("a", b"abc")
+    cluster.end(sender.attempt)
+    assert artefacts_expire() == 0
+    Job.objects.filter(pk=job.pk).update(ended_at=timezone.now() - timedelta(days=91))
+    assert artefacts_expire() == 1
+    assert (Artefact.objects.count(), stored(job), tenant_use(job.tenant).counted) == (0, [], 0)
+
+
+def test_a_tenants_own_time_counts(cluster, sender):
+    sender.send("a", b"abc")
+    cluster.end(sender.attempt)
+    Job.objects.update(ended_at=timezone.now() - timedelta(days=2))
+    Tenant.objects.update(artefact_days=0)
+    assert artefacts_expire() == 0
+    Tenant.objects.update(artefact_days=1)
+    assert artefacts_expire() == 1
+
+
+def test_what_its_node_never_sent_says_so_after_a_week(cluster, sender):
+    sender.tell(("a", 3, NS))
+    cluster.end(sender.attempt)
+    Job.objects.update(ended_at=timezone.now() - timedelta(days=8))
+    artefacts_expire()
+    row = artefact_get(sender.attempt.job, "a")
+    assert (row.state, row.reason, row.counted) == ("not_kept", "its node did not send it", 0)
+
+
+def test_a_deleted_job_takes_its_files_along(cluster, sender):
+    job = sender.attempt.job
+    sender.send("a", b"abc")
+    job.delete()
+    assert (JobArtefacts.objects.count(), TenantArtefacts.objects.get().counted, store.folder(job.key).exists()) == (
+        0,
+        0,
+        False,
+    )
+
+
+def test_what_a_kill_left_without_a_row_is_swept_a_day_later(sender, monkeypatch):
+    job = sender.attempt.job
+    sender.send("a", b"abc")
+    store.append(job.key, store.name_new(), b"left", at=0)
+    assert artefacts_sweep() == 0
+    monkeypatch.setattr("portal.artefacts.services.removing.ORPHAN_S", -1)
+    TenantArtefacts.objects.update(counted=999)
+    assert artefacts_sweep() == 1
+    assert (len(stored(job)), TenantArtefacts.objects.get().counted) == (1, 3)
