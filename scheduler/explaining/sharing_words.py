@@ -22,6 +22,8 @@ CLOSED: Mapping[str, str] = {
     "exceeds": "with the jobs there it would use more of the GPU than there is",
     "apart": "it is kept apart from {whom}: they ran out of GPU memory together",
     "slowed": "it and a job there were measured to slow each other more than the operator accepts (`sharing_slowdown`)",
+    "crowded": "by what it and the jobs there used before, they would slow each other more than the operator accepts "
+    "(`sharing_slowdown`)",
     "node": "its node has too few idle cores or too little memory",
     "barred": "its type, node or software is not what it may use",
 }

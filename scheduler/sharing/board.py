@@ -28,8 +28,8 @@ class Board:
 
     `left_mib`, `left_compute`: what no grant holds; `used_mib`: what is used now, with the grants of those who joined in this
     planning; `ahead_mib`: what is forecast to be used at the horizon, NaN where nothing can be forecast; `people`: how many
-    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `harms`: what was measured of them, None
-    where nothing was.
+    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `harms`: what was measured of them, and
+    what is accepted; None where neither is.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Board:
         )
         self.joined: list[list[int]] = [[each.asker.key for each in gpu.residents] for gpu in gpus]
         self.alike = Alike(askers, gpus)
-        self.harms = Harms(askers, gpus, measured) if measured.beside else None
+        self.harms = Harms(askers, gpus, measured) if measured.says else None
 
     def join(self, row: int, column: int, grant_mib: int) -> None:
         """Asker `row` is on GPU `column` from now on, with so much memory."""
@@ -67,7 +67,7 @@ class Board:
         self.joined[column].append(asker.key)
         self.alike.join(row, column)
         if self.harms is not None:
-            self.harms.meet(asker.signature, column)
+            self.harms.meet(asker, column)
 
     def order(self, row: int, keys: Floats) -> Floats:
         """Return a policy's keys of the GPUs as they count for an asker: where it is slowed, or slows, comes later."""

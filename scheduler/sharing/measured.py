@@ -27,6 +27,10 @@ ENOUGH = 0.5
 STEP = 0.05
 """GPUs are tried in steps of so much harm: a hundredth is noise."""
 
+BEYOND, BESIDE = 2.0, 0.05
+"""What those on a GPU want of its time beyond all of it costs each twice, and each neighbour a twentieth of its own use: the
+simulator's law of turns with the constants that Gavel's measured pairs allow."""
+
 Told = tuple[float, float]
 """How much longer the one that suffers more takes, as it counts (0.1 = a tenth), and the weight of the pair's records."""
 
@@ -58,6 +62,11 @@ class Measured:
         return cls(dict(beside), limit)
 
     @property
+    def says(self) -> bool:
+        """Whether it may change what a policy would do."""
+        return bool(self.beside) or self.limit is not None
+
+    @property
     def names(self) -> set[str]:
         return {name for _, name in self.beside}
 
@@ -69,7 +78,11 @@ NOTHING = Measured()
 
 
 class Harms:
-    """A row an asker, a column a GPU. `worst`: how much longer one of them takes, 0 where nothing is known."""
+    """A row an asker, a column a GPU. `worst`: how much longer one of them takes, 0 where nothing is known.
+
+    With several neighbours their harms add up. Where not all pairs were measured, what each was seen to use says how much they
+    would slow one another (`crowded`).
+    """
 
     def __init__(self, askers: Sequence[Asker], gpus: Sequence[SharedGpu], measured: Measured) -> None:
         self._measured, self._types = measured, [gpu.gpu_type for gpu in gpus]
@@ -78,24 +91,49 @@ class Harms:
             self._rows[asker.signature].append(row)
         self.worst: Floats = np.zeros((len(askers), len(gpus)))
         self._seen: Ints = np.zeros(self.worst.shape, dtype=np.int64)
+        self._together: Floats = np.zeros(self.worst.shape)
+        self._carried: Floats = np.zeros(len(gpus))
+        self._busy: Floats = np.zeros(len(gpus))
+        self._own = [_busy(asker) for asker in askers]
         self.people: Ints = np.zeros(len(gpus), dtype=np.int64)
+        self._there: list[list[tuple[str, float]]] = [[] for _ in gpus]
         for column, gpu in enumerate(gpus):
             for each in gpu.residents:
-                self.meet(each.asker.signature, column)
+                self.meet(each.asker, column)
 
-    def meet(self, signature: str, column: int) -> None:
-        """One of that signature is on the GPU from now on."""
+    @property
+    def limited(self) -> bool:
+        return self._measured.limit is not None
+
+    def meet(self, asker: Asker, column: int) -> None:
+        """That one is on the GPU from now on."""
+        told = self._measured.beside.get((self._types[column], asker.signature), {})
         self.people[column] += 1
-        for other, (harm, counts) in self._measured.beside.get((self._types[column], signature), {}).items():
+        self._busy[column] += _busy(asker)
+        if not told:
+            self._there[column].append((asker.signature, 0.0))
+            return
+        there = [(name, harm + told.get(name, (0.0, 0.0))[0]) for name, harm in self._there[column]]
+        there.append((asker.signature, sum(told.get(name, (0.0, 0.0))[0] for name, _ in there)))
+        self._there[column], self._carried[column] = there, max(harm for _, harm in there)
+        for other, (harm, counts) in told.items():
             if rows := self._rows.get(other):
                 self.worst[rows, column] = np.maximum(self.worst[rows, column], harm)
+                self._together[rows, column] += harm
                 self._seen[rows, column] += counts >= ENOUGH
 
-    def too_much(self, row: int) -> Flags | None:
-        """Where the asker and one there slow each other by more than is accepted; None: nowhere."""
-        if self._measured.limit is None:
-            return None
-        found: Flags = self.worst[row] > self._measured.limit
+    def too_much(self, row: int) -> Flags:
+        """Where the asker and those there were measured to slow each other by more than is accepted: it, or one of them."""
+        limit, worst = self._measured.limit or 0.0, self.worst[row]
+        found: Flags = (self._together[row] > limit) | ((worst > 0.0) & (self._carried + worst > limit))
+        return found
+
+    def crowded(self, row: int) -> Flags:
+        """Where not all were measured, and they would want the GPU for longer than is accepted; nobody unseen counts."""
+        wanted = self._busy + self._own[row]
+        slower = BEYOND * np.maximum(0.0, wanted - 1.0) + BESIDE * np.maximum(self._busy, self._own[row])
+        with np.errstate(invalid="ignore"):
+            found: Flags = (self.people > 0) & (slower > (self._measured.limit or 0.0)) & ~self.known(row)
         return found
 
     def known(self, row: int) -> Flags:
@@ -107,3 +145,8 @@ class Harms:
         """How much the GPUs' order changes for it."""
         found: Floats = np.floor(self.worst[row] / STEP + 1e-9) * STEP
         return found
+
+
+def _busy(asker: Asker) -> float:
+    """The part of its time in which it was seen to keep a GPU busy; NaN where it was never seen."""
+    return asker.profile.busy if asker.profile is not None else float("nan")

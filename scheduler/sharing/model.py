@@ -44,13 +44,15 @@ class Profile:
     rows: Floats | None = field(default=None, repr=False, compare=False)
     """The series beneath each other, where they were made so (`of_rows`)."""
     known_mib: int | None = field(default=None, repr=False, compare=False)
+    known_busy: float | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of_rows(cls, rows: Floats, seconds: float | None, harvested_mib: int) -> Profile:
-        """Return the profile of series that were checked, shape (measures, samples), and what `harvested_mib` is of them."""
+    def of_rows(cls, rows: Floats, seconds: float | None, harvested_mib: int, busy: float) -> Profile:
+        """Return the profile of series that were checked, shape (measures, samples), with its `harvested_mib` and `busy`."""
         made = object.__new__(cls)
         series = dict(zip(MEASURES, rows, strict=True))
-        for name, value in (("series", series), ("seconds", seconds), ("rows", rows), ("known_mib", harvested_mib)):
+        known = {"rows": rows, "known_mib": harvested_mib, "known_busy": busy}
+        for name, value in {"series": series, "seconds": seconds, **known}.items():
             object.__setattr__(made, name, value)
         return made
 
@@ -68,6 +70,11 @@ class Profile:
     def at_points(self, name: str) -> Floats:
         """Return one measure's series at `POINTS` points."""
         return resampled(self.series[name], POINTS)
+
+    @property
+    def busy(self) -> float:
+        """The part of its time in which it kept the GPU computing."""
+        return float(np.mean(self.series["gpu"])) if self.known_busy is None else self.known_busy
 
     @property
     def harvested_mib(self) -> int:
@@ -146,6 +153,9 @@ class Rule(StrEnum):
     COMPUTE = "compute"  # too little compute is left
     APART = "apart"  # it was ended for memory beside one of those there
     SLOWED = "slowed"  # it and one of those there were measured to slow each other by more than is accepted
+    CROWDED = (
+        "crowded"  # nobody measured them, but by what they used before they would slow each other by more than that
+    )
     CORRELATED = "correlated"  # it and one of those there rise together
     UNKNOWN = "unknown"  # it, or one of those there, was never seen to run
     NO_TREND = "no trend"  # the GPU's memory does not follow its own past: nothing can be forecast

@@ -34,10 +34,10 @@ def _of_one_length(names: Sequence[str], uses: Uses) -> Iterable[tuple[str, Prof
     except (TypeError, ValueError):  # one of them holds what is no number: only that one is left out
         return [each for name in names if len(names) > 1 for each in _of_one_length([name], uses)]
     sound = (block.min(axis=(1, 2)) >= 0) & (block.max(axis=(1, 2)) < np.inf)  # neither for NaN
-    high = _high(block[:, 0])
+    high, busy = _high(block[:, 0]), block[:, 1].mean(axis=1).tolist()
     return [
-        (name, Profile.of_rows(rows, next(iter(uses[name].get("seconds", ())), None), mib))
-        for name, rows, mib, is_sound in zip(names, block, high, sound.tolist(), strict=True)
+        (name, Profile.of_rows(rows, next(iter(uses[name].get("seconds", ())), None), mib, part))
+        for name, rows, mib, part, is_sound in zip(names, block, high, busy, sound.tolist(), strict=True)
         if is_sound
     ]
 

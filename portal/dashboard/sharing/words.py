@@ -19,6 +19,7 @@ SAID = {
     "compute": "too little compute is left",
     "apart": "kept apart after a memory failure",
     "slowed": "measured to slow each other",
+    "crowded": "expected to slow each other",
     "correlated": "uses rise together",
     "unknown": "never seen to run",
     "no trend": "nothing can be forecast",

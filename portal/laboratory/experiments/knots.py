@@ -1,7 +1,7 @@
-"""Kube-Knots' three mixes on ten GPUs (VI-A to VI-E): one job a GPU, Res-Ag, CBP and CBP+PP on the same arrivals.
+"""Kube-Knots' three mixes on ten GPUs (VI-A to VI-D): one job a GPU, Res-Ag, CBP and CBP+PP on the same arrivals.
 
 The policies are `scheduler.sharing`'s; the jobs are drawn (`scheduler.simulator.generators.knots` says to what). A signature
-is known from the end of its first run on, so each run begins with nobody known.
+is known from the end of its first run on, so each run begins with nobody known. The large cluster stands in `knots_cluster`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.knots_cluster import clustered
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ def run(options: Options) -> Result:
     answers = iter(options.run_all(tasks))
     found = {mix: {policy: _medians([next(answers) for _ in seeds]) for policy in POLICIES} for mix in MIXES}
     tables = tuple(_table(mix, found[mix], hours, options.seeds) for mix in MIXES)
-    return Result("knots", tables, {"hours": hours, "mixes": {str(mix): found[mix] for mix in MIXES}})
+    large, by_gpus = clustered(options)
+    json = {"hours": hours, "mixes": {str(mix): found[mix] for mix in MIXES}, "cluster": by_gpus}
+    return Result("knots", (*tables, *large), json)
 
 
 def _medians(answers: Sequence[Mapping[str, float]]) -> Figures:

@@ -40,11 +40,13 @@ class InTurns:
         found = np.ones(len(gpus))
         wanted_of = summed(gpus, demands, n_gpus)
         for resource in SHARED_IN_TIME:
-            wanted = demands[:, resource]
-            for gpu in (wanted_of[:, resource] > 1.0).nonzero()[0]:
-                here = np.flatnonzero(gpus == gpu)
-                if wanted[here].sum() > 1.0:  # another order of adding may come to exactly one
-                    found[here] = np.maximum(found[here], wanted[here] / level(wanted[here]))
+            wanted, full = demands[:, resource], wanted_of[:, resource] > 1.0
+            if not full.any():
+                continue
+            on_full = full[gpus].nonzero()[0]
+            levels = _levels(gpus[on_full].tolist(), wanted[on_full].tolist())
+            at_most = np.array([levels.get(gpu, np.inf) for gpu in gpus[on_full].tolist()])
+            found[on_full] = np.maximum(found[on_full], wanted[on_full] / at_most)
         together = wanted_of[gpus, 0]
         slowed: Floats = found + self.switching * (together - demands[:, 0])
         if self.crowding:
@@ -59,20 +61,31 @@ def summed(gpus: Ints, demands: Floats, n_gpus: int) -> Floats:
     return found
 
 
-def level(wanted: Floats) -> float:
+def level(wanted: Sequence[float]) -> float:
     """Return the most that each gets where so many parts of one whole are wanted: `sum(min(wanted, level)) = 1` (max-min fair).
 
     Raises ValueError where no more than the whole is wanted: nobody is held back then.
     """
-    if wanted.sum() <= 1.0:
-        raise ValueError(f"{wanted.sum()} of one whole is wanted: there is enough for all")
-    rising = np.sort(wanted)
-    given = np.concatenate(([0.0], np.cumsum(rising)))
-    for taken, left in enumerate(range(len(rising), 0, -1)):
-        each = float((1.0 - given[taken]) / left)
-        if each <= rising[taken]:
+    total = sum(wanted)
+    if total <= 1.0:
+        raise ValueError(f"{total} of one whole is wanted: there is enough for all")
+    rising, given = sorted(wanted), 0.0
+    for taken, own in enumerate(rising):
+        each = (1.0 - given) / (len(rising) - taken)
+        if each <= own:
             return each
+        given += own
     raise AssertionError("unreachable: more than the whole is wanted")
+
+
+def _levels(gpus: Sequence[int], wanted: Sequence[float]) -> dict[int, float]:
+    """Return the level of each GPU that is wanted for more than the whole of it; lists, for they are a few numbers each."""
+    here: dict[int, list[float]] = {}
+    for gpu, own in zip(gpus, wanted, strict=True):
+        here.setdefault(gpu, []).append(own)
+    return {
+        gpu: level(own) for gpu, own in here.items() if sum(own) > 1.0
+    }  # added in another order it may be exactly one
 
 
 @dataclass(frozen=True, slots=True)

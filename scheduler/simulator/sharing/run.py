@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.sharing.measured import NOTHING
 from scheduler.sharing.model import Asker, Resident, SharedGpu
 from scheduler.sharing.sharing import POLICIES, share
 from scheduler.simulator.sharing.exclusive import Exclusive
@@ -17,6 +18,7 @@ from scheduler.simulator.sharing.world import MEMORY, World
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Profile
     from scheduler.sharing.policy import Policy
     from scheduler.simulator.sharing.laws import Law
@@ -59,7 +61,7 @@ class Run:
     ) -> None:
         self.policy, self.jobs, self.setting = policy, list(jobs), setting
         self.world = World(jobs, setting.n_gpus, setting.memory_mib, law)
-        self.tally = Tally(jobs, setting.step_s)
+        self.tally = self._tally()
         self.now_s = 0.0
         self._profiles: dict[str, Profile] = {}
         self._marked: dict[int, set[str]] = {}
@@ -82,13 +84,13 @@ class Run:
 
     def _one_step(self) -> None:
         came = self._arrivals()
-        if self._waiting and (came or self.now_s - self._planned_s >= self.setting.plan_every_s):
+        if (self._waiting and came) or self._due():
             self._plan()
-        stepped = self.world.step(self.setting.step_s)
-        self.now_s += self.setting.step_s
-        self.tally.step(self.world, np.array(self._waiting, dtype=np.int64))
-        for gpu, used in enumerate(self.world.used[:, MEMORY]):
-            self._samples[gpu].append(float(used) * self.setting.memory_mib)
+        span_s = self._span_s()
+        stepped = self.world.step(span_s)
+        self.now_s += span_s
+        self.tally.step(self.world, np.array(self._waiting, dtype=np.int64), span_s)
+        self._sample()
         for job in stepped.ended:
             self.tally.ended_s[job] = self.now_s
             self._remember(self.jobs[job])
@@ -96,6 +98,20 @@ class Run:
             self._crash(job, beside)
         if stepped.ended or stepped.crashed:
             self._planned_s = -np.inf
+
+    def _due(self) -> bool:
+        return bool(self._waiting) and self.now_s - self._planned_s >= self.setting.plan_every_s
+
+    def _tally(self) -> Tally:
+        return Tally(self.jobs)
+
+    def _span_s(self) -> float:
+        """Return how long the next step is."""
+        return self.setting.step_s
+
+    def _sample(self) -> None:
+        for gpu, used in enumerate(self.world.used[:, MEMORY]):
+            self._samples[gpu].append(float(used) * self.setting.memory_mib)
 
     def _arrivals(self) -> bool:
         before = len(self._waiting)
@@ -116,13 +132,18 @@ class Run:
 
     def _plan(self) -> None:
         self._planned_s = self.now_s
-        shared = share(self.policy, [self._asker(job) for job in self._waiting], self._gpus())
+        askers = [self._asker(job) for job in self._waiting]
+        shared = share(self.policy, askers, self._gpus(), measured=self._measured())
         for harvest in shared.harvests:
             self.world.grant_mib[harvest.job] = harvest.grant_mib
         for each in shared.joined:
             self.world.start(each.job, each.gpu, each.grant_mib)
         gone = {each.job for each in shared.joined}
         self._waiting = [job for job in self._waiting if job not in gone]
+
+    def _measured(self) -> Measured:
+        """Return what the run has measured of pairs."""
+        return NOTHING
 
     def _asker(self, number: int) -> Asker:
         job = self.jobs[number]

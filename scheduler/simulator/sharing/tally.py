@@ -25,7 +25,6 @@ class Tally:
     """Filled step by step. `utilisation`: of each GPU in each step, 0 to 1."""
 
     jobs: Sequence[SharingJob]
-    step_s: float
     utilisation: list[Floats] = field(default_factory=list)
     energy_j: float = 0.0
     queries: float = 0.0
@@ -34,23 +33,23 @@ class Tally:
     ended_s: dict[int, float] = field(default_factory=dict)
     shared_s: float = 0.0
 
-    def step(self, world: World, waiting: Ints) -> None:
-        """Count a step that has passed: `waiting`, the jobs that had arrived and were on no GPU."""
+    def step(self, world: World, waiting: Ints, span_s: float) -> None:
+        """Count a step of so many seconds that has passed: `waiting`, the jobs that had arrived and were on no GPU."""
         use, people = world.used[:, 0], world.people
         self.utilisation.append(use.copy())
         watts = np.where(people == 0, DEEP_W, IDLE_W + (FULL_W - IDLE_W) * use)
-        self.energy_j += float(watts.sum()) * self.step_s
-        self.shared_s += float((people > 1).sum()) * self.step_s
+        self.energy_j += float(watts.sum()) * span_s
+        self.shared_s += float((people > 1).sum()) * span_s
         for job in world.ran:
-            self._query(int(job), float(world.slowdown[job]))
+            self._query(int(job), float(world.slowdown[job]), span_s)
         for job in waiting:
-            self._query(int(job), np.inf)
+            self._query(int(job), np.inf, span_s)
 
-    def _query(self, number: int, slowdown: float) -> None:
+    def _query(self, number: int, slowdown: float, span_s: float) -> None:
         job = self.jobs[number]
         if job.critical:
-            self.queries += job.queries_per_s * self.step_s
-            self.late += job.queries_per_s * self.step_s * (job.query_ms * slowdown > SLO_MS)
+            self.queries += job.queries_per_s * span_s
+            self.late += job.queries_per_s * span_s * (job.query_ms * slowdown > SLO_MS)
 
     def figures(self) -> dict[str, float]:
         """Return the report: shares from 0 to 1, times in seconds, energy in kWh; percentiles are the mean over the GPUs."""

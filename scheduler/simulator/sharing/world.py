@@ -37,23 +37,28 @@ class World:
     def __init__(self, jobs: Sequence[SharingJob], n_gpus: int, memory_mib: int, law: Law | None = None) -> None:
         self.jobs, self.n_gpus, self.memory_mib = list(jobs), n_gpus, memory_mib
         self._law = law or InTurns()
-        longest = max((len(job.usage.parts) for job in jobs), default=1)
-        self._parts = np.zeros((len(self.jobs), longest, len(RESOURCES)))
-        for row, job in enumerate(self.jobs):
-            self._parts[row, : len(job.usage.parts)] = job.usage.parts
+        self._parts: Floats = np.concatenate([np.empty((0, len(RESOURCES))), *(job.usage.parts for job in self.jobs)])
         self._phases: Ints = np.array([len(job.usage.parts) for job in self.jobs], dtype=np.int64)
+        self._first: Ints = np.cumsum(self._phases) - self._phases
         self._phase_s: Floats = np.array([job.usage.phase_s for job in self.jobs])
         self.place: Ints = np.full(len(self.jobs), -1, dtype=np.int64)
         self.grant_mib: Ints = np.zeros(len(self.jobs), dtype=np.int64)
         self.done_s: Floats = np.zeros(len(self.jobs))
+        self._looked: tuple[Floats, Floats] | None = None
         self.slowdown: Floats = np.ones(len(self.jobs))
         self.used: Floats = np.zeros((n_gpus, len(RESOURCES)))
         self.people: Ints = np.zeros(n_gpus, dtype=np.int64)
         self.ran: Ints = np.empty(0, dtype=np.int64)
 
-    def start(self, job: int, gpu: int, grant_mib: int) -> None:
-        """Put a job on a GPU, from its beginning."""
-        self.place[job], self.grant_mib[job], self.done_s[job] = gpu, grant_mib, 0.0
+    def start(self, job: int, gpu: int, grant_mib: int, done_s: float = 0.0) -> None:
+        """Put a job on a GPU, from its beginning or from where it stopped; below 0, it stands so long before it begins."""
+        self._looked = None
+        self.place[job], self.grant_mib[job], self.done_s[job] = gpu, grant_mib, done_s
+
+    def stop(self, job: int) -> float:
+        """Take a job off its GPU; return the seconds of its work that are done."""
+        self._looked, self.place[job] = None, -1
+        return float(self.done_s[job])
 
     def running(self) -> Ints:
         """Return the jobs that are on a GPU."""
@@ -61,19 +66,29 @@ class World:
 
     def demands(self, jobs: Ints) -> Floats:
         """Return what each job asks for now, at the phase that it has come to. Shape (jobs, 4)."""
-        at = np.minimum((self.done_s[jobs] / self._phase_s[jobs]).astype(np.int64), self._phases[jobs] - 1)
-        found: Floats = self._parts[jobs, at]
+        at = np.clip((self.done_s[jobs] / self._phase_s[jobs]).astype(np.int64), 0, self._phases[jobs] - 1)
+        found: Floats = self._parts[self._first[jobs] + at]
         return found
+
+    def left_s(self) -> float:
+        """Return how long nobody's end is away, as the jobs run now; infinite where nobody runs."""
+        jobs = self.running()
+        left = self._phases[jobs] * self._phase_s[jobs] - self.done_s[jobs]
+        demands = self.demands(jobs)
+        slow = self._slowdowns(jobs, demands)
+        self._looked = demands, slow
+        return float((left * slow).min(initial=np.inf))
 
     def step(self, step_s: float) -> Stepped:
         """Let so much time pass. A step must not be longer than a phase."""
+        looked, self._looked = self._looked, None
         jobs = self.running()
-        demands, gpus = self.demands(jobs), self.place[jobs]
+        demands = self.demands(jobs) if looked is None else looked[0]
         crashed = self._crash(jobs, demands[:, MEMORY] * self.memory_mib)
         if crashed:
-            jobs = self.running()
-            demands, gpus = self.demands(jobs), self.place[jobs]
-        slow = self._law.slowdowns([self.jobs[job].usage.signature for job in jobs], demands, gpus, self.n_gpus)
+            jobs, looked = self.running(), None
+            demands = self.demands(jobs)
+        gpus, slow = self.place[jobs], self._slowdowns(jobs, demands) if looked is None else looked[1]
         self.slowdown[jobs] = slow
         self.used = np.minimum(summed(gpus, demands, self.n_gpus), 1.0)
         self.ran, self.people = jobs, np.bincount(gpus, minlength=self.n_gpus)
@@ -81,6 +96,10 @@ class World:
         ended = jobs[self.done_s[jobs] >= self._phases[jobs] * self._phase_s[jobs] - 1e-9]
         self.place[ended] = -1
         return Stepped(tuple(int(job) for job in ended), crashed)
+
+    def _slowdowns(self, jobs: Ints, demands: Floats) -> Floats:
+        signatures = [self.jobs[job].usage.signature for job in jobs]
+        return self._law.slowdowns(signatures, demands, self.place[jobs], self.n_gpus)
 
     def _crash(self, jobs: Ints, used_mib: Floats) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """End whoever is most beyond its grant on each GPU whose memory is not enough, until it is; then the largest."""

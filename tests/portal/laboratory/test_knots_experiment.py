@@ -1,17 +1,21 @@
 """`./berth experiment knots`: a cut of it, each policy and mix, the same answer again."""
 
-from portal.laboratory.experiments import knots
+from portal.laboratory.experiments import knots, knots_cluster
 from portal.laboratory.experiments.base import Options
 from portal.laboratory.experiments.registry import experiment_named
 
 
 def test_each_policy_stands_beside_the_papers_figures_and_the_answer_is_the_same_again(monkeypatch):
     monkeypatch.setattr(knots, "QUICK_HOURS", 0.02)
+    monkeypatch.setattr(knots_cluster, "QUICK_PART", 1 / 128)
     result = experiment_named("knots").run(Options(quick=True))
-    assert [[row[0] for row in table.rows] for table in result.tables] == [list(knots.POLICIES)] * 3
+    rows = [[row[0] for row in table.rows] for table in result.tables]
+    assert rows == [list(knots.POLICIES)] * 3 + [list(knots_cluster.POLICIES)] * 2
     assert "(0.530; " in str(result.tables[0].rows[1][4])
     for found in result.json["mixes"].values():
         assert {found[policy]["ended"] for policy in knots.POLICIES} == {found["exclusive"]["ended"]}
         assert found["exclusive"]["shared_gpu_hours"] == 0
         assert found["exclusive"]["ended"] > 0
+    for by_policy in result.json["cluster"].values():
+        assert {by_policy[policy]["ended"] for policy in knots_cluster.POLICIES} == {15}
     assert experiment_named("knots").run(Options(quick=True)).json == result.json

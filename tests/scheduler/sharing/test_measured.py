@@ -103,3 +103,36 @@ def test_no_ledger_is_exceeded_and_no_bad_pair_made_whatever_was_measured(pairs,
             for other in names[:place]:
                 told = table.told(own, other, "")
                 assert told is None or told[0] <= LIMIT
+
+
+def there(*busy):
+    return gpu(
+        0, *(resident(100 + n, 1, signature=f"r{n}", profile=profile(np.full(16, use))) for n, use in enumerate(busy))
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "busy", "closed"), [(0.5, (0.5,), False), (0.6, (0.6,), True), (0.4, (0.3, 0.2), False)]
+)
+def test_what_was_used_before_says_how_crowded_a_gpu_would_be(own, busy, closed):
+    """By res-ag, where memory alone counts; what is beyond the whole costs twice: 0.6 and 0.6 would take 1.4 times as long."""
+    found = step("res-ag", Measured.of({}, LIMIT), gpus=[there(*busy)], profile=profile(np.full(16, own)))
+    assert bool(found.refused) is closed
+    if closed:
+        assert found.refused[0].rules == {Rule.CROWDED: 1}
+    assert step("res-ag", Measured.of({}, None), gpus=[there(*busy)], profile=profile(np.full(16, own))).joined
+
+
+def test_nobody_unseen_counts_as_crowded_and_a_measured_pair_outweighs_what_was_expected():
+    assert step("res-ag", Measured.of({}, LIMIT), gpus=[there(1.0)]).joined
+    well = measured(1.05, pair=("s1", "r0"))
+    assert step("res-ag", well, gpus=[there(0.8)], profile=profile(np.full(16, 0.8))).joined
+
+
+def test_harms_of_several_neighbours_add_up_for_who_joins_and_for_those_there():
+    """A tenth from each of two is a fifth and a half of a tenth; so it is where one of those there suffers already."""
+    table = {("s1", "r0", ""): PairSeen(1.12, MANY), ("s1", "r1", ""): PairSeen(1.12, MANY)}
+    assert step("res-ag", Measured.of(table, LIMIT), gpus=[there(0.1)]).joined
+    assert step("res-ag", Measured.of(table, LIMIT), gpus=[there(0.1, 0.1)]).refused[0].rules == {Rule.SLOWED: 1}
+    table = {("r0", "r1", ""): PairSeen(1.15, MANY), ("s1", "r0", ""): PairSeen(1.12, MANY)}
+    assert step("res-ag", Measured.of(table, LIMIT), gpus=[there(0.1, 0.1)]).refused[0].rules == {Rule.SLOWED: 1}
