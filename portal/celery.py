@@ -22,6 +22,7 @@ app.autodiscover_tasks(
         "portal.rounds",
         "portal.sharing",
         "portal.jobs",
+        "portal.notifications",
         "portal.cluster",
         "portal.estimation",
         "portal.laboratory",

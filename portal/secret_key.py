@@ -1,7 +1,13 @@
-"""The signing key: read from its file, and never a constant. What serves people refuses to start without a real one."""
+"""The signing key: read from its file, and never a constant. What serves people refuses to start without a real one.
+
+It also seals secrets that Berth must be able to read again: a copy of the database alone opens none of them, and a backup
+holds both. What is only ever compared is kept as a hash instead.
+"""
 
 from __future__ import annotations
 
+import base64
+import functools
 import secrets
 from typing import TYPE_CHECKING
 
@@ -39,3 +45,43 @@ def key_require() -> None:
     if settings.SECRET_KEY_PROBLEM:
         remedy = "Start with ./berth up, which makes one, or name a file of random characters in BERTH_SECRET_KEY_FILE."
         raise SystemExit(f"{settings.SECRET_KEY_PROBLEM} {remedy}")
+
+
+MARK = "s1:"
+"""Begins each sealed text: which key and which way. One that does not begin so was written before there was a seal."""
+
+
+class SealBroken(ValueError):
+    """The text was sealed with another signing key, or changed."""
+
+
+@functools.lru_cache(maxsize=4)
+def _box(secret: str) -> object:
+    from cryptography.fernet import Fernet
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"berth sealed columns 1").derive(secret.encode())
+    return Fernet(base64.urlsafe_b64encode(key))
+
+
+def _own() -> object:
+    from django.conf import settings
+
+    return _box(settings.SECRET_KEY)
+
+
+def seal(text: str) -> str:
+    return MARK + _own().encrypt(text.encode()).decode()  # type: ignore[attr-defined]
+
+
+def unseal(sealed: str) -> str:
+    """Return the text. Raises SealBroken where the signing key is another than the one that sealed it."""
+    from cryptography.fernet import InvalidToken
+
+    if not sealed.startswith(MARK):
+        raise SealBroken("this text was never sealed")
+    try:
+        return _own().decrypt(sealed[len(MARK) :].encode()).decode()  # type: ignore[attr-defined]
+    except InvalidToken:
+        raise SealBroken("sealed with another signing key") from None

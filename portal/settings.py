@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "portal.jobs",
     "portal.accounts",
     "portal.artefacts",
+    "portal.notifications",
     "portal.estimation",
     "portal.rounds",
     "portal.offers",

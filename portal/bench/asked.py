@@ -169,7 +169,8 @@ LEFT_OUT = {
         tuple(
             """
                 api-job-cancel api-job-retry job-offer home-dismiss second-factor session-end sessions-end
-                tenant-member tenant-invite tenant-invitation-end api-job-hold api-job-release api-job-requeue api-node-drain
+                tenant-member tenant-invite tenant-invitation-end notifications account-webhooks account-webhook
+                tenant-webhooks tenant-webhook api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
                 api-simulation-share api-gpu-cordon api-gpu-resume sharing-train sharing-decide
             """.split()

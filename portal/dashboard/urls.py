@@ -9,6 +9,7 @@ from portal.dashboard.help import views as help_views
 from portal.dashboard.home import views as home_views
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.jobs.waiting import views as waiting_views
+from portal.dashboard.people import notifications as people_notifications
 from portal.dashboard.people import views as people_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.sharing import views as sharing_views
@@ -63,6 +64,11 @@ page_urls = [
     path("account/second", people_views.second, name="second-factor"),
     path("account/sessions/<int:number>/end", people_views.sign_out_one, name="session-end"),
     path("account/sessions/end", people_views.sign_out_others, name="sessions-end"),
+    path("account/notifications", people_notifications.wishes, name="notifications"),
+    path("account/webhooks", people_notifications.hook_new, name="account-webhooks"),
+    path("account/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="account-webhook"),
+    path("tenants/<slug:name>/webhooks", people_notifications.hook_new, name="tenant-webhooks"),
+    path("tenants/<slug:name>/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="tenant-webhook"),
     path("tenants/<slug:name>/", people_views.tenant, name="tenant"),
     path("tenants/<slug:name>/members/<str:username>", people_views.member, name="tenant-member"),
     path("tenants/<slug:name>/invite", people_views.invite, name="tenant-invite"),

@@ -149,7 +149,9 @@ BEAT = "celery -q -A portal beat --scheduler portal.beat:LivingScheduler --max-i
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
-    """Return portal, workers and beat. Two worker processes are enough, because plannings are short.
+    """Return portal, workers and beat.
+
+    Two worker processes are enough, because plannings are short; a third may wait for mail servers.
 
     The laboratory has a worker of its own with a higher niceness. When its memory has grown, it is replaced after the task.
     Celery runs with -q: on a full disk, printing its banner into the log would end it.
@@ -159,7 +161,7 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     portal = [*python, *UVICORN, "--host", options.host.strip("[]"), "--port", str(options.port), *proxy_flags()]
     if site.tls:
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
-    worker = [*python, *WORKER, "--concurrency", "2"]
+    worker = [*python, *WORKER, "--concurrency", "3"]
     laboratory = [*LOW_PRIORITY, *python, *WORKER, "--concurrency", "1", *LABORATORY]
     beat = [*python, *BEAT]
     return [

@@ -9,6 +9,9 @@ from portal.accounts.models import SecondFactor
 from portal.accounts.second import factor_uri
 from portal.accounts.sessions import sessions_of
 from portal.jobs.use import tenants_use
+from portal.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
+from portal.notifications.events import EVENTS
+from portal.notifications.mail import mail_address, mail_offered
 from portal.tenants.models import Membership, Tenant
 from portal.tenants.rights import MANAGE, MEANINGS, may
 
@@ -32,6 +35,7 @@ def account_context(
             for name, label in labels.items()
         ],
         **_second(request.user, error, codes),
+        **_notifications(request.user),
         "sessions": [
             {
                 "number": row.pk,
@@ -45,6 +49,41 @@ def account_context(
         "memberships": list(
             Membership.objects.filter(user=request.user).select_related("tenant").order_by("tenant__name")
         ),
+    }
+
+
+def _notifications(user: User) -> dict[str, Any]:
+    """Fill what one is told of. `mail_why`: why no mail can go; None where it can."""
+    wishes, address = wishes_of(user), mail_address(user)
+    why = None if address else "Your account has no mail address; an operator sets it in the console."
+    return {
+        "events": [(event, event.name in wishes.mail) for event in EVENTS],
+        "waits_h": wishes.waits_h,
+        "mail_to": address,
+        "mail_why": why
+        if mail_offered()
+        else "This Berth has no mail server; an operator names one (BERTH_SMTP_HOST).",
+        **_hooks(user=user),
+    }
+
+
+def _hooks(user: User | None = None, tenant: Tenant | None = None) -> dict[str, Any]:
+    labels = {event.name: event.label for event in EVENTS}
+    rows = list(hooks_of(user=user, tenant=tenant))
+    return {
+        "hooks": [
+            {
+                "number": row.pk,
+                "url": row.url,
+                "events": ", ".join(labels[name].lower() for name in row.events if name in labels),
+                "answer": row.last_answer,
+                "at": row.last_at.isoformat() if row.last_at else None,
+                "state": "" if row.is_active else "switched off: it failed too often; a test that succeeds wakes it",
+            }
+            for row in rows
+        ],
+        "hooks_full": len(rows) >= HOOKS_MOST,
+        "hook_events": EVENTS,
     }
 
 
@@ -75,6 +114,7 @@ def tenant_context(user: User, tenant: Tenant, link: str | None = None) -> dict[
         "invitations": list(invitations_open(tenant).select_related("made_by")) if manages else [],
         "quotas": _quotas(tenant),
         "link": link,
+        **(_hooks(tenant=tenant) if manages else {}),
     }
 
 

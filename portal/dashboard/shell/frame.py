@@ -34,6 +34,7 @@ _PAGES: dict[str, PageName] = {
     "token": "account",
     "tenant": "account",
     "invitation": "account",
+    "notification": "account",
 }
 
 

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from portal.events.followers import job_moved
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.models import Job, JobDependency
 from portal.jobs.services.arrays import (
@@ -56,6 +57,7 @@ def job_move(
         return False
     event_record(job_id=job_id, kind=kind or to.lower(), text=text, epoch=job["epoch"] or None, actor=actor, at=now)
     _others_follow(job_id=job_id, array_id=job["array_id"], before=job["state"], to=to)
+    job_moved(job_id=job_id, to=to, epoch=job["epoch"])
     return True
 
 
@@ -141,6 +143,9 @@ def array_refresh(*, array_id: int, moved: Mapping[str, int] | None = None) -> N
         values["started_at"] = now
     if state in FINAL:
         values["ended_at"] = now
-    if Job.objects.filter(pk=array_id, state=parent.state).update(**values) and state in FINAL:
+    moved_now = Job.objects.filter(pk=array_id, state=parent.state).update(**values)
+    if moved_now:
+        job_moved(job_id=array_id, to=state, epoch=parent.epoch)
+    if moved_now and state in FINAL:
         event_record(job_id=array_id, kind=state.lower(), text=f"All tasks ended: {counts_in_words(counts)}.")
         dependants_settle(job_id=array_id, ok=state == JobState.COMPLETED)

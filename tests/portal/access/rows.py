@@ -141,6 +141,20 @@ PAGES = [
         "tenant-invite", (403, 403, 404, 201, SIGN_IN, SIGN_IN), [("role", "member"), ("days", "7")], name="zebra-lab"
     ),
     _post("tenant-invitation-end", (403, 403, 404, 404, SIGN_IN, SIGN_IN), [], name="zebra-lab", number="{missing}"),
+    _post("notifications", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("mail", "failed"), ("waits_h", "2")]),
+    _post(
+        "account-webhooks", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("url", "http://127.0.0.1/"), ("events", "ended")]
+    ),
+    _post("account-webhook", MISSING_PAGE, [], number="{missing}", verb="test"),
+    _post(
+        "tenant-webhooks",
+        (403, 403, 404, 201, SIGN_IN, SIGN_IN),
+        [("url", "https://hooks.example/"), ("events", "ended")],
+        name="zebra-lab",
+    ),
+    _post(
+        "tenant-webhook", (403, 403, 404, 404, SIGN_IN, SIGN_IN), [], name="zebra-lab", number="{missing}", verb="test"
+    ),
     _get("invitation", MISSING_PAGE, secret="nothing"),
     _post("invitation", MISSING_PAGE, [], secret="nothing"),
     _get("tokens", PAGE),

@@ -13,7 +13,7 @@ from portal.tenants.models import ApiToken, AuditEvent, Tenant
 from portal.tenants.services import audit_record, token_create
 from tests.portal import given
 
-OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating")
+OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating", "notifications")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Explanation",
@@ -37,6 +37,10 @@ THROUGH = {
     "JobOffers",
     "Looked",
     "Invitation",
+    "Hook",
+    "Happening",
+    "Item",
+    "Message",
 }
 
 

@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class NotificationsConfig(AppConfig):
+    name = "portal.notifications"
+    label = "notifications"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from portal.events.followers import jobs_follow
+        from portal.notifications.noting import job_moved
+
+        jobs_follow(job_moved)

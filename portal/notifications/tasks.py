@@ -1,0 +1,23 @@
+"""Celery's errands of notifications. A lost message is made good by the next tick."""
+
+from celery import shared_task
+
+from portal.notifications.noting import times_note
+from portal.notifications.sending import PASS_LIMIT_S, deliver
+from portal.notifications.spreading import messages_expire
+
+
+@shared_task(name="notifications.deliver", time_limit=PASS_LIMIT_S)
+def deliver_due() -> int | None:
+    return deliver()
+
+
+@shared_task(name="notifications.watch")
+def watch() -> int:
+    """Look for jobs that wait long or near their time limit."""
+    return times_note()
+
+
+@shared_task(name="notifications.expire")
+def expire() -> int:
+    return messages_expire()
