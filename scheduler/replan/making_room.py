@@ -1,6 +1,6 @@
 """Room for waiting jobs from running ones that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
 
-A solve by class can stop running jobs on one node alone, and a few on each. If other jobs hold most of the cluster, a waiting
+A solve by class looks at a few running jobs of each node. If others hold most of the cluster, a waiting
 job that needs a whole node, or two, would wait until enough of them happen to end together. So after the solve each job of the
 front that has no answer yet, in order, may have running jobs stopped for it, the fewest that are enough. This is done only if it
 pays by the measure of the solve itself:

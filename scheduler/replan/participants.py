@@ -40,7 +40,7 @@ ASKED_FROM_S, ASKED_RESTARTS = 60.0, 2
 
 MOST_NODES = 16
 """The located formulation can look at so many GPU nodes in a re-plan. On a larger cluster a re-plan solves by class if running
-jobs may be preempted, and then knows running jobs on one node alone; else it looks at a part of the cluster: see `nearby`."""
+jobs may be preempted; else it looks at a part of the cluster: see `nearby`."""
 
 MOST_PINNED = 4
 """By class, so many running jobs of a node may be changed: each doubles the number of ways to keep some of them."""
@@ -144,14 +144,22 @@ def by_class(work: Work) -> bool:
 
 
 def _pinned(running: Sequence[Running]) -> list[Running]:
-    """The running jobs on one node alone, a few of each node."""
+    """A few of the running jobs of each node. One on several nodes must have the same number of cores a GPU on all of them."""
     counts = Counter[int]()
     found = []
     for live in running:
-        if len(live.pieces) == 1 and counts[live.pieces[0].node] < MOST_PINNED:
-            counts[live.pieces[0].node] += 1
+        nodes = [piece.node for piece in live.pieces]
+        if all(counts[node] < MOST_PINNED for node in nodes) and (len(nodes) == 1 or _in_units(live)):
+            counts.update(nodes)
             found.append(live)
     return found
+
+
+def _in_units(live: Running) -> bool:
+    """Whether what it holds is a number of GPUs with the same whole number of cores each."""
+    first = live.pieces[0]
+    rate = len(first.cores) // len(first.gpus)
+    return all(len(piece.cores) == rate * len(piece.gpus) for piece in live.pieces)
 
 
 def _drawn(running: Sequence[Running], work: Work) -> list[Running]:

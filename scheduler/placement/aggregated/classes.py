@@ -43,17 +43,27 @@ class Pool(NamedTuple):
     zone: Zone
     limited: bool
     offers: tuple[str, ...] = ()  # of the software that these jobs need
-    pin: int | None = None  # a running job: what it holds now, on its own node, for itself alone
+    pin: int | None = None  # a running job: what it holds now, on its own nodes, for itself alone
 
 
 class Pin(NamedTuple):
-    """A running job that may keep what it holds on a node: the pool of that one piece, and what it takes there."""
+    """A running job that may keep what it holds on a node: its pool, and what it takes there.
+
+    On one node that is one piece. On several nodes it is units of one GPU, all or none on each node: the job keeps what it
+    has if it gets the units of all its nodes.
+    """
 
     pool: Pool
     tenant: int
     gpus: int
     cores: int
     limited: bool
+    units: int = 1  # pieces of its row here
+
+    @property
+    def piece(self) -> tuple[int, int]:
+        """GPUs and cores of one of them."""
+        return self.gpus // self.units, self.cores // self.units
 
 
 class ClassKey(NamedTuple):
@@ -108,7 +118,7 @@ class Classes:
     ) -> None:
         asked = list(stage)
         self.rules = rules
-        self.pins: dict[int, Pin] = {}  # by job
+        self.pins: dict[int, tuple[Pin, ...]] = {}  # by job, one for each of its nodes
         self._pinned: dict[int, list[Pin]] = {}  # by node
         self._pin_running(asked, participants, ledger)
         jobs = [ranked.job for ranked in asked]
@@ -149,11 +159,15 @@ class Classes:
         ]
 
     def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
-        (share,) = running.present.shares
-        node, job, limited = ledger.rooms[share.node].node, running.job, running.job.id in ledger.limited
+        shares, job, limited = running.present.shares, running.job, running.job.id in ledger.limited
+        node = ledger.rooms[shares[0].node].node
         pool = Pool(node.gpu_type or "", speed_class(node), None, None, rules.zone(node.id), limited, pin=job.id)
-        self.pins[job.id] = pin = Pin(pool, job.tenant, share.gpus, share.cores, limited)
-        self._pinned.setdefault(share.node, []).append(pin)
+        spread = len(shares) > 1
+        self.pins[job.id] = pins = tuple(
+            Pin(pool, job.tenant, share.gpus, share.cores, limited, share.gpus if spread else 1) for share in shares
+        )
+        for share, pin in zip(shares, pins, strict=True):
+            self._pinned.setdefault(share.node, []).append(pin)
 
     def _key(self, room: Room, ledger: Ledger, rules: Rules) -> ClassKey | None:
         node = room.node
@@ -190,7 +204,8 @@ class Classes:
                 room = pools.setdefault(pool, PoolRoom())
                 _raise_to(room, each.key, each.key.cores_for(pool), memory, len(each.nodes))
                 self.nodes_of.setdefault(pool, []).extend(each.nodes)
-            self.nodes_of |= {pin.pool: list(each.nodes) for pin in each.key.pins}
+            for pin in each.key.pins:
+                self.nodes_of.setdefault(pin.pool, []).extend(each.nodes)
         for nodes in self.nodes_of.values():
             nodes.sort()
         return pools

@@ -79,16 +79,19 @@ def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], idle
         ),
     )
     for ranked, option, group, number in in_turn:
-        own = slots.get(option.row, [])
-        parts = (
-            _units(own, ranked, option, idle_columns) if option.spread else _piece(own, ranked, option, idle_columns)
-        )
-        if parts:
-            configuration = idle_columns.take(ranked.job, option, parts)
+        configuration = _by_slots(slots.get(option.row, []), ranked, option, idle_columns)
+        if configuration is not None:
             seated.placed.append((ranked, configuration, group, number))
         else:
             seated.homeless.append(number)
     return seated
+
+
+def _by_slots(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleColumns) -> Configuration | None:
+    if idle_columns.is_pinned(option):
+        return idle_columns.seat(ranked.job, option)
+    parts = _units(own, ranked, option, idle_columns) if option.spread else _piece(own, ranked, option, idle_columns)
+    return idle_columns.take(ranked.job, option, parts) if parts else None
 
 
 def _asked(plan: Whole, problem: Problem) -> list[_Asked]:

@@ -48,6 +48,7 @@ class IdleColumns:
             pool: np.array([at[node] for node in nodes], dtype=int) for pool, nodes in classes.nodes_of.items()
         }
         self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
+        self._present = {group.job.id: group.running.present for group in options.groups if group.running is not None}
         self._failed: set[tuple[object, ...]] = set()
         self._at: dict[tuple[Pool, ...], np.ndarray] = {}
         self.outlook: Outlook | None = None
@@ -65,6 +66,8 @@ class IdleColumns:
         failed = (option.row, option.gpus, option.cores, job.memory_mib, job.tenant)
         if failed in self._failed or not self.quota_admits(job, option):
             return None
+        if self.is_pinned(option):
+            return self._stay(job)
         at = self._nodes_of(self.pools_of(option), job)
         parts = self._spread(at, job, option) if option.spread else self._single(at, job, option)
         if not parts:
@@ -81,20 +84,33 @@ class IdleColumns:
         shares = []
         for at, gpus in sorted(parts):
             cores, memory = option.cores * gpus // option.gpus, -(-job.memory_mib * gpus // option.gpus)
-            self.gpus[at] -= gpus
-            self.cores[at] -= cores
+            shares.append(Share(int(self.nodes[at]), gpus, cores, memory))
+        return self._taken(job, Configuration(job.id, tuple(shares), option.throughput, option.source))
+
+    def _stay(self, job: Job) -> Configuration | None:
+        """Take what the running job holds, on all its nodes; None, and nothing taken, where something of it is gone."""
+        present = self._present[job.id]
+        here = ((self.position(each.node), each) for each in present.shares)
+        if not all(self.holds(at, job, each.gpus, each.cores, each.memory_mib) for at, each in here):
+            return None
+        return self._taken(job, present)
+
+    def _taken(self, job: Job, made: Configuration) -> Configuration:
+        for share in made.shares:
+            at = self.position(share.node)
+            self.gpus[at] -= share.gpus
+            self.cores[at] -= share.cores
             if job.id in self._limited:
-                self._limit[at] -= cores
-            self.memory_mib[at] -= memory
+                self._limit[at] -= share.cores
+            self.memory_mib[at] -= share.memory_mib
             if self._exclusive[at]:
                 self.owner[at] = job.tenant
-            shares.append(Share(int(self.nodes[at]), gpus, cores, memory))
         if job.tenant in self._quota:
             self._quota[job.tenant] = [
                 None if most is None else most - need
-                for need, most in zip((option.gpus, option.cores), self._quota[job.tenant], strict=True)
+                for need, most in zip((made.gpus, made.cores), self._quota[job.tenant], strict=True)
             ]
-        return Configuration(job.id, tuple(shares), option.throughput, option.source)
+        return made
 
     def holds(self, at: int, job: Job, gpus: int, cores: int, memory_mib: int) -> bool:
         enough = self.gpus[at] >= gpus and self.cores_for(at, job) >= cores and self.memory_mib[at] >= memory_mib

@@ -82,7 +82,9 @@ class Maker:
         placed: list[Placed] = []
         for ranked, configuration, group, number in taken:
             option = group.options[self.options.position[number]]
-            made = self._measured(ranked, configuration) if option.spread else configuration
+            running = group.running
+            measured = option.spread and not (running is not None and running.keeps(configuration))
+            made = self._measured(ranked, configuration) if measured else configuration
             worth = self._worth(ranked, made, group.least)
             gain = self.rules.gain.of(made.throughput / group.least)
             placed.append(Placed(ranked, made, gain, worth, len(group.options)))
@@ -116,13 +118,18 @@ class Maker:
         plan = Whole.nothing(problem)
         rows = self.options.rows
         for k, each in enumerate(problem.supply.classes):
-            kept = [rows.get(PieceRow(pin.pool, pin.gpus, pin.cores)) for pin in each.key.pins]
-            pattern = Pattern(k, tuple(sorted((row, 1) for row in kept if row is not None)))
+            kept = [(rows.get(PieceRow(pin.pool, *pin.piece)), pin.units) for pin in each.key.pins]
+            pattern = Pattern(k, tuple(sorted((row, units) for row, units in kept if row is not None)))
             if pattern.pieces and problem.supply.fits(pattern):
                 plan.patterns[pattern] = 1
-        offered = {row for pattern in plan.patterns for row, _ in pattern.pieces}
+        offered = np.zeros(len(rows))
+        for row, units in (piece for pattern in plan.patterns for piece in pattern.pieces):
+            offered[row] += units
         firsts = np.flatnonzero(self.options.position == 0)
-        plan.options[[number for number in firsts if int(self.options.row[number]) in offered]] = 1
+        running = [number for number in firsts if self.options.groups[self.options.group[number]].running is not None]
+        plan.options[
+            [number for number in running if offered[self.options.row[number]] >= self.options.need[number]]
+        ] = 1
         plan.objective = float(self.options.value @ plan.options)
         over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
         return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started

@@ -226,7 +226,7 @@ class _Gathering:
         answers = [answer_of(estimator, job, *question) for part in parts for question in part.questions]
         w = self._weight[job.id]
         if running is not None:
-            part, answer = _present(running, self._classes.pins[job.id], self.found, self._ledger)
+            part, answer = _present(running, self._classes.pins[job.id][0], self.found, self._ledger)
             self.found.groups.append(Group([ranked], w, [part, *parts], [answer, *answers], running))
         elif parts:
             tenant = job.tenant if job.tenant in self._ledger.allowances else None
@@ -241,11 +241,12 @@ class _Gathering:
 def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:
     """To keep what it has, the first of a running job's options. Its speed is known, so the answer scales nothing."""
     present = running.present
-    here = Question(ledger.rooms[present.shares[0].node].node, pin.gpus, 1, 1.0)
-    row = found.row_of(PieceRow(pin.pool, pin.gpus, pin.cores))
+    spread = len(present.shares) > 1
+    here = Question(ledger.rooms[present.shares[0].node].node, present.gpus, len(present.shares), 1.0)
+    row = found.row_of(PieceRow(pin.pool, *pin.piece))
     factor = found.rules.factor(running.job, present)
-    line = Line(row, 1, pin.gpus, pin.cores, False, factor, 1.0, 0)
-    return Skeleton((here,), np.array([line], dtype=float)), (present.throughput / pin.gpus, present.source)
+    line = Line(row, present.gpus if spread else 1, present.gpus, present.cores, spread, factor, 1.0, 0)
+    return Skeleton((here,), np.array([line], dtype=float)), (present.throughput / present.gpus, present.source)
 
 
 def _unbound(classes: Classes) -> frozenset[str]:

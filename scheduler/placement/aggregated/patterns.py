@@ -52,11 +52,11 @@ class Move(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One way to use a node of a class: what it offers to which pools, and the rows of running jobs that stay there."""
+    """One way to use a node of a class: what it offers to which pools, and the (row, pieces) of running jobs that stay there."""
 
     offer: Offer
     room: Room
-    kept: tuple[int, ...]
+    kept: tuple[tuple[int, int], ...]
 
 
 def _ways(each: NodeClass, options: Options) -> Iterator[_Way]:
@@ -72,7 +72,7 @@ def _ways(each: NodeClass, options: Options) -> Iterator[_Way]:
             if gpus < 0 or cores < 0 or limit < 0:
                 continue
             room = Room(gpus, min(cores, limit) if kinds == {True} else cores, min(cores, limit) if apart else 0)
-            yield _Way((pools, apart), room, tuple(sorted(row for row, _ in kept)))
+            yield _Way((pools, apart), room, tuple(sorted((row, pin.units) for row, pin in kept)))
 
 
 def _subsets(key: ClassKey, options: Options, pools: Sequence[Pool]) -> Iterator[tuple[tuple[int, Pin], ...]]:
@@ -81,7 +81,7 @@ def _subsets(key: ClassKey, options: Options, pools: Sequence[Pool]) -> Iterator
     here = [
         (row, pin)
         for pin in key.pins
-        if (row := options.rows.get(PieceRow(pin.pool, pin.gpus, pin.cores))) is not None
+        if (row := options.rows.get(PieceRow(pin.pool, *pin.piece))) is not None
         and (key.owner is None or owner in {None, pin.tenant})
     ]
     for size in range(len(here) + 1):
@@ -111,7 +111,7 @@ class Supply:
 
     def fits(self, pattern: Pattern) -> bool:
         """Whether the running jobs whose rows these are can all stay on the class's node."""
-        return any(way.kept == tuple(row for row, _ in pattern.pieces) for way in self._ways[pattern.of_class])
+        return any(way.kept == pattern.pieces for way in self._ways[pattern.of_class])
 
     def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
         """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""
@@ -119,12 +119,15 @@ class Supply:
         best = np.zeros(len(self.classes))
         found: list[Pattern] = []
         for k, ways in enumerate(self._ways):
-            values = [float(tables[way.offer][0][way.room] + worth[list(way.kept)].sum()) for way in ways]
+            values = [
+                float(tables[way.offer][0][way.room] + sum(worth[row] * units for row, units in way.kept))
+                for way in ways
+            ]
             first = max(range(len(ways)), key=values.__getitem__)
             way, best[k] = ways[first], values[first]
             if best[k] > least[k] + 1e-7:
                 rest = traced(self._menus[way.offer], tables[way.offer][1], way.room)
-                found.append(Pattern(k, tuple(sorted((*rest, *((row, 1) for row in way.kept))))))
+                found.append(Pattern(k, tuple(sorted((*rest, *way.kept)))))
         return best, found
 
     def consistent(self, worth: np.ndarray) -> np.ndarray:
@@ -144,7 +147,7 @@ class Supply:
             most = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
             for way in ways:
                 rest = all_patterns(self._menus[way.offer], way.room, most - len(own)) or {()}
-                own |= {tuple(sorted((*pieces, *((row, 1) for row in way.kept)))) for pieces in rest}
+                own |= {tuple(sorted((*pieces, *way.kept))) for pieces in rest}
                 if len(own) >= most:
                     return [], False
             own.discard(())

@@ -115,13 +115,14 @@ def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Progr
         pools = (key.pool,) if isinstance(key, PieceRow) else key.pools
         gpus, cores = (key.gpus, key.cores) if isinstance(key, PieceRow) else (1, key.cores)
         for pool in pools:
-            if (home := homes.get(pool)) is None or numbers[home] in own:
-                continue
-            k = numbers[home]
-            own[k] = len(flat)
-            flat.append((k, len(uses[k])))
-            limited = pool.limited if home in reserved else None
-            uses[k].append(_use(gpus, cores, sizes[home], limited=limited))
+            for home in homes.get(pool, ()):
+                k = numbers[home]
+                if k in own:
+                    continue
+                own[k] = len(flat)
+                flat.append((k, len(uses[k])))
+                limited = pool.limited if home in reserved else None
+                uses[k].append(_use(gpus, cores, sizes[home], limited=limited))
         members.append(np.array(list(own.values()), dtype=int))
     begin = 0
     for k, home in enumerate(sizes):
@@ -163,15 +164,20 @@ def _relaxed(
 
 def _homes(
     classes: Classes,
-) -> tuple[dict[Pool, Home], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home]]:
-    """The home of each pool; what each home has for its rows; the sizes of its rows; and where some cores are reserved."""
+) -> tuple[dict[Pool, list[Home]], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home]]:
+    """The homes of each pool (of a running job on several nodes there may be more than one); what each home has for its rows;
+    the sizes of its rows; and where some cores are reserved.
+    """
     nodes: dict[Home, list[tuple[int, int, int, int]]] = {}
-    homes: dict[Pool, Home] = {}
+    homes: dict[Pool, list[Home]] = {}
     for each in classes.all:
         key = each.key
         home = (key.gpu_type, key.speed, key.zone)
         nodes.setdefault(home, []).append((min(key.gpus, key.cores), key.cores, key.limit, len(each.nodes)))
-        homes |= {pool: home for offer in each.offers for pool in offer} | {pin.pool: home for pin in key.pins}
+        for pool in {pool for offer in each.offers for pool in offer} | {pin.pool for pin in key.pins}:
+            own_homes = homes.setdefault(pool, [])
+            if home not in own_homes:
+                own_homes.append(home)
     limits: dict[Home, np.ndarray] = {}
     sizes: dict[Home, tuple[int, ...]] = {}
     reserved: set[Home] = set()
