@@ -1,4 +1,4 @@
-"""What belongs to one person alone: what the person has looked at."""
+"""What belongs to one person alone: what the person has looked at, sessions, columns and views of the job list."""
 
 from django.conf import settings
 from django.db import models
@@ -69,3 +69,32 @@ class SecondFactor(models.Model):
 
     def __str__(self) -> str:
         return f"second factor of {self.user_id}"
+
+
+class JobColumns(models.Model):
+    """The columns that a person chose for the job list, in order."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    columns = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"columns of {self.user_id}"
+
+
+class JobView(models.Model):
+    """A job list that a person saved under a name: filters, order and columns; shared with a tenant's members or not."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    tenant = models.ForeignKey(
+        "tenants.Tenant", null=True, on_delete=models.CASCADE, related_name="+", help_text="Null: its owner's alone."
+    )
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=2000, blank=True, help_text="Filters and order as they stand in the address.")
+    columns = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="job_view_name_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.owner_id}"

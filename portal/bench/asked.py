@@ -97,6 +97,17 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         (" by waiting", {}, "sort=-waited"),
         (" text", {}, "q={name}"),
         (" text, none found", {}, "q=no-such-thing"),
+        (" by node", {}, "node={node}"),
+        (" by owner", {}, "owner=member-1"),
+        (" by label", {}, "label=team%3D1"),
+        (" by label's name", {}, "label=team"),
+        (" by label, one found", {}, "label=run%3D7"),
+        (" by category", {}, "category=cv"),
+        (" submitted within 7 d", {}, "when=submitted&within=7d"),
+        (" submitted within 24 h", {}, "when=submitted&within=24h"),
+        (" started within 7 d", {}, "when=started&within=7d"),
+        (" ended within 7 d", {}, "when=ended&within=7d"),
+        (" ended within 24 h, label", {}, "when=ended&within=24h&label=team%3D1"),
     ],
     "job-submit": [("", {}, ""), (" again", {}, "from={ended}")],
     "job-detail": [(" waiting", WAITING, ""), (" running", RUNNING, ""), (" ended", ENDED, ""), (" array", ARRAY, "")],
@@ -128,6 +139,11 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         (" name", {}, "name={name}"),
         (" name, none found", {}, "name=no-such-thing"),
         (" label", {}, "label=run%3D7"),
+        (" label of many", {}, "label=team%3D1"),
+        (" node", {}, "node={node}"),
+        (" category", {}, "category=cv"),
+        (" ended since", {}, "ended_since=2020-01-01T00:00:00Z"),
+        (" submitted since", {}, "since=2020-01-01T00:00:00Z"),
         (" by submission", {}, "ordering=submitted_at"),
         (" tasks", {}, "array={array}"),
     ],
@@ -169,6 +185,7 @@ LEFT_OUT = {
         tuple(
             """
                 api-job-cancel api-job-retry job-offer home-dismiss second-factor session-end sessions-end
+                job-columns job-view-save job-view-delete
                 tenant-member tenant-invite tenant-invitation-end notifications account-webhooks account-webhook
                 tenant-webhooks tenant-webhook api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel

@@ -16,7 +16,7 @@ from django.utils import timezone
 from portal.bench.errors import BenchError
 from portal.bench.readiness import database_ready
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobText
+from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobLabel, JobText
 from portal.jobs.searching import text_of
 from portal.jobs.states import AttemptState, JobState
 from portal.tenants.models import Membership, Tenant, User
@@ -58,9 +58,21 @@ def database_fill(*, gpus: int, jobs: int, seed: int) -> None:
 
 def texts_fill() -> None:
     """Let the jobs that were written in bulk be found by the search."""
-    missing = Job.objects.top_level().filter(text=None).values_list("pk", "name", "labels")
+    missing = Job.objects.top_level().filter(text=None).values_list("pk", "name", "labels", "submitted_at", "category")
+    rows = list(missing)
     JobText.objects.bulk_create(
-        (JobText(job_id=pk, text=text_of(name=name, labels=labels)) for pk, name, labels in missing.iterator()),
+        (
+            JobText(job_id=pk, text=text_of(name=name, labels=labels), submitted_at=at, category=category)
+            for pk, name, labels, at, category in rows
+        ),
+        batch_size=BATCH,
+    )
+    JobLabel.objects.bulk_create(
+        (
+            JobLabel(job_id=pk, name=key, pair=f"{key}={value}")
+            for pk, _, labels, *_ in rows
+            for key, value in labels.items()
+        ),
         batch_size=BATCH,
     )
 
@@ -186,6 +198,7 @@ def _job(job: model.Job, tenants: dict[int, tuple[Tenant, User]], now: datetime)
         tenant=tenant,
         owner=user,
         name=f"job-{job.id}",
+        labels={"team": str(job.id % 8)},
         gpus=list(job.requirement),
         gpu_types=sorted(job.gpu_types),
         cores_per_gpu=job.cores,

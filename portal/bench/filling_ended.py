@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 DAYS = 7
+TEAMS = 8
+"""Values of a label that each of them stands on many jobs."""
+CATEGORIES = ("cv", "nlp", "speech")
 NAMES = ("resnet50-imagenet", "bert-large-squad", "whisper-finetune", "llama-lora", "prepare-dataset", "evaluate")
 ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT)
 ENDS_ODDS = (0.82, 0.1, 0.05, 0.03)
@@ -67,7 +70,8 @@ def _job(number: int, past: _Past, people: Sequence[Any], now: datetime) -> Job:
         tenant=tenant,
         owner=user,
         name=f"{NAMES[number % len(NAMES)]}-{number}",
-        labels={"run": str(number)},
+        labels={"run": str(number), "team": str(number % TEAMS)},
+        category=CATEGORIES[number % len(CATEGORIES)],
         state=past.state,
         gpus=[past.gpus],
         cores_per_gpu=4,

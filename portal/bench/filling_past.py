@@ -134,6 +134,8 @@ def plannings_fill() -> None:
     Planning.objects.filter(pk=last.pk).update(number=last.number + shift, decisions=packed, keyframe=None)
     Round.objects.filter(pk=last.round_id).update(number=last.round.number + shift)
     PlanningLease.objects.update(number=last.number + shift)
+    Planning.objects.exclude(pk=last.pk).delete()  # one more where a nudge came meanwhile: its number is a copy's
+    Round.objects.exclude(pk=last.round_id).delete()
     now = timezone.now()
     _plannings_copy(last, packed, _rounds_copy(last, rounds, now), count, now)
 

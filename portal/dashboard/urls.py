@@ -7,6 +7,7 @@ from portal.accounts.forms import SignInForm
 from portal.dashboard import views
 from portal.dashboard.help import views as help_views
 from portal.dashboard.home import views as home_views
+from portal.dashboard.jobs import saved as job_saved
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.people import notifications as people_notifications
@@ -21,6 +22,9 @@ job_urls = [
     path("jobs/new/script", submit_views.from_script, name="job-from-script"),
     path("jobs/plan", submit_views.dry_run, name="job-dry-run"),
     path("jobs/bulk", job_views.job_bulk, name="job-bulk"),
+    path("jobs/columns", job_saved.job_columns, name="job-columns"),
+    path("jobs/views", job_saved.job_view_save, name="job-view-save"),
+    path("jobs/views/<str:number>/delete", job_saved.job_view_delete, name="job-view-delete"),
     path("jobs/csv", job_views.job_csv, name="job-csv"),
     path("jobs/<str:number>/", job_views.job_detail, name="job-detail"),
     path("jobs/<str:number>/tasks", job_views.job_tasks, name="job-tasks"),

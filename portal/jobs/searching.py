@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Func, Q, TextField, Value
 from django.db.models.functions import StrIndex
 
-from portal.jobs.models import JobText
+from portal.jobs.models import JobLabel, JobText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,12 @@ def text_of(*, name: str, labels: Mapping[str, str]) -> str:
 
 
 def job_text_add(job: Job) -> None:
-    """Store the search text of a job. A task of an array has none, because lists do not show tasks."""
-    JobText.objects.create(job=job, text=text_of(name=job.name, labels=job.labels))
+    """Store the text and the labels by which a job is found. A task of an array has none, because lists do not show tasks."""
+    text = text_of(name=job.name, labels=job.labels)
+    JobText.objects.create(job=job, text=text, submitted_at=job.submitted_at, category=job.category)
+    JobLabel.objects.bulk_create(
+        JobLabel(job=job, name=name, pair=f"{name}={value}") for name, value in job.labels.items()
+    )
 
 
 def jobs_found(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
@@ -62,9 +66,3 @@ def jobs_named(jobs: QuerySet[Job], name: str) -> QuerySet[Job]:
     place = StrIndex(_FirstLine("text"), Value(wanted))
     texts = JobText.objects.filter(text__contains=wanted).alias(place=place).filter(place__gt=0)
     return jobs.filter(pk__in=texts.values("pk"))
-
-
-def label_text(label: str) -> str:
-    """Return what the text of a job with this label (`name` or `name=value`) contains."""
-    name, equals, value = label.partition("=")
-    return f"\n{name}={value}" if equals else f"\n{name}="

@@ -84,3 +84,23 @@
   document.addEventListener("berth:enhance", update);
   update();
 })();
+
+// The column picker: which columns, in which order; the form sends them as they stand.
+(function () {
+  "use strict";
+  const form = document.querySelector("[data-columns]");
+  if (!form) { return; }
+  form.querySelectorAll("[data-always]").forEach((box) => {
+    box.addEventListener("click", (event) => { event.preventDefault(); });
+    box.title = "This column always stands";
+  });
+  form.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-move]");
+    if (!button) { return; }
+    const item = button.closest("li");
+    const beside = button.dataset.move === "-1" ? item.previousElementSibling : item.nextElementSibling;
+    if (!beside) { return; }
+    if (button.dataset.move === "-1") { beside.before(item); } else { beside.after(item); }
+    button.focus();
+  });
+})();

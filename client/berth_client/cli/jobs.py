@@ -63,6 +63,12 @@ def numbers(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     completed(made, "jobs")
 
 
+FILTERS = (
+    "state tenant owner category label node name array since until started_since started_until ended_since ended_until "
+    "ordering"
+).split()
+
+
 def _ps_parser(verbs: Any) -> None:
     parser = verb_add(verbs, "ps", ps, "list jobs that have not ended, of all that you may see; arrays are one line")
     parser.add_argument("-a", "--all", action="store_true", help="also those that have ended")
@@ -72,10 +78,14 @@ def _ps_parser(verbs: Any) -> None:
     parser.add_argument("--owner", metavar="USER", help="only this person's")
     parser.add_argument("--category", metavar="C", help="only of this category: cv, nlp, speech, cpu, other")
     parser.add_argument("--label", metavar="NAME[=VALUE]", help="only those with this label")
+    parser.add_argument("--node", metavar="NODE", help="only those that run or ran on this node")
     parser.add_argument("--name", metavar="TEXT", help="only those whose name contains this")
     parser.add_argument("--array", type=int, metavar="JOB", help="the tasks of this array")
     parser.add_argument("--since", metavar="TIME", help="submitted then or later, for example 2026-01-31T12:00:00Z")
     parser.add_argument("--until", metavar="TIME", help="submitted before")
+    for word, column in (("first started", "started"), ("ended", "ended")):
+        parser.add_argument(f"--{column}-since", metavar="TIME", help=f"{word} then or later; ended ones need -a")
+        parser.add_argument(f"--{column}-until", metavar="TIME", help=f"{word} before; ended ones need -a")
     parser.add_argument(
         "--ordering", metavar="FIELD", help="by id (newest first), name, state, priority, ...; -FIELD turns it"
     )
@@ -84,10 +94,7 @@ def _ps_parser(verbs: Any) -> None:
 
 
 def ps(asked: Any, berth: Berth) -> int:
-    query = {
-        name: getattr(asked, name)
-        for name in ("state", "tenant", "owner", "category", "label", "name", "array", "since", "until", "ordering")
-    }
+    query = {name: getattr(asked, name) for name in FILTERS}
     if not asked.all and asked.state is None:
         query["state"] = UNFINISHED
     if asked.mine:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import F, Prefetch
 from django.urls import reverse
 
-from portal.dashboard.home.ends import expected_end, ran_s
 from portal.dashboard.home.lines import HOURS, start_line
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.jobs.rows import array_summary, gpus_words
+from portal.dashboard.parts.ends import expected_end, ran_s
 from portal.dashboard.parts.formatting import duration, number
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job

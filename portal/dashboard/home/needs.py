@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 
 from portal.accounts.models import Looked
-from portal.dashboard.home.ends import expected_end, limit_at
+from portal.dashboard.parts.ends import expected_end, limit_at
 from portal.dashboard.parts.formatting import duration, number
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Attempt

@@ -8,29 +8,14 @@ if TYPE_CHECKING:
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
     from portal.dashboard.jobs.waiting.context import WaitingContext
-    from portal.dashboard.parts.context import Choice, Fact, PageLinks, PlotContext, Rich, StartsContext
+    from portal.dashboard.parts.context import Choice, Fact, PlotContext, Rich, StartsContext
     from portal.dashboard.parts.slowed import SlowedRow
 
 BarToken = Literal["run", "wait", "done", "fail", "stop"]
 Direction = Literal["asc", "desc"]
 SpanKind = Literal["waiting", "held", "profiling", "starting", "running", "preempted"]
-Verb = Literal["cancel", "hold", "release", "requeue", "retry"]
+Verb = Literal["cancel", "hold", "release", "requeue", "retry", "priority"]
 Verdict = Literal["chosen", "best-rejected", "rejected", "not-generated"]
-
-
-class StatusChip(TypedDict):
-    state: str | None  # None: "All"
-    label: str
-    count: int
-    url: str
-    selected: bool
-
-
-class FilterMenu(TypedDict):
-    label: str  # "Tenant"
-    value: str  # "any of 3"
-    choices: list[Choice]  # with urls
-    clear_url: str | None  # given when it filters
 
 
 class BarSegment(TypedDict):
@@ -64,35 +49,23 @@ class JobRow(TypedDict):
     progress_percent: float | None  # reported by the job itself
     started_at: str | None
     ended_at: str | None
+    starts: StartsContext | None  # of a waiting job: the start range, where there is one
+    ends: EndsContext | None  # of one that has not ended: what is expected
+    category: str
+    labels: str  # "run=7, team"
+    priority: int
+    submitted_at: str
     array: ArraySummary | None
     actions: list[Verb]  # what applies, for the bulk bar
     task: NotRequired[bool]  # a row inside an opened array
 
 
-class SortHead(TypedDict):
-    """A column's head. `active` is the direction in force."""
+class EndsContext(TypedDict):
+    """When a job will probably end: one moment, or from `earliest` to `latest`. `said` says how that is known."""
 
-    key: str
-    label: str
-    url: str | None
-    active: Direction | None
-
-
-class JobListContext(TypedDict):
-    owners: list[Choice]  # Everyone, Mine; with urls
-    chips: list[StatusChip]
-    search: str
-    hidden_filters: list[tuple[str, str]]  # the other filters, as hidden inputs of the search form
-    filters: list[FilterMenu]
-    order_note: str
-    heads: dict[str, SortHead]  # state, job, tenant, owner, gpus, cores, where, waited, lr, progress, start, end
-    rows: list[JobRow]
-    show_progress: bool
-    paging: PageLinks
-    query_ms: int | None
-    empty: Rich
-    csv_url: str | None
-    query: str  # "?state=RUNNING", appended to the fragment's URL
+    earliest: str
+    latest: str | None
+    said: str
 
 
 class ActionButton(TypedDict):

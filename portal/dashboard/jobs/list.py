@@ -4,39 +4,44 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from django.db.models import Count
 from django.urls import reverse
 
-from portal.dashboard.jobs.order import SORTS, jobs_ordered, page_by_state, page_sorted
+from portal.accounts.lists import columns_of, views_of
+from portal.dashboard.jobs.columns import ALWAYS, COLUMNS, USUAL, columns_known
+from portal.dashboard.jobs.order import SORTS
+from portal.dashboard.jobs.query import CATEGORIES, MINE, PAGE_ROWS, WITHIN
 from portal.dashboard.jobs.rows import rows_of
-from portal.errors import BerthError
-from portal.jobs.searching import jobs_found
-from portal.jobs.selectors import jobs_visible_to
-from portal.jobs.states import FINAL, JobState
+from portal.errors import NotFound
+from portal.jobs.finding.filters import TIMES
+from portal.jobs.states import JobState
 from portal.tenants.models import Tenant
+from portal.tenants.rights import WORK, may
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from django.db.models import QuerySet
-    from django.http import HttpRequest
 
-    from portal.dashboard.jobs.context import (
-        Direction,
+    from portal.accounts.models import JobView
+    from portal.dashboard.jobs.context import Direction, JobRow
+    from portal.dashboard.jobs.list_context import (
+        ColumnsContext,
+        FilterFields,
         FilterMenu,
         JobListContext,
+        SavedViews,
         SortHead,
         StatusChip,
     )
+    from portal.dashboard.jobs.query import ListQuery
     from portal.dashboard.parts.context import Choice, PageLinks, Rich
     from portal.jobs.models import Job
     from portal.tenants.models import User
 
-PAGE_ROWS = 50
 S = JobState
 CHIP_STATES = (
     S.RUNNING,
@@ -50,124 +55,125 @@ CHIP_STATES = (
     S.CANCELLED,
     S.NODE_FAIL,
 )
-GROUP_ORDER = (S.PENDING, S.PREEMPTED, S.HELD, S.STARTING, S.RUNNING)
-GROUPS = (*((state,) for state in GROUP_ORDER), tuple(FINAL))
-LABELS = {
-    "state": "State",
-    "job": "Job",
-    "tenant": "Tenant",
-    "owner": "Owner",
-    "gpus": "GPUs",
-    "cores": "Cores",
-    "where": "Where, or why not",
-    "waited": "Waited",
-    "lr": "LR",
-    "progress": "Progress",
-    "start": "Start",
-    "end": "End",
-}
-
-
 ORDER_NOTE = "Waiting first, then running, then ended."
 ARRAYS_NOTE = "An array is one row; the queue counts its tasks."
 FILTERS_NOTE = "Filters are in the address."
+FORM = {"owner", "node", "label", "category", "when", "within", "since", "until"}
+SHARES_MOST = 20
+"""Tenants to choose from; who has more (an operator) shares no view."""
 
 
-@dataclass(frozen=True)
-class ListQuery:
-    """What the address asks for. A value that means nothing is refused, not ignored."""
-
-    owner: str = ""
-    state: str = ""
-    tenant: str = ""
-    reason: str = ""
-    q: str = ""
-    sort: str = ""
-    page: int = 1
-    extra: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, request: HttpRequest) -> ListQuery:
-        given = request.GET
-        page = given.get("page", "1")
-        if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) < 10**8):
-            raise BerthError("invalid", "`page` must be a whole number from 1.", field="page")
-        sort = given.get("sort", "")
-        if sort and sort.removeprefix("-") not in SORTS:
-            raise BerthError("invalid", f"`sort` must be one of {', '.join(SORTS)}.", field="sort")
-        state = given.get("state", "")
-        if state and state not in S.values:
-            raise BerthError(
-                "invalid", f"There is no state {state[:20]!r}; there are {', '.join(S.values)}.", field="state"
-            )
-        text = {name: given.get(name, "")[:100] for name in ("owner", "tenant", "reason", "q")}
-        return cls(**text, state=state, sort=sort, page=int(page))
-
-    def jobs(self, *, user: User, with_state: bool = True) -> QuerySet[Job]:
-        jobs = jobs_visible_to(user).top_level()
-        if self.owner == "mine":
-            jobs = jobs.filter(owner=user)
-        if self.tenant:
-            jobs = jobs.filter(tenant__name=self.tenant)
-        if self.reason:
-            jobs = jobs.filter(reason=self.reason)
-        if self.q:
-            jobs = jobs_found(jobs, self.q)
-        if with_state and self.state:
-            jobs = jobs.filter(state=self.state)
-        return jobs
-
-    def ordered(self, *, user: User) -> QuerySet[Job]:
-        """Return every job that the address asks for, in the list's order."""
-        return jobs_ordered(self.jobs(user=user), self.sort, GROUPS)
-
-    def page_of_jobs(self, *, user: User, counts: Mapping[str, int]) -> list[Job]:
-        """Return the page's jobs; `counts` is how many there are by state."""
-        first = (self.page - 1) * PAGE_ROWS
-        if not self.sort:
-            jobs = self.jobs(user=user, with_state=False)
-            groups = [[self.state]] if self.state else GROUPS
-            return page_by_state(jobs, groups, counts, first, PAGE_ROWS, searched=bool(self.q))
-        total = counts.get(self.state, 0) if self.state else sum(counts.values())
-        return page_sorted(self.jobs(user=user), self.sort, first, PAGE_ROWS, total=total)
-
-    def url(self, **changes: Any) -> str:
-        return reverse("job-list") + self.query(**changes)
-
-    def query(self, **changes: Any) -> str:
-        values = {name: getattr(self, name) for name in ("owner", "state", "tenant", "reason", "q", "sort")}
-        values |= {"page": self.page if self.page > 1 else ""}
-        values |= {"page": ""} if changes and "page" not in changes else {}
-        kept = {name: value for name, value in (values | changes).items() if value}
-        return f"?{urlencode(kept)}" if kept else ""
+TIME_WORDS = {"submitted": "Submitted", "started": "Started", "ended": "Ended"}
 
 
 def list_context(*, user: User, query: ListQuery) -> JobListContext:
-    """Fill the list's page."""
+    """Fill the list's page. Raises NotFound for a saved view that is not the reader's."""
     began = time.perf_counter()
+    views = list(views_of(user))
+    view = _view_open(views, query)
+    columns = columns_known(view.columns if view else columns_of(user))
     base = query.jobs(user=user, with_state=False)
-    counts, reasons = _counts(base, by_tenant=query.owner != "mine")
+    counts, reasons = _counts(base, by_tenant=query.owner != MINE)
     total = counts.get(query.state, 0) if query.state else sum(counts.values())
     first = (query.page - 1) * PAGE_ROWS
-    jobs = query.page_of_jobs(user=user, counts=counts)
-    rows = rows_of(jobs)
-    hidden = {"owner": query.owner, "state": query.state, "tenant": query.tenant, "reason": query.reason}
+    rows = rows_of(query.page_of_jobs(user=user, counts=counts))
+    shown = _columns_shown(columns, rows)
+    tenants = list(Tenant.objects.visible_to(user))
     return {
         "owners": _owners(query),
         "chips": _chips(counts, query),
         "search": query.q,
-        "hidden_filters": [(name, value) for name, value in hidden.items() if value],
-        "filters": _filters(user=user, query=query, reasons=reasons),
+        "hidden_filters": [(name, value) for name, value in query.chosen().items() if name != "q"],
+        "filters": _filters(tenants=[tenant.name for tenant in tenants], query=query, reasons=reasons),
+        "fields": _fields(query),
         "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}" if query.sort else f"{ORDER_NOTE} {ARRAYS_NOTE} {FILTERS_NOTE}",
-        "heads": {key: _head(key, query) for key in LABELS},
+        "columns": [_head(key, query) for key in shown],
+        "picker": _picker(columns, view),
+        "views": _views(views, view, user=user, tenants=tenants),
         "rows": rows,
-        "show_progress": any(row["array"] or row["progress_percent"] is not None for row in rows),
         "paging": _paging(query, first=first, shown=len(rows), total=total),
         "query_ms": round((time.perf_counter() - began) * 1000),
         "empty": _empty(query),
         "csv_url": reverse("job-csv") + query.query(page=""),
         "query": query.query(page=query.page if query.page > 1 else ""),
     }
+
+
+def _view_open(views: Sequence[JobView], query: ListQuery) -> JobView | None:
+    found = next((view for view in views if str(view.pk) == query.view), None)
+    if query.view and found is None:
+        raise NotFound("view")
+    return found
+
+
+def _columns_shown(columns: Sequence[str], rows: Sequence[JobRow]) -> list[str]:
+    """Leave out the progress where no row has any; tell opened arrays which columns their tasks are to have."""
+    has_progress = any(row["array"] or row["progress_percent"] is not None for row in rows)
+    shown = [name for name in columns if name != "progress" or has_progress]
+    for row in rows:
+        if row["array"]:
+            row["array"]["tasks_url"] += f"?{urlencode({'columns': ','.join(shown)})}"
+    return shown
+
+
+def _picker(columns: Sequence[str], view: JobView | None) -> ColumnsContext:
+    others = [name for name in COLUMNS if name not in columns]
+    choices = [(name, COLUMNS[name].label, name in columns, name == ALWAYS) for name in (*columns, *others)]
+    return {"choices": choices, "usual": list(columns) == list(USUAL), "of_view": view.name if view else None}
+
+
+def _views(views: Sequence[JobView], view: JobView | None, *, user: User, tenants: Sequence[Tenant]) -> SavedViews:
+    """Return the saved views; `tenants`: those with whose members the reader may share one."""
+    choices: list[Choice] = [
+        {
+            "value": str(each.pk),
+            "label": each.name,
+            "selected": each == view,
+            "url": f"{reverse('job-list')}?{'&'.join(part for part in (each.query, f'view={each.pk}') if part)}",
+            "note": f"{each.owner.username}, {each.tenant.name}" if each.tenant else "",
+        }
+        for each in views
+    ]
+    shares = [tenant.name for tenant in tenants if may(user, tenant, WORK)] if len(tenants) <= SHARES_MOST else []
+    own = view is not None and view.owner_id == user.pk
+    return {
+        "choices": choices,
+        "name": view.name if view else None,
+        "own": own,
+        "delete_url": reverse("job-view-delete", args=[view.pk]) if view and own else None,
+        "shares": shares,
+    }
+
+
+def _fields(query: ListQuery) -> FilterFields:
+    """Return the form of further filters, and those in force with the address that clears each."""
+    named = {"owner": "" if query.owner == MINE else query.owner, "node": query.node, "label": query.label}
+    on = [(name.title(), value, query.url(**{name: ""})) for name, value in named.items() if value]
+    if query.category:
+        on.append(("Category", query.category, query.url(category="")))
+    if query.when or query.within or query.since or query.until:
+        cleared = query.url(when="", within="", since="", until="")
+        on.append((TIME_WORDS[query.when or TIMES[0]], _stretch_words(query), cleared))
+    return {
+        "on": on,
+        "owner": named["owner"],
+        "node": query.node,
+        "label": query.label,
+        "since": query.since,
+        "until": query.until,
+        "category": [(name, name, name == query.category) for name in CATEGORIES],
+        "when": [(name, TIME_WORDS[name], name == query.when) for name in TIMES],
+        "within": [(name, words, name == query.within) for name, (words, _) in WITHIN.items()],
+        "kept": [(name, value) for name, value in query.chosen().items() if name not in FORM]
+        + ([("owner", MINE)] if query.owner == MINE else []),
+    }
+
+
+def _stretch_words(query: ListQuery) -> str:
+    if query.within:
+        return f"in {WITHIN[query.within][0]}"
+    ends = [("from", query.since), ("until", query.until)]
+    return " ".join(f"{word} {moment.replace('T', ' ')}" for word, moment in ends if moment) + " UTC"
 
 
 def _counts(jobs: QuerySet[Job], *, by_tenant: bool) -> tuple[Counter[str], Counter[str]]:
@@ -186,8 +192,8 @@ def _counts(jobs: QuerySet[Job], *, by_tenant: bool) -> tuple[Counter[str], Coun
 
 def _owners(query: ListQuery) -> list[Choice]:
     return [
-        {"value": "", "label": "Everyone", "selected": query.owner != "mine", "url": query.url(owner="")},
-        {"value": "mine", "label": "Mine", "selected": query.owner == "mine", "url": query.url(owner="mine")},
+        {"value": "", "label": "Everyone", "selected": query.owner != MINE, "url": query.url(owner="")},
+        {"value": "mine", "label": "Mine", "selected": query.owner == MINE, "url": query.url(owner="mine")},
     ]
 
 
@@ -215,8 +221,7 @@ def _chips(counts: Mapping[str, int], query: ListQuery) -> list[StatusChip]:
     return chips
 
 
-def _filters(*, user: User, query: ListQuery, reasons: Mapping[str, int]) -> list[FilterMenu]:
-    tenants = list(Tenant.objects.visible_to(user).values_list("name", flat=True))
+def _filters(*, tenants: Sequence[str], query: ListQuery, reasons: Mapping[str, int]) -> list[FilterMenu]:
     menus = (
         [_menu("Tenant", "tenant", query.tenant, [(name, None) for name in tenants], query)] if len(tenants) > 1 else []
     )
@@ -242,12 +247,13 @@ def _menu(label: str, name: str, value: str, options: Sequence[tuple[str, int | 
 
 
 def _head(key: str, query: ListQuery) -> SortHead:
+    column = COLUMNS[key]
     if key not in SORTS:
-        return {"key": key, "label": LABELS[key], "url": None, "active": None}
+        return {"key": key, "label": column.label, "url": None, "active": None, "css": column.css}
     directions: dict[str, Direction] = {key: "asc", f"-{key}": "desc"}
     active = directions.get(query.sort)
     following = {"asc": f"-{key}", "desc": ""}.get(active or "", key)
-    return {"key": key, "label": LABELS[key], "url": query.url(sort=following), "active": active}
+    return {"key": key, "label": column.label, "url": query.url(sort=following), "active": active, "css": column.css}
 
 
 def _paging(query: ListQuery, *, first: int, shown: int, total: int) -> PageLinks:
@@ -259,6 +265,6 @@ def _paging(query: ListQuery, *, first: int, shown: int, total: int) -> PageLink
 
 
 def _empty(query: ListQuery) -> Rich:
-    if query.query(page="", sort=""):
+    if query.chosen():
         return [{"text": "No job matches. "}, {"text": "Clear the filters", "href": reverse("job-list")}]
     return [{"text": "No job yet. "}, {"text": "Submit one", "href": reverse("job-submit")}]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import F, Prefetch
 from django.urls import reverse
+from django.utils import timezone
 
+from portal.dashboard.parts.ends import expected_end
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
+from portal.jobs.states import FINAL, LIVE, QUEUED, RETRIED, JobState
+from portal.rounds.read.forecasts import forecasts_of
 from portal.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
-    from portal.dashboard.jobs.context import ArraySummary, BarToken, JobRow, Verb
-    from portal.dashboard.parts.context import Rich, Segment
+    from portal.dashboard.jobs.context import ArraySummary, BarToken, EndsContext, JobRow, Verb
+    from portal.dashboard.parts.context import Rich, Segment, StartsContext
+    from portal.rounds.models import StartForecast
 
 S = JobState
 SEGMENTS: dict[str, tuple[JobState, ...]] = {
@@ -30,20 +36,50 @@ WORDS = {"done": "done", "run": "run", "wait": "wait", "fail": "failed", "stop":
 
 
 def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
-    """Turn jobs into rows; their last attempts and nodes come in two more queries."""
+    """Turn jobs into rows; their last attempts, nodes and start ranges come in three more queries."""
     allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
     attempts = Attempt.objects.runs().filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
     last = {attempt.job_id: attempt for attempt in attempts}
     wanted, done = cores_wanted_of(jobs), progress_fractions(jobs)
+    forecasts = forecasts_of([job.pk for job in jobs if job.state in QUEUED])
+    now = timezone.now()
     rows = [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
     for row, job in zip(rows, jobs, strict=True):
         row["progress_percent"] = 100 * done[job.pk] if job.pk in done else None
+        row["starts"], row["ends"] = _foretold(job, last.get(job.pk), forecasts.get(job.pk), done.get(job.pk), now)
     return rows
+
+
+def _foretold(
+    job: Job, attempt: Attempt | None, forecast: StartForecast | None, fraction: float | None, now: datetime
+) -> tuple[StartsContext | None, EndsContext | None]:
+    """Return when a job probably starts and ends: only what is computed, and not what has passed already."""
+    if job.state in LIVE and attempt is not None and not job.array_size:
+        end = expected_end(job, attempt, fraction, now)
+        return None, {"earliest": end.isoformat(), "latest": None, "said": "expected"} if end else None
+    if forecast is None or job.state != S.PENDING or (forecast.latest_at and forecast.latest_at < now):
+        return None, None
+    early, late = max(forecast.earliest_at, now), forecast.latest_at
+    starts: StartsContext = {
+        "earliest": early.isoformat(),
+        "latest": late.isoformat() if late else None,
+        "median": None,
+    }
+    runs_s = min(filter(None, (job.age_s, job.time_limit_s)), default=None) if job.age_s else None
+    if runs_s is None or late is None:
+        return starts, None
+    rest = timedelta(seconds=runs_s)
+    return starts, {
+        "earliest": (early + rest).isoformat(),
+        "latest": (late + rest).isoformat(),
+        "said": "its start range and its expected run time",
+    }
 
 
 def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow:
     live = job.state in LIVE
     where = ", ".join(part.node.name for part in attempt.allocations.all()) if attempt and live else None
+    priority: list[Verb] = ["priority"] if job.state in QUEUED or (job.array_size and job.state not in FINAL) else []
     row: JobRow = {
         "id": job.number,
         "url": reverse("job-detail", args=[job.number]),
@@ -61,8 +97,14 @@ def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow
         "progress_percent": None,
         "started_at": job.started_at.isoformat() if job.started_at else None,
         "ended_at": job.ended_at.isoformat() if job.ended_at else None,
+        "starts": None,
+        "ends": None,
+        "category": job.category or "",
+        "labels": ", ".join(f"{name}={value}" if value else name for name, value in job.labels.items()),
+        "priority": job.priority,
+        "submitted_at": job.submitted_at.isoformat(),
         "array": array_summary(job) if job.array_size else None,
-        "actions": actions_of(job),
+        "actions": [*actions_of(job), *priority],
     }
     if task:
         row["task"] = True

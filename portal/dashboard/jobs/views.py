@@ -17,14 +17,17 @@ from django.views.decorators.http import require_GET, require_POST
 from portal.accounts.looked import looked_at
 from portal.api.streams import Streamed
 from portal.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
+from portal.dashboard.jobs.columns import USUAL, columns_parse
 from portal.dashboard.jobs.figures import job_figure_make
-from portal.dashboard.jobs.list import ListQuery, list_context
+from portal.dashboard.jobs.list import list_context
 from portal.dashboard.jobs.log import log_page, log_parts
 from portal.dashboard.jobs.page import body_make, header_make, log_choices, page_context, timeline_part
+from portal.dashboard.jobs.query import ListQuery
 from portal.dashboard.jobs.rows import rows_of
 from portal.dashboard.shell.frame import page_follow
 from portal.errors import BerthError, NotFound
 from portal.jobs import services
+from portal.jobs.description import priority_parse
 from portal.jobs.listing import job_find
 from portal.jobs.log_reading import log_bytes, log_part
 from portal.jobs.states import RETRIED
@@ -46,7 +49,9 @@ VERBS = {
     "requeue": services.job_requeue,
     "retry": services.job_retry,
 }
+BULK = {**VERBS, "priority": services.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
+DONE |= {"priority": "Priority set"}
 FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
 ARRAY_FRAGMENTS = {"header", "array", "tasks"}
 CSV_CHUNK = 2000
@@ -61,7 +66,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
     """Show the list, or with `fragment=` only its table or its chips, for live updates."""
     if "fragment" not in request.GET:
         page_follow(request, "cluster")
-    context = list_context(user=request.user, query=ListQuery.of(request))
+    context = list_context(user=request.user, query=ListQuery.of(request.GET))
     templates = {"table": "jobs/_table.html", "chips": "jobs/_chips.html"}
     return render(request, templates.get(request.GET.get("fragment", ""), "jobs/list.html"), context)
 
@@ -73,7 +78,9 @@ def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
     parent = job_find(user=request.user, number=number)
     rows = rows_of(folded_tasks(parent), task=True)
     more = parent.array_size - len(rows) if parent.array_size else 0
-    return render(request, "jobs/_folded.html", {"rows": rows, "show_progress": True, "parent": parent, "more": more})
+    columns = columns_parse(request.GET.get("columns", ",".join(USUAL)).split(","))
+    context = {"rows": rows, "columns": [{"key": name} for name in columns], "parent": parent, "more": more}
+    return render(request, "jobs/_folded.html", context)
 
 
 @login_required
@@ -132,8 +139,9 @@ def _narrowed(request: HttpRequest, verb: str) -> dict[str, Any]:
 def job_bulk(request: HttpRequest) -> HttpResponse:
     """Act on the selected jobs; say how many it applied to, and why not to the others."""
     verb = request.POST.get("action", "")
-    if verb not in VERBS:
-        raise BerthError("invalid", f"Choose one of {', '.join(VERBS)}.", field="action")
+    if verb not in BULK:
+        raise BerthError("invalid", f"Choose one of {', '.join(BULK)}.", field="action")
+    more = {"priority": _priority(request)} if verb == "priority" else {}
     chosen = request.POST.getlist("job")
     if len(chosen) > BULK_MOST:
         raise BerthError(
@@ -142,7 +150,7 @@ def job_bulk(request: HttpRequest) -> HttpResponse:
     done, refused = 0, []
     for number in chosen:
         try:
-            VERBS[verb](job=job_find(user=request.user, number=number), actor=request.user)
+            BULK[verb](job=job_find(user=request.user, number=number), actor=request.user, **more)
             done += 1
         except BerthError as error:
             refused.append(error.detail)
@@ -156,6 +164,13 @@ def job_bulk(request: HttpRequest) -> HttpResponse:
     )
     target = page + request.POST.get("next", "")
     return redirect(target if url_has_allowed_host_and_scheme(target, allowed_hosts=None) else page)
+
+
+def _priority(request: HttpRequest) -> int:
+    text = request.POST.get("priority", "").strip()
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 5):
+        raise BerthError("wrong_type", "`priority` must be a whole number. No job was changed.", field="priority")
+    return priority_parse(int(text))
 
 
 @login_required
@@ -242,7 +257,7 @@ def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
 @require_GET
 def job_csv(request: HttpRequest) -> HttpResponse:
     """Export the whole filtered list as a stream. A cell that a spreadsheet would read as a formula is made harmless."""
-    jobs = ListQuery.of(request).ordered(user=request.user).select_related("tenant", "owner")
+    jobs = ListQuery.of(request.GET).ordered(user=request.user).select_related("tenant", "owner")
     response = Streamed(_csv_lines(jobs), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="berth-jobs-{timezone.now():%Y%m%d-%H%M}.csv"'
     return response

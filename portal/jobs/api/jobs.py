@@ -24,8 +24,9 @@ from portal.errors import BerthError, Conflict
 from portal.jobs import services, sizes
 from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
 from portal.jobs.description_schema import EXAMPLES, JobDescription
-from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_labelled, jobs_with_nodes, profiles_of
-from portal.jobs.searching import jobs_named, jobs_with_text, label_text
+from portal.jobs.finding.filters import Between, JobFilters, jobs_kept, tasks_kept
+from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
+from portal.jobs.searching import jobs_named
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.states import RETRIED, JobState
 from portal.tenants.authentication import tenant_of
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
     from portal.jobs.models import Job
 
-FILTERS = ("state", "tenant", "owner", "category", "label", "name", "array", "since", "until")
+TIMES = {"since": "until", "started_since": "started_until", "ended_since": "ended_until"}
+FILTERS = ("state", "tenant", "owner", "category", "label", "node", "name", "array", *TIMES, *TIMES.values())
 ORDERINGS = ("id", "name", "state", "priority", "submitted_at", "started_at", "ended_at")
 _PATH = parameter("number", str, "1044, or 1044_6 for task 6 of array 1044.")
 JOB_PATH = (OpenApiParameter("number", str, OpenApiParameter.PATH, description=_PATH.description),)
@@ -70,10 +72,15 @@ class JobsView(ApiView):
             parameter("owner", str, "A user name."),
             parameter("category", {"type": "string", "enum": list(CATEGORIES)}),
             parameter("label", str, "`name` or `name=value`."),
+            parameter("node", str, "A node on which it runs or ran."),
             parameter("name", str, "A part of the name."),
             parameter("array", {"type": "integer", "minimum": 1}, "The tasks of an array; lists show arrays folded."),
             time_parameter("since", "Submitted at or after."),
             time_parameter("until", "Submitted before."),
+            time_parameter("started_since", "First started at or after."),
+            time_parameter("started_until", "First started before."),
+            time_parameter("ended_since", "Ended at or after."),
+            time_parameter("ended_until", "Ended before."),
         ),
         operation_id="jobs_list",
     )
@@ -118,18 +125,21 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
     if states := query.choices("state", JobState.values):
         jobs = jobs.filter(state__in=states)
     top = array is None
-    if label := query.text("label", max_chars=320):
-        jobs = jobs_labelled(jobs_with_text(jobs, label_text(label)) if top else jobs, label=label)
     if name := query.text("name", max_chars=128):
         jobs = jobs_named(jobs, name) if top else jobs.filter(name__icontains=name)
-    wanted = {
-        "tenant__name": query.text("tenant"),
-        "owner__username": query.text("owner"),
-        "category": query.choice("category", CATEGORIES),
-        "submitted_at__gte": query.time("since"),
-        "submitted_at__lt": query.time("until"),
-    }
-    return jobs.filter(**{name: value for name, value in wanted.items() if value is not None})
+    if tenant := query.text("tenant"):
+        jobs = jobs.filter(tenant__name=tenant)
+    submitted, started, ended = (Between(query.time(since), query.time(until)) for since, until in TIMES.items())
+    filters = JobFilters(
+        owner=query.text("owner"),
+        category=query.choice("category", CATEGORIES),
+        label=query.text("label", max_chars=320),
+        node=query.text("node"),
+        submitted=submitted,
+        started=started,
+        ended=ended,
+    )
+    return jobs_kept(jobs, filters) if top else tasks_kept(jobs, filters)
 
 
 class PriorityChange(RawSchema):

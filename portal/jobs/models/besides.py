@@ -33,7 +33,7 @@ class JobPayload(models.Model):
 
 
 class JobText(models.Model):
-    """What a job is found by in a search (`portal.jobs.searching`): a narrow row, written once.
+    """What a job is found by (`portal.jobs.searching`, `portal.jobs.finding`): a narrow row, written once.
 
     In the job's own row the search read 100 MB for 150 000 jobs, and an index on it would be written at each planning.
     Tasks of arrays have none: lists show arrays folded. On Postgres a trigram index, where the extension may be created.
@@ -43,9 +43,36 @@ class JobText(models.Model):
     text = models.TextField(
         help_text="What a search looks through, in lower case: the name, then one line name=value for each label."
     )
+    submitted_at = models.DateTimeField()
+    category = models.CharField(max_length=8, null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["submitted_at", "job"], name="job_text_by_time"),
+            models.Index(fields=["category", "job"], name="job_text_by_category"),
+        ]
 
     def __str__(self) -> str:
         return f"text of job {self.job_id}"
+
+
+class JobLabel(models.Model):
+    """A label of a job, in a narrow row of its own by which jobs are found. Tasks of arrays have none."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=63)
+    pair = models.CharField(
+        max_length=319, help_text="name=value, in one column, so that the database knows how rare it is."
+    )
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["name", "job"], name="job_label_by_name"),
+            models.Index(fields=["pair", "job"], name="job_label_by_pair"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pair} of job {self.job_id}"
 
 
 class JobDependency(models.Model):

@@ -182,12 +182,14 @@ class Job(models.Model):
                 name="job_top_by_owner",
             ),
             models.Index(
-                fields=["-started_at", "-id", "tenant", "array"],
+                fields=["-started_at", "-id", "tenant", "array", "state", "owner", "reason"],
                 condition=Q(array=None, started_at__isnull=False),
                 name="job_top_by_start",
             ),
             models.Index(
-                fields=["-ended_at", "-id", "array", "tenant"], condition=Q(ended_at__isnull=False), name="job_by_end"
+                fields=["-ended_at", "-id", "array", "tenant", "state", "owner", "reason"],
+                condition=Q(ended_at__isnull=False),
+                name="job_by_end",
             ),
             models.Index(fields=["-id"], condition=Q(restart_s__isnull=False), name="job_restarted"),
             models.Index(fields=["array", "state"], condition=Q(array__isnull=False), name="job_tasks_by_state"),

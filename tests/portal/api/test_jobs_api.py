@@ -8,7 +8,7 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.jobs.models import IdempotencyKey, Job
+from portal.jobs.models import IdempotencyKey, Job, JobText
 from tests.portal.api.conftest import refusal
 
 pytestmark = pytest.mark.django_db
@@ -149,7 +149,9 @@ def test_filters(world):
     a = world.owner.submit(name="train-a", category="cv", labels={"run": "7", "odd": 'x"y'})["id"]
     b = world.teammate.submit(name="train-b", labels=["run"])["id"]
     world.owner("POST", f"/jobs/{b}/hold")
-    Job.objects.filter(pk=b).update(submitted_at=timezone.now() - timedelta(days=2))
+    two_days_ago = timezone.now() - timedelta(days=2)
+    Job.objects.filter(pk=b).update(submitted_at=two_days_ago)
+    JobText.objects.filter(job=b).update(submitted_at=two_days_ago)
     day_ago = (timezone.now() - timedelta(days=1)).isoformat()
 
     def found(**query):
@@ -169,6 +171,10 @@ def test_filters(world):
     assert found(label="7") == set()
     assert found(since=day_ago) == {a}
     assert found(until=day_ago) == {b}
+    assert found(started_since=day_ago) == found(ended_until=day_ago) == found(node="n1") == set()
+    Job.objects.filter(pk=a).update(started_at=two_days_ago, ended_at=timezone.now())
+    assert found(started_until=day_ago) == found(ended_since=day_ago) == {a}
+    assert found(started_since=day_ago) == found(ended_until=day_ago) == set()
 
 
 def test_a_list_costs_the_same_queries_however_long(world, django_assert_max_num_queries):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.dashboard.jobs.list import LABELS
+from portal.dashboard.jobs.columns import COLUMNS, USUAL
 from tests.portal.dashboard.samples import DAY, shell
 
 
@@ -24,8 +24,14 @@ def row(number, state, name, tenant="vision-lab", **changes):
         "progress_percent": None,
         "started_at": None,
         "ended_at": None,
+        "starts": None,
+        "ends": None,
+        "category": "cv",
+        "labels": "team=blue",
+        "priority": 0,
+        "submitted_at": DAY + "09:00:00+00:00",
         "array": None,
-        "actions": ["cancel", "hold"],
+        "actions": ["cancel", "hold", "priority"],
         **changes,
     }
 
@@ -87,7 +93,7 @@ def rows():
 
 
 def head(key, label, active=None):
-    return {"key": key, "label": label, "url": f"?order={key}", "active": active}
+    return {"key": key, "label": label, "url": f"?order={key}", "active": active, "css": COLUMNS[key].css}
 
 
 def job_list():
@@ -128,9 +134,22 @@ def job_list():
             {"label": "Reason", "value": "any", "choices": [], "clear_url": None},
         ],
         "order_note": "Grouped by state, then LR. Filters are in the address.",
-        "heads": {key: head(key, label, "desc" if key == "lr" else None) for key, label in LABELS.items()},
+        "fields": {
+            "on": [("Ended", "in the last 24 h", "?")],
+            **dict.fromkeys(("owner", "node", "label", "since", "until"), ""),
+            "category": [("cv", "cv", False)],
+            "when": [("ended", "Ended", True)],
+            "within": [("24h", "the last 24 h", True)],
+            "kept": [],
+        },
+        "columns": [head(key, COLUMNS[key].label, "desc" if key == "lr" else None) for key in USUAL],
+        "picker": {
+            "choices": [(name, each.label, name in USUAL, name == "job") for name, each in COLUMNS.items()],
+            "usual": True,
+            "of_view": None,
+        },
+        "views": {"choices": [], "name": None, "own": False, "delete_url": None, "shares": ["vision-lab"]},
         "rows": rows(),
-        "show_progress": True,
         "paging": {"summary": "1-15 of 671 jobs", "previous_url": None, "next_url": "?page=2"},
         "query_ms": 42,
         "empty": "No job matches.",

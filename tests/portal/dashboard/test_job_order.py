@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.dashboard.jobs.list import GROUPS
 from portal.dashboard.jobs.order import SORTS, jobs_ordered, page_by_state, page_sorted
+from portal.dashboard.jobs.query import GROUPS
 from portal.health import prometheus
 from portal.jobs.models import Job
 from portal.jobs.queue_counts import queue_counts

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.dashboard.jobs.list import GROUPS
 from portal.dashboard.jobs.order import jobs_ordered, page_sorted
+from portal.dashboard.jobs.query import GROUPS
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
 from portal.rounds.read.selectors import waited_s

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.accounts.models import Looked
-from portal.dashboard.home.ends import expected_end
+from portal.dashboard.parts.ends import expected_end
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import JobState
 from portal.offers.keeping import offers_of

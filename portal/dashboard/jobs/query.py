@@ -1,0 +1,164 @@
+"""What the address of the job list asks for: filters, order, page and view. A value that means nothing is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils import timezone
+
+from portal.dashboard.jobs.order import SORTS, jobs_ordered, page_by_state, page_sorted
+from portal.errors import BerthError
+from portal.jobs.finding.filters import TIMES, Between, JobFilters, jobs_kept
+from portal.jobs.models import Job
+from portal.jobs.searching import jobs_found
+from portal.jobs.selectors import jobs_visible_to
+from portal.jobs.states import FINAL, JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.db.models import QuerySet
+    from django.http import QueryDict
+
+    from portal.tenants.models import User
+
+PAGE_ROWS = 50
+S = JobState
+GROUP_ORDER = (S.PENDING, S.PREEMPTED, S.HELD, S.STARTING, S.RUNNING)
+GROUPS = (*((state,) for state in GROUP_ORDER), tuple(FINAL))
+WITHIN = {
+    "1h": ("the last hour", timedelta(hours=1)),
+    "24h": ("the last 24 h", timedelta(hours=24)),
+    "7d": ("the last 7 days", timedelta(days=7)),
+    "30d": ("the last 30 days", timedelta(days=30)),
+}
+MINE = "mine"
+FILTERS = ("owner", "state", "tenant", "reason", "category", "label", "node", "q", "when", "within", "since", "until")
+LONGEST = 320
+CATEGORIES = tuple(Job.Category.values)
+
+
+@dataclass(frozen=True)
+class ListQuery:
+    """What the address asks for. A value that means nothing is refused, not ignored.
+
+    `when`: one of submitted, started and ended, to which `within`, or `since` and `until`, apply.
+    """
+
+    owner: str = ""
+    state: str = ""
+    tenant: str = ""
+    reason: str = ""
+    category: str = ""
+    label: str = ""
+    node: str = ""
+    q: str = ""
+    when: str = ""
+    within: str = ""
+    since: str = ""
+    until: str = ""
+    sort: str = ""
+    view: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, given: QueryDict) -> ListQuery:
+        page = given.get("page", "1")
+        if not (page.isascii() and page.isdigit() and 1 <= int(page[:9]) < 10**8):
+            raise BerthError("invalid", "`page` must be a whole number from 1.", field="page")
+        text = {name: given.get(name, "").strip()[:LONGEST] for name in (*FILTERS, "sort", "view")}
+        if "\0" in "".join(text.values()):
+            raise BerthError("invalid", "The address holds a character that no filter has.", field="q")
+        _known(text["sort"].removeprefix("-"), "sort", tuple(SORTS))
+        _known(text["category"], "category", CATEGORIES)
+        _known(text["when"], "when", TIMES)
+        _known(text["within"], "within", tuple(WITHIN))
+        if text["state"] not in {"", *S.values}:
+            detail = f"There is no state {text['state'][:20]!r}; there are {', '.join(S.values)}."
+            raise BerthError("invalid", detail, field="state")
+        if text["within"] and (text["since"] or text["until"]):
+            raise BerthError("invalid", "Give `within`, or `since` and `until`, not both.", field="within")
+        for name in ("since", "until"):
+            _moment(text[name], name)
+        if not (text["within"] or text["since"] or text["until"]):
+            text["when"] = ""
+        return cls(**text, page=int(page))
+
+    def filters(self) -> JobFilters:
+        stretch = self._stretch()
+        times = {self.when or TIMES[0]: stretch} if stretch else {}
+        owner = None if self.owner in {"", MINE} else self.owner
+        return JobFilters(
+            owner=owner, category=self.category or None, label=self.label or None, node=self.node or None, **times
+        )
+
+    def _stretch(self) -> Between | None:
+        if self.within:
+            return Between(since=timezone.now() - WITHIN[self.within][1])
+        if self.since or self.until:
+            return Between(since=_moment(self.since, "since"), until=_moment(self.until, "until"))
+        return None
+
+    def jobs(self, *, user: User, with_state: bool = True) -> QuerySet[Job]:
+        jobs = jobs_visible_to(user).top_level()
+        if self.owner == MINE:
+            jobs = jobs.filter(owner=user)
+        if self.tenant:
+            jobs = jobs.filter(tenant__name=self.tenant)
+        if self.reason:
+            jobs = jobs.filter(reason=self.reason)
+        if self.q:
+            jobs = jobs_found(jobs, self.q)
+        if with_state and self.state:
+            jobs = jobs.filter(state=self.state)
+        return jobs_kept(jobs, self.filters())
+
+    def ordered(self, *, user: User) -> QuerySet[Job]:
+        """Return every job that the address asks for, in the list's order."""
+        return jobs_ordered(self.jobs(user=user), self.sort, GROUPS)
+
+    def page_of_jobs(self, *, user: User, counts: Mapping[str, int]) -> list[Job]:
+        """Return the page's jobs; `counts` is how many there are by state."""
+        first = (self.page - 1) * PAGE_ROWS
+        if not self.sort:
+            jobs = self.jobs(user=user, with_state=False)
+            groups = [[self.state]] if self.state else GROUPS
+            once = bool(self.q) or self.filters().looks_apart
+            return page_by_state(jobs, groups, counts, first, PAGE_ROWS, searched=once)
+        total = counts.get(self.state, 0) if self.state else sum(counts.values())
+        return page_sorted(self.jobs(user=user), self.sort, first, PAGE_ROWS, total=total)
+
+    def url(self, **changes: Any) -> str:
+        return reverse("job-list") + self.query(**changes)
+
+    def query(self, **changes: Any) -> str:
+        values = {name: getattr(self, name) for name in (*FILTERS, "sort", "view")}
+        values |= {"page": self.page if self.page > 1 else ""}
+        values |= {"page": ""} if changes and "page" not in changes else {}
+        kept = {name: value for name, value in (values | changes).items() if value}
+        return f"?{urlencode(kept)}" if kept else ""
+
+    def chosen(self) -> dict[str, str]:
+        """Return the filters in force, by name."""
+        return {name: value for name in FILTERS if (value := getattr(self, name))}
+
+
+def _known(value: str, name: str, known: tuple[str, ...]) -> None:
+    if value and value not in known:
+        raise BerthError("invalid", f"`{name}` must be one of {', '.join(known)}.", field=name)
+
+
+def _moment(value: str, name: str) -> datetime | None:
+    """Return a time of the address; one without a zone is in UTC."""
+    if not value:
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        detail = f"`{name}` is no existing time such as 2026-01-31T12:00 (UTC)."
+        raise BerthError("invalid", detail, field=name) from None
