@@ -7,6 +7,7 @@ from portal.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtef
 from portal.estimation.api import NeighboursView
 from portal.jobs.api import imports, jobs
 from portal.jobs.api import nodes as cluster
+from portal.jobs.api import uploads as jobs_uploads
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
 from portal.laboratory.api import simulations, traces
@@ -15,6 +16,7 @@ from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
 from portal.sharing import api as sharing
 from portal.templating import api as templating
+from portal.uploads import api as uploads
 
 urlpatterns = [
     path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
@@ -40,6 +42,9 @@ urlpatterns = [
     path("templates/<str:name>/versions", templating.TemplateVersionsView.as_view(), name="api-template-versions"),
     path("templates/<str:name>/submit", templating.TemplateSubmitView.as_view(), name="api-template-submit"),
     path("templates/<str:name>/plan", templating.TemplatePlanView.as_view(), name="api-template-plan"),
+    path("uploads", uploads.UploadsView.as_view(), name="api-uploads"),
+    path("uploads/content/<str:sha256>", uploads.ContentView.as_view(), name="api-upload-content"),
+    path("uploads/<str:digest>", jobs_uploads.UploadView.as_view(), name="api-upload"),
     path("nodes", cluster.NodesView.as_view(), name="api-nodes"),
     path("nodes/<str:name>", cluster.NodeView.as_view(), name="api-node"),
     path("nodes/<str:name>/drain", cluster.NodeDrainView.as_view(), name="api-node-drain"),

@@ -21,9 +21,11 @@ from portal.dashboard.board import ticker
 from portal.dashboard.shell.consumers import LiveConsumer
 from portal.events import relay
 from portal.loaded import portal_loaded
+from portal.uploads.receiving import Receiving
 
 http_routes = [
     path("api/agent/v1/sync", sync_application),
+    path("api/v1/uploads/content/<str:sha256>", Receiving(django_application)),
     re_path(r"", django_application),
 ]
 websocket_routes = [path("ws/live", LiveConsumer.as_asgi())]

@@ -189,6 +189,23 @@ VARIABLES = (
         "min",
         "1-1440",
     ),
+    Variable("BERTH_UPLOAD_MIB", int, 200, "The most that the uploaded files of one job may have.", "MiB", "1-1000000"),
+    Variable(
+        "BERTH_UPLOADS_GIB",
+        int,
+        20,
+        "The most that the uploaded files of one tenant may have in all.",
+        "GiB",
+        "0-1000000",
+    ),
+    Variable(
+        "BERTH_UPLOADS_KEEP_DAYS",
+        int,
+        14,
+        "Uploaded files that no job has used for so long are removed; those of jobs that have not ended are kept.",
+        "days",
+        "1-3650",
+    ),
     Variable("BERTH_LOG_LIMIT_MIB", int, 64, "Log kept of one stream of one part of an attempt.", "MiB", "1-4096"),
     Variable(
         "BERTH_ARTEFACT_QUOTA_GIB",

@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "portal.events",
     "portal.tenants",
     "portal.cluster",
+    "portal.uploads",
     "portal.jobs",
     "portal.accounts",
     "portal.artefacts",

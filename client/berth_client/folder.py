@@ -10,24 +10,30 @@ from typing import TYPE_CHECKING
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 IGNORE_FILE = ".berthignore"
 ALWAYS = (".git/", "__pycache__/", ".venv/", IGNORE_FILE)
 MOST_BYTES, MOST_FILES = 1024 * 1024, 1000
-"""What REST takes of a job's files. Known here so that a large folder is not read to be refused."""
-NAMED = 3
+"""What a description takes of a job's files. What is larger is uploaded."""
+MOST_UPLOADED = 10_000
 
 
-def folder_files(folder: Path) -> dict[str, bytes]:
-    """Return {relative name: content}. Raises ClientError when it is no folder, cannot be read, or is too large."""
+def folder_paths(folder: Path) -> dict[str, Path]:
+    """Return {relative name: file}. Raises ClientError when it is no folder, cannot be read, or has too many files."""
     if not folder.is_dir():
         raise ClientError(f"{folder} is no folder.")
     patterns = [*ALWAYS, *_patterns(folder / IGNORE_FILE)]
     try:
-        sizes = {name: (folder / name).stat().st_size for name in _names(folder, patterns)}
-        _limits_check(folder, sizes)
-        return {name: (folder / name).read_bytes() for name in sizes}
+        return {name: folder / name for name in _names(folder, patterns)}
+    except OSError as error:
+        raise ClientError(f"{error.filename} cannot be read: {error.strerror}.") from None
+
+
+def is_small(paths: Mapping[str, Path]) -> bool:
+    """Say whether a description takes these files: they go with the job in one request. Raises ClientError."""
+    try:
+        return len(paths) <= MOST_FILES and sum(path.stat().st_size for path in paths.values()) <= MOST_BYTES
     except OSError as error:
         raise ClientError(f"{error.filename} cannot be read: {error.strerror}.") from None
 
@@ -46,9 +52,9 @@ def _names(folder: Path, patterns: list[str]) -> Iterator[str]:
             path = Path(root) / name
             if path.is_file() and not path.is_symlink() and not _ignored(here / name, patterns, is_folder=False):
                 found += 1
-                if found > MOST_FILES:
+                if found > MOST_UPLOADED:
                     raise ClientError(
-                        f"{folder} holds more than {MOST_FILES} files, the most that a job brings. Name what stays behind "
+                        f"{folder} holds more than {MOST_UPLOADED} files, the most that a job brings. Name what stays behind "
                         f"in {folder / IGNORE_FILE}."
                     )
                 yield (here / name).as_posix()
@@ -88,13 +94,3 @@ def _ignored(name: Path, patterns: list[str], *, is_folder: bool) -> bool:
         if len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted)):
             return True
     return False
-
-
-def _limits_check(folder: Path, sizes: dict[str, int]) -> None:
-    if (total := sum(sizes.values())) > MOST_BYTES:
-        largest = sorted(sizes, key=lambda name: -sizes[name])[:NAMED]
-        named = ", ".join(f"{name} ({sizes[name] / MOST_BYTES:.1f} MiB)" for name in largest)
-        raise ClientError(
-            f"{folder} holds {total / MOST_BYTES:.1f} MiB, and a job brings at most 1 MiB; the largest: {named}. Name what stays "
-            f"behind in {folder / IGNORE_FILE}, and put large input on storage that the nodes can read."
-        )

@@ -6,9 +6,10 @@ from berth_client.cluster import Cluster
 from berth_client.jobs import Jobs
 from berth_client.laboratory import Laboratory
 from berth_client.templates import Templates
+from berth_client.uploads import Uploads
 
 
-class Berth(Jobs, Cluster, Laboratory, Templates):
+class Berth(Jobs, Uploads, Cluster, Laboratory, Templates):
     """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
 
     Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.

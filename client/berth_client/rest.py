@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from urllib.parse import quote, urlencode
 
 from berth_client.errors import AwayError, ClientError, RefusedError
@@ -49,7 +50,7 @@ class Rest:
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
-        content: bytes | None = None,
+        content: bytes | BinaryIO | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """Return the body of the answer. `body` is sent as JSON, `content` as it is. A None in the query is left out."""
@@ -60,6 +61,8 @@ class Rest:
             content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
         elif content is not None:
             sent["Content-Type"] = "application/octet-stream"
+            if not isinstance(content, bytes):  # an open file: sent as it is read
+                sent["Content-Length"] = str(os.fstat(content.fileno()).st_size)
         if self._transport is None:  # urllib and TLS take longer to load than all the rest
             from berth_client.transport import UrllibTransport
 

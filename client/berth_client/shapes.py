@@ -41,6 +41,7 @@ class JobDescription(TypedDict, total=False):
     name: str | None
     tenant: str | None
     files: dict[str, str | dict[str, str]] | None
+    upload: str | None
     working_directory: str | None
     environment: dict[str, str] | None
     software: dict[str, str] | None
@@ -422,4 +423,5 @@ class Me(TypedDict):
     username: str
     is_operator: bool
     tenants: list[MyTenant]
+    upload_limit_mib: int
     token: MyToken | None

@@ -6,7 +6,7 @@ import ssl
 import urllib.error
 import urllib.request
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 from urllib.parse import urlsplit
 
 from berth_client.errors import AwayError, ClientError
@@ -46,7 +46,7 @@ class UrllibTransport:
             raise ClientError(f"The file of certificates {self._ca_file} cannot be read: {error}.") from None
 
     def __call__(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout_s: float
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | BinaryIO | None, timeout_s: float
     ) -> Answer:
         named = {"User-Agent": "berth-client", **headers}
         request = urllib.request.Request(url, data=body, method=method, headers=named)  # noqa: S310 - http(s) only

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,5 +18,5 @@ class Transport(Protocol):
     """Sends one request and returns its answer, whatever its status. Raises AwayError when none came."""
 
     def __call__(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout_s: float
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | BinaryIO | None, timeout_s: float
     ) -> Answer: ...

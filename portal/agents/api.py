@@ -19,6 +19,7 @@ from portal.agents.authentication import bearer_secret
 from portal.agents.base import AgentView, checked, key_of, number_of, parameter_of
 from portal.agents.fields import MEASURES, clock_check
 from portal.agents.serializers_inventory import Inventory
+from portal.api.streams import Streamed
 from portal.cluster.services import (
     node_disk_note,
     node_health_take,
@@ -33,9 +34,10 @@ from portal.environment import env
 from portal.errors import BerthError, Conflict
 from portal.estimation.records import records_apply
 from portal.jobs.keys import KEY_PATTERN
-from portal.jobs.selectors import attempts_of, part_spec
+from portal.jobs.selectors import attempts_of, part_content_check, part_spec
 from portal.jobs.services import log_append, report_apply
 from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
+from portal.uploads.store import blob_path, pieces
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -86,6 +88,17 @@ class SpecView(AgentView):
     @extend_schema(responses=shapes.Spec)
     def get(self, request: Request, attempt: str) -> Response:
         return Response(part_spec(node=self.node, key=attempt))
+
+
+class ContentView(AgentView):
+    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+    def get(self, request: Request, attempt: str, sha256: str) -> Streamed:
+        """Send a file's content of the upload of a job that runs on this node, and of no other."""
+        part_content_check(node=self.node, key=attempt, sha256=sha256)
+        size_bytes = blob_path(sha256).stat().st_size
+        return Streamed(
+            pieces(sha256), content_type="application/octet-stream", headers={"Content-Length": str(size_bytes)}
+        )
 
 
 class ReportView(AgentView):

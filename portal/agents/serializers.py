@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from portal.agents.fields import MOST_GPUS, Number, series_check
+from portal.agents.serializers_files import SpecFile
 from portal.estimation.queries import QUERY_EDGES_MS
 from portal.jobs.keys import KEY_PATTERN
 
@@ -257,6 +258,7 @@ class Spec(PartKey):
     user = serializers.CharField()
     command = serializers.CharField()
     files = serializers.DictField(child=serializers.CharField())
+    upload = SpecFile(many=True, help_text="Files whose contents the node fetches by their hash.")
     working_directory = serializers.CharField(allow_null=True)
     environment = serializers.DictField(child=serializers.CharField())
     software = serializers.DictField(

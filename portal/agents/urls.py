@@ -14,5 +14,6 @@ urlpatterns = [
     path("logs", agent_api.LogsView.as_view(), name="agent-logs"),
     path("artefacts", api_artefacts.ArtefactsView.as_view(), name="agent-artefacts"),
     path("artefacts/piece", api_artefacts.ArtefactPieceView.as_view(), name="agent-artefact-piece"),
+    path("attempts/<str:attempt>/content/<str:sha256>", agent_api.ContentView.as_view(), name="agent-content"),
     path("attempts/<str:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
 ]

@@ -15,6 +15,7 @@ from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
 from portal.jobs.naming import name_of
 from portal.jobs.software import software_check
+from portal.uploads.manifest import sha256_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,6 +62,7 @@ class JobDescription:
     gpus: tuple[int, ...]
     tenant: str | None = None
     files: Mapping[str, str] | None = None
+    upload: str = ""
     working_directory: str = ""
     environment: Mapping[str, str] | None = None
     software: Mapping[str, str] | None = None
@@ -103,7 +105,7 @@ class JobDescription:
 
     def job_fields(self) -> dict[str, Any]:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
-        apart = {"tenant", "command", "files", "working_directory", "environment", "software", "depends_on"}
+        apart = {"tenant", "command", "files", "upload", "working_directory", "environment", "software", "depends_on"}
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
         return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
 
@@ -130,6 +132,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "tenant": _text(63),
     "command": lambda value, _: parts.command(value),
     "files": lambda value, _: parts.files(value),
+    "upload": sha256_check,
     "working_directory": lambda value, _: parts.working_directory(value),
     "environment": lambda value, _: parts.environment(value),
     "labels": lambda value, _: parts.labels(value),
@@ -219,7 +222,11 @@ def _composed(
 ) -> None:
     """Check the fields that depend on other fields; `values` grows with each check that passes."""
     if "software" in given:
-        check(lambda: {"software": software_check(given["software"], values.get("files") or {})})
+        check(
+            lambda: {
+                "software": software_check(given["software"], values.get("files") or {}, upload="upload" in values)
+            }
+        )
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
         check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})

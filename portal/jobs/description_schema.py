@@ -10,6 +10,7 @@ from portal.api.schema import RawSchema
 from portal.jobs import description as d
 from portal.jobs import description_parts as parts
 from portal.jobs import software
+from portal.uploads.manifest import SHA256_PATTERN
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _RATE: dict[str, Any] = {
@@ -46,6 +47,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "maxProperties": parts.MAX_FILES,
         "additionalProperties": {"oneOf": [_TEXT, _object({"base64": {**_TEXT, "format": "byte"}}, ["base64"])]},
         "description": "Put into the job's directory: relative name -> text or base64; at most 1 MiB in all.",
+    },
+    "upload": {
+        **_TEXT,
+        "pattern": SHA256_PATTERN,
+        "nullable": True,
+        "description": "The digest of an upload (`POST /uploads`): its files lie in the job's directory. For more than 1 MiB.",
     },
     "working_directory": {
         **_TEXT,

@@ -14,6 +14,8 @@ from portal.errors import NotFound
 from portal.jobs.learning_rates import learning_rate_at
 from portal.jobs.models import Allocation, Job, JobPayload
 from portal.jobs.sizes import grace_of, slo_ms
+from portal.uploads.selectors import upload_files, upload_holds
+from portal.uploads.store import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,6 +133,22 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
     }
 
 
+def part_content_check(*, node: Node, key: str, sha256: str) -> None:
+    """Raise NotFound unless a part of the attempt with this key is wanted on the node, and its job brings this content."""
+    part = (
+        Allocation.objects.filter(attempt__key=key, node=node, released_at=None)
+        .select_related("attempt__job")
+        .only("attempt__job__array_id")
+        .first()
+    )
+    if part is not None:
+        job = part.attempt.job
+        upload_id = JobPayload.objects.values_list("upload_id", flat=True).get(pk=job.array_id or job.pk)
+        if upload_id is not None and upload_holds(upload_id, sha256) and is_there(sha256):
+            return
+    raise NotFound("content of an attempt on this node")
+
+
 def software_of(job: Job) -> dict[str, str]:
     """Return the software that a job asks for, {} for the node's own; reads nothing else of its payload."""
     return JobPayload.objects.values_list("software", flat=True).get(pk=job.array_id or job.pk)
@@ -143,6 +161,7 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
     return {
         "command": payload.command,
         "files": payload.files,
+        "upload": upload_files(payload.upload_id) if payload.upload_id else [],
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
         "software": payload.software,

@@ -34,8 +34,11 @@ _ELSEWHERE = re.compile(
 """Lines of requirements that read another file or directory: by an option, a path or an address."""
 
 
-def software_check(value: object, files: Mapping[str, str]) -> dict[str, str]:
-    """Return the normal form. `files`: the job's, base64, in which `requirements_file` is looked up. Raises BerthError."""
+def software_check(value: object, files: Mapping[str, str], *, upload: bool = False) -> dict[str, str]:
+    """Return the normal form. `files`: the job's, base64, in which `requirements_file` is looked up. Raises BerthError.
+
+    With an `upload` a file that is not among them stays {"requirements_file": path}, until it is known whose upload it is.
+    """
     found = {name: each for name, each in checks.mapping(value, "software", max_items=8).items() if each is not None}
     checks.known_keys(found, "software", required=set(), optional=set(KINDS))
     if not found:
@@ -51,8 +54,17 @@ def software_check(value: object, files: Mapping[str, str]) -> dict[str, str]:
         return {kind: _path(given, field)}
     if kind == "image":
         return {kind: _image(given, field)}
-    text = given if kind == "requirements" else _from_files(given, files, field)
-    return {"requirements": _requirements(text, field)}
+    if kind == "requirements":
+        return {kind: _requirements(given, field)}
+    name = checks.text(given, field, max_chars=MAX_PATH_CHARS)
+    if upload and name not in files:
+        return {kind: name}
+    return file_requirements(_from_files(name, files, field), field)
+
+
+def file_requirements(text: str, field: str = "software.requirements_file") -> dict[str, str]:
+    """Return the normal form of what a requirements file says; one that names no package is the node's own software."""
+    return {"requirements": _requirements(text, field)} if _lines(text) else {}
 
 
 def _name(given: object, field: str) -> str:
@@ -97,17 +109,22 @@ def _literal(pattern: str) -> str:
     return re.sub(r"([\[?])", r"[\1]", pattern)
 
 
-def _from_files(given: object, files: Mapping[str, str], field: str) -> str:
-    name = checks.text(given, field, max_chars=MAX_PATH_CHARS)
+def file_missing(name: str, field: str = "software.requirements_file") -> BerthError:
+    detail = f"There is no file {checks.quoted(name)} among the job's files; add it, or give `requirements` as text."
+    return BerthError("unknown_file", detail, field=field)
+
+
+def _from_files(name: str, files: Mapping[str, str], field: str) -> str:
     if name not in files:
-        detail = (
-            f"There is no file {checks.quoted(name)} among the job's `files`; add it, or give `requirements` as text."
-        )
-        raise BerthError("unknown_file", detail, field=field)
+        raise file_missing(name, field)
     try:
         return base64.b64decode(files[name]).decode()
     except UnicodeDecodeError:
         raise BerthError("not_text", f"The file {checks.quoted(name)} is no UTF-8 text.", field=field) from None
+
+
+def _lines(text: str) -> list[str]:
+    return [line for each in text.split("\n") if (line := re.sub(r"(^|\s)#.*$", "", each).strip())]
 
 
 def _requirements(given: object, field: str) -> str:
@@ -115,7 +132,7 @@ def _requirements(given: object, field: str) -> str:
     if not isinstance(given, str):
         raise checks.wrong_type(given, field, "text, a line for each package")
     text = checks.text_safe(given, field).replace("\r\n", "\n")
-    lines = [line for each in text.split("\n") if (line := re.sub(r"(^|\s)#.*$", "", each).strip())]
+    lines = _lines(text)
     if not lines:
         raise BerthError(
             "blank", "The requirements name no package; leave `software` out for the node's own.", field=field
@@ -138,7 +155,7 @@ def _requirements(given: object, field: str) -> str:
 
 def software_need(software: Mapping[str, str]) -> str:
     """Return what a node must offer, as `node_offers` says it; "" = nothing that it tells of."""
-    if "requirements" in software:
+    if "requirements" in software or "requirements_file" in software:
         return BUILD
     if "image" in software:
         return IMAGE

@@ -1,6 +1,8 @@
 from celery import shared_task
 
 from portal.jobs.services import idempotency_keys_expire, reconcile
+from portal.jobs.services.asked.bringing import IN_USE
+from portal.uploads.services import uploads_expire
 
 
 @shared_task(name="jobs.reconcile", expires=30)
@@ -11,3 +13,8 @@ def jobs_reconcile() -> dict[str, int]:
 @shared_task(name="jobs.expire")
 def jobs_expire() -> int:
     return idempotency_keys_expire()
+
+
+@shared_task(name="jobs.uploads_expire")
+def jobs_uploads_expire() -> int:
+    return uploads_expire(in_use=IN_USE)

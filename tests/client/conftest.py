@@ -24,7 +24,7 @@ class InProcess:
 
     def __call__(self, method, url, *, headers, body, timeout_s):
         self.asked.append((method, url.removeprefix(f"{URL}/api/v1")))
-        sent = dict(headers)
+        sent, body = dict(headers), body if body is None or isinstance(body, bytes) else body.read()
         content_type = sent.pop("Content-Type", "")
         answer = self.client.generic(
             method, url.removeprefix(URL), body or b"", content_type=content_type, headers=sent

@@ -6,8 +6,9 @@ import os
 import pytest
 
 from berth_client import ClientError
-from berth_client.folder import folder_files
+from berth_client.folder import folder_paths
 from portal.jobs.models import Job
+from portal.uploads.store import pieces
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def folder(tmp_path):
 
 
 def test_all_but_links_and_what_is_ignored(folder):
-    assert set(folder_files(folder)) == {
+    assert set(folder_paths(folder)) == {
         "train.py",
         "lib/a.py",
         "lib/a.pyc",
@@ -42,11 +43,11 @@ def test_all_but_links_and_what_is_ignored(folder):
         "lib/out/x.txt",
     }
     (folder / ".berthignore").write_text("# ours\n*.pyc\n/out/\ndata/*.bin\n\ntrain.py/\n")
-    assert set(folder_files(folder)) == {"train.py", "lib/a.py", "lib/out/x.txt"}
+    assert set(folder_paths(folder)) == {"train.py", "lib/a.py", "lib/out/x.txt"}
     (folder / ".berthignore").write_text("lib/*.txt\nout/\n")
-    assert "lib/out/x.txt" not in folder_files(folder)
+    assert "lib/out/x.txt" not in folder_paths(folder)
     (folder / ".berthignore").write_text("lib/*.txt\n")
-    assert "lib/out/x.txt" in folder_files(folder), "a * ends at a slash"
+    assert "lib/out/x.txt" in folder_paths(folder), "a * ends at a slash"
 
 
 @pytest.mark.django_db
@@ -61,27 +62,46 @@ def test_it_goes_with_the_job_and_a_file_named_itself_comes_first(folder, cli):
     )
 
 
-def test_what_is_too_much_is_told_before_it_is_read(folder):
+@pytest.mark.django_db
+def test_what_is_too_much_is_told_before_it_is_read(folder, cli):
     with (folder / "data/big.bin").open("wb") as file:
         file.truncate(2**40)
-    with pytest.raises(
-        ClientError, match=r"holds 1048576\.0 MiB.* the largest: data/big\.bin \(1048576\.0 MiB\).*\.berthignore"
-    ):
-        folder_files(folder)
+    told = cli("submit", "--folder", folder, "--", "true", code=2).err
+    assert "1048576.0 MiB, and a job brings at most 200 MiB; the largest: data/big.bin (1048576.0 MiB)" in told
     (folder / ".berthignore").write_text("*.bin\n")
-    for number in range(1000):
-        (folder / f"lib/{number}").touch()
-    with pytest.raises(ClientError, match="more than 1000 files"):
-        folder_files(folder)
+    (folder / "many").mkdir()
+    for number in range(10_000):
+        (folder / f"many/{number}").touch()
+    with pytest.raises(ClientError, match="more than 10000 files"):
+        folder_paths(folder)
+
+
+@pytest.mark.django_db
+def test_a_larger_folder_is_uploaded_once(folder, cli, transport, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    (folder / "data/big.bin").write_bytes(os.urandom(2**21))
+    (folder / "train.py").chmod(0o755)
+    told = cli("submit", "--folder", folder, "--", "python3", "train.py").err
+    assert "sent data/big.bin (1 of 6)" in told
+    payload = Job.objects.get().payload
+    files = {file.path: file for file in payload.upload.files.select_related("blob")}
+    assert set(files) == {"train.py", "lib/a.py", "lib/a.pyc", "data/big.bin", "out/log.txt", "lib/out/x.txt"}
+    assert [path for path, file in files.items() if file.executable] == ["train.py"]
+    assert b"".join(pieces(files["data/big.bin"].blob.sha256)) == (folder / "data/big.bin").read_bytes()
+    transport.asked.clear()
+    (folder / "lib/a.py").write_text("changed")
+    cli("submit", "--folder", folder, "--", "python3", "train.py")
+    assert [method for method, _ in transport.asked] == ["POST", "PUT", "POST", "POST"]
+    assert Job.objects.count() == 2
 
 
 @pytest.mark.parametrize("pattern", ["!keep.py", "lib/**/x"])
 def test_a_pattern_that_is_not_known_is_told_with_its_line(folder, pattern):
     (folder / ".berthignore").write_text(f"a\n{pattern}\n")
     with pytest.raises(ClientError, match=r"line 2: .* neither"):
-        folder_files(folder)
+        folder_paths(folder)
 
 
 def test_what_is_no_folder(folder):
     with pytest.raises(ClientError, match="is no folder"):
-        folder_files(folder / "train.py")
+        folder_paths(folder / "train.py")

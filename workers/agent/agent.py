@@ -17,6 +17,7 @@ from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
 from workers.environments.tidying import Tidying
+from workers.parts.contents import Contents
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
 from workers.parts.problems import Problems
@@ -118,7 +119,13 @@ class Agent:
             records=Records(**both, files=files, boot_id=boot),
             files=files,
             problems=problems,
+            contents=self._contents_make(),
         )
+
+    def _contents_make(self) -> Contents:
+        limit_gib, spare_mib = self._settings.uploads_gib, self._settings.disk_low_mib
+        where = self._settings.dir / "contents"
+        return Contents(where, portal=self._portal, files=self._files, limit_gib=limit_gib, spare_mib=spare_mib)
 
     def _contact_make(self) -> Contact:
         contact = Contact(

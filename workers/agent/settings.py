@@ -172,6 +172,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "environments_keep_days", float, 14.0, "days", "One that no job has used for so long is removed.", 0.01, 3650
     ),
+    Setting("uploads_gib", float, 10.0, "GiB", "Uploaded files kept for next jobs; the longest unused go.", 0, 10**6),
     Setting(
         "telemetry_backlog_s",
         int,
@@ -224,6 +225,7 @@ class AgentSettings:
     environments_one_gib: float
     environments_all_gib: float
     environments_keep_days: float
+    uploads_gib: float
     telemetry_backlog_s: int
 
 

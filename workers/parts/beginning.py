@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
+from workers.parts.contents import ContentsError, DamagedError
 from workers.parts.part import Part
 from workers.parts.workspace import SpecError, Workplace, part_environment, part_prepare
+from workers.protocol.client import PortalAwayError
 from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
@@ -80,9 +83,13 @@ class Beginning:
             return False
         try:
             part.environment = part_environment(spec, place)
-            rooms = self._tools.journal.rooms(part)
-            await self._tools.files.run(part.key, part_prepare, rooms, spec, wanted, place, limit_s=None)
-        except (SpecError, OSError) as error:
+            rooms, contents = self._tools.journal.rooms(part), self._tools.contents
+            await contents.fetch(spec)
+            prepare = partial(part_prepare, rooms, spec, wanted, place, lay=contents.lay)
+            await self._tools.files.run(part.key, prepare, limit_s=None)
+        except DamagedError as error:
+            raise PortalAwayError(str(error)) from error
+        except (SpecError, ContentsError, OSError) as error:
             if is_no_room(error) or self._is_closed(error):
                 raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))

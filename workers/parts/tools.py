@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.engines import Engine
+    from workers.parts.contents import Contents
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
@@ -33,6 +34,7 @@ class Tools:
     records: Records
     files: FileWork
     problems: Problems
+    contents: Contents
 
     async def on_files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
         """Do work on the part's files outside the event loop, however long it takes: only this part waits for it.

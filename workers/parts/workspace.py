@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workers.environments.plan import PlanError, build_command, plan_write, software_plan
 from workers.environments.tidying import used_mark
 from workers.parts.accounts import Account, AccountError, account_of, give
+from workers.parts.contents import is_safe
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.mps import mps_daemon
@@ -20,6 +21,8 @@ from workers.system.trees import tree_remove
 from workers.telemetry.turns import SPEED_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.environments.offer import Offer
     from workers.environments.plan import Plan
     from workers.protocol.wire import Spec, Wanted
@@ -114,6 +117,13 @@ def _write_files(job_dir: Path, files: dict[str, str]) -> None:
             raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
 
 
+def _upload_lay(spec: Spec, job_dir: Path, lay: Callable[[Spec, Path], None]) -> None:
+    for file in spec.get("upload") or ():
+        if not is_safe(file):
+            raise SpecError(f"uploaded file {file['path']!r} leads out of the job's directory")
+    lay(spec, job_dir)
+
+
 def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> Walls | None:
     """Return what the kernel closes to the job. With a view of its own (`seen`) what is closed is not there, and /tmp its own."""
     if place.walls is None:
@@ -189,8 +199,10 @@ def _software(
     return {"walls": walls and walls.to_json(), "build": build, "prefix": plan.prefix and str(plan.prefix)}
 
 
-def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> None:
-    """Make everything that the command needs. Called again, it begins anew. Raises SpecError or OSError.
+def part_prepare(
+    rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace, lay: Callable[[Spec, Path], None] = lambda *_: None
+) -> None:
+    """Make everything that the command needs; `lay` its uploads. Called again, it begins anew. Raises SpecError or OSError.
 
     A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
     """
@@ -198,6 +210,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
     account = _account(spec) if place.accounts else None
     checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
     folders = _folders_make(rooms, checkpoint_dir, scratch=scratch)
+    _upload_lay(spec, folders["job_dir"], lay)
     _write_files(folders["job_dir"], spec["files"])
     cwd = working_directory(folders["job_dir"], spec["working_directory"], account)
     copied_from = None
@@ -209,7 +222,7 @@ def part_prepare(rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace) -> 
     view = _view(place, rooms, checkpoint_dir, hidden, plan) if account else None
     walls = _walls(place, rooms, checkpoint_dir, seen=view is not None)
     launch: dict[str, Any] = {
-        **{key: value for key, value in spec.items() if key not in {"files", "software"}},
+        **{key: value for key, value in spec.items() if key not in {"files", "upload", "software"}},
         **part_name(spec),
         "mark": rooms.mark,
         **{name: str(path) for name, path in (folders | {"checkpoint_dir": checkpoint_dir, "cwd": cwd}).items()},

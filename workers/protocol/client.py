@@ -14,7 +14,7 @@ import httpx  # noqa: E402 - see above
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import (
@@ -154,6 +154,18 @@ class Portal:
                 return None
             raise
         return spec
+
+    async def content(self, attempt: str, sha256: str) -> AsyncIterator[bytes]:
+        """Yield a content of a job's upload, in pieces of 256 KiB or a little more."""
+        try:
+            async with self._http.stream("GET", f"attempts/{attempt}/content/{sha256}") as response:
+                if response.status_code >= 400:
+                    await response.aread()
+                    _raise_for(response)
+                async for piece in response.aiter_bytes(256 * 1024):
+                    yield piece
+        except httpx.HTTPError as error:
+            raise PortalAwayError(f"{type(error).__name__}: {error}") from error
 
     async def report(self, body: ReportBody) -> ReportAnswer:
         answer: ReportAnswer = await self._call("POST", "report", json=body, tell_skew=True)

@@ -83,6 +83,13 @@ class World(TypedDict):
     gpus_total: int
 
 
+class SpecFile(TypedDict):
+    path: str
+    sha256: str
+    size_bytes: int
+    executable: bool
+
+
 class Spec(PartName):
     job: int | str
     job_key: NotRequired[str]
@@ -93,6 +100,7 @@ class Spec(PartName):
     user: str
     command: str
     files: dict[str, str]
+    upload: NotRequired[list[SpecFile]]  # files whose contents are fetched by their hash
     working_directory: str | None
     environment: dict[str, str]
     software: NotRequired[dict[str, str]]  # environment, path, requirements or image; absent or empty: the node's own

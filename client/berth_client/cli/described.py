@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,8 @@ from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
     import argparse
+
+    from berth_client import Berth
 
 
 class Flag(NamedTuple):
@@ -94,7 +97,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         help="a file that comes along, under its own name or NAME; may be given again",
     )
     group.add_argument(
-        "--folder", metavar="DIR", help="all files below it come along, 1 MiB at most, but what its .berthignore names"
+        "--folder", metavar="DIR", help="all files below it come along but what its .berthignore names; sent once"
     )
     software = group.add_mutually_exclusive_group()
     software.add_argument(
@@ -118,8 +121,8 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
 
 
-def described(asked: Any) -> dict[str, Any]:
-    """Return the description that the flags make. Raises ClientError for files that cannot be read."""
+def described(asked: Any, berth: Berth) -> dict[str, Any]:
+    """Return the description that the flags make; files that it does not take are uploaded. Raises ClientError."""
     found = {
         field: value
         for field in (*(flag.field for flag in FLAGS), *(field for field, _ in SWITCHES.values()))
@@ -136,7 +139,7 @@ def described(asked: Any) -> dict[str, Any]:
     if asked.label:
         found["labels"] = {name: value for name, _, value in (label.partition("=") for label in asked.label)}
     if asked.file or asked.folder:
-        found["files"] = files_read(asked)
+        found |= _files(asked, berth)
     more = {} if asked.template else dict(map(_set, asked.set or ()))
     return found | _software(asked) | more
 
@@ -151,15 +154,38 @@ def _software(asked: Any) -> dict[str, Any]:
     return {"software": {"path": asked.environment_path}} if asked.environment_path else {}
 
 
-def files_read(asked: Any) -> dict[str, Any]:
-    """Return names and contents as REST takes them; a file that is named itself comes before one of the folder."""
-    from berth_client.folder import folder_files
+def _paths(asked: Any) -> dict[str, Path]:
+    """Return the files by name; one that is named itself comes before one of the folder."""
+    from berth_client.folder import folder_paths
 
-    found = folder_files(Path(asked.folder)) if asked.folder else {}
+    found = folder_paths(Path(asked.folder)) if asked.folder else {}
     for named in asked.file or ():
         path, _, name = named.partition(":")
-        found[name or Path(path).name] = read(path)
-    return {name: _content(content) for name, content in found.items()}
+        found[name or Path(path).name] = Path(path)
+    return found
+
+
+def files_read(asked: Any) -> dict[str, Any]:
+    """Return names and contents as REST takes them beside a description. Raises ClientError for more than that takes."""
+    from berth_client.folder import is_small
+
+    found = _paths(asked)
+    if not is_small(found):
+        raise ClientError("These files have more than 1 MiB, or are more than 1000; a template brings no more.")
+    return {name: _content(read(str(path))) for name, path in found.items()}
+
+
+def _files(asked: Any, berth: Berth) -> dict[str, Any]:
+    """Return the fields of the description: with its files, or with what was uploaded where they are larger."""
+    from berth_client.folder import is_small
+
+    if is_small(found := _paths(asked)):
+        return {"files": files_read(asked)}
+    return {"upload": berth.uploads_send(found, tenant=asked.tenant, on_sent=_sent_told)}
+
+
+def _sent_told(name: str, place: int, count: int) -> None:
+    print(f"sent {name} ({place} of {count})", file=sys.stderr, flush=True)
 
 
 def _content(content: bytes) -> str | dict[str, str]:

@@ -72,11 +72,11 @@ def submit(asked: Any, berth: Berth) -> int:
     return _ended(asked, berth, berth.jobs_submit(description, idempotency_key=asked.key))
 
 
-def _order(asked: Any) -> dict[str, Any]:
+def _order(asked: Any, berth: Berth) -> dict[str, Any]:
     """Return what a template is given: its name, values, and the fields that the flags put in place of its own."""
     if asked.script is not None:
         raise ClientError("Give --template or FILE, not both.")
-    job = described(asked)
+    job = described(asked, berth)
     return {
         "name": asked.template,
         "values": dict(asked.set or ()),
@@ -89,7 +89,7 @@ def _order(asked: Any) -> dict[str, Any]:
 def _from_template(asked: Any, berth: Berth) -> JobDetail:
     if asked.print:
         raise ClientError("--print shows a description of FILE and flags; `berth templates show` prints a template.")
-    return berth.templates_submit(**_order(asked), idempotency_key=asked.key)
+    return berth.templates_submit(**_order(asked, berth), idempotency_key=asked.key)
 
 
 def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
@@ -108,7 +108,7 @@ def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
 
 def _description(asked: Any, berth: Berth) -> JobDescription:
     """Return what the file and the flags say. Raises ClientError when the file asks for what cannot be had."""
-    own = described(asked)
+    own = described(asked, berth)
     if asked.script is None:
         return cast("JobDescription", own)
     found = berth.jobs_import(_text(asked.script), format=asked.format)
@@ -171,7 +171,9 @@ def exit_code(job: JobDetail) -> int:
 
 
 def plan(asked: Any, berth: Berth) -> int:
-    found = berth.templates_plan(**_order(asked)) if asked.template else berth.jobs_plan(_description(asked, berth))
+    found = (
+        berth.templates_plan(**_order(asked, berth)) if asked.template else berth.jobs_plan(_description(asked, berth))
+    )
     as_text = asked.output in {"table", "wide"} and not asked.parsable
     if asked.output in {"json", "yaml"}:
         sys.stdout.write(value_text(asked, found))

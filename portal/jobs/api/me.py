@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from portal.api.base import ApiView
 from portal.api.queries import Query
 from portal.api.schema import documented
+from portal.environment import env
 from portal.jobs.use import tenants_use
 from portal.tenants.authentication import tenant_of, token_of
 from portal.tenants.models import Membership, Tenant
@@ -59,6 +60,7 @@ class Me(serializers.Serializer):
     username = serializers.CharField()
     is_operator = serializers.BooleanField()
     tenants = MyTenant(many=True)
+    upload_limit_mib = serializers.IntegerField(help_text="The most that the uploaded files of one job may have.")
     token = MyToken(allow_null=True, help_text="The token that was used; null: you are signed in by browser.")
 
 
@@ -71,6 +73,7 @@ class MeView(ApiView):
             "username": request.user.username,
             "is_operator": request.user.is_operator,
             "tenants": _tenants(request.user, only=tenant_of(request)),
+            "upload_limit_mib": env("BERTH_UPLOAD_MIB"),
             "token": token
             and {
                 "name": token.name,

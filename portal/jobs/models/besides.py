@@ -16,6 +16,13 @@ class JobPayload(models.Model):
     files = models.JSONField(
         default=dict, help_text="File names, relative to the job's folder, and their contents in base64."
     )
+    upload = models.ForeignKey(
+        "uploads.Upload",
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="payloads",
+        help_text="The larger set of files that the job brings; null: none, or removed long after its end.",
+    )
     working_directory = models.CharField(max_length=1024, blank=True)
     environment = models.JSONField(default=dict)
     software = models.JSONField(

@@ -130,6 +130,7 @@ class JobDetailSerializer(JobSerializer):
     environment = serializers.SerializerMethodField()
     software = serializers.SerializerMethodField(help_text="Beside its node's own; empty: none.")
     files = serializers.SerializerMethodField()
+    upload = serializers.SerializerMethodField(help_text="The digest of the upload that it brings; null: none.")
     depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     profiles = ProfileSerializer(source="profile_rows", many=True, read_only=True)
@@ -139,7 +140,7 @@ class JobDetailSerializer(JobSerializer):
 
     class Meta(JobSerializer.Meta):
         own_fields = """
-            command working_directory environment software files depends_on pipelined parameters heavy_between_iterations
+            command working_directory environment software files upload depends_on pipelined parameters heavy_between_iterations
             instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
             retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
             progress attempts profiles template
@@ -171,6 +172,9 @@ class JobDetailSerializer(JobSerializer):
     def get_template(self, job: Job) -> dict[str, Any] | None:
         found = payload_of(job).template
         return {name: found.get(name) for name in ("name", "version", "tenant", "values")} if found else None
+
+    def get_upload(self, job: Job) -> str | None:
+        return payload_of(job).description.get("upload")
 
     @extend_schema_field({"type": "object", "additionalProperties": {}, "nullable": True})
     def get_learning_rate(self, job: Job) -> dict[str, Any] | None:

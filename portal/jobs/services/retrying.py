@@ -16,6 +16,7 @@ from portal.errors import Conflict
 from portal.events.services import jobs_tell, page_event, plan_nudge
 from portal.jobs.models import Job, JobDependency
 from portal.jobs.services.arrays import jobs_reopen
+from portal.jobs.services.asked.bringing import files_require
 from portal.jobs.services.changes import array_refresh, never_completed
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import jobs_lock, tenants_lock
@@ -44,6 +45,7 @@ def job_retry(*, job: Job, actor: User, states: Collection[str] = RETRIED) -> Jo
     rows = jobs_lock([job.pk, job.array_id] if job.array_id else [job.pk])
     job, parent = rows[job.pk], rows[job.array_id or job.pk]
     _refuse(job, parent)
+    files_require(parent)
     if job.array_size or job.array_id:
         chosen = Job.objects.filter(array=parent) if job.array_size else Job.objects.filter(pk=job.pk)
         count = _mark(chosen.filter(state__in=RETRIED & set(states), retry_asked_at=None), parent)

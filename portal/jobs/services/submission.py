@@ -14,11 +14,12 @@ from django.utils import timezone
 
 from portal.cluster.selectors import capacity_check, gpu_memory_check, software_offered
 from portal.disk import disk_require
-from portal.errors import BerthError, Conflict, Forbidden
+from portal.errors import BerthError, Conflict
 from portal.events.services import page_event, plan_nudge
 from portal.jobs.description import SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency
 from portal.jobs.searching import job_text_add
+from portal.jobs.services.asked.bringing import files_resolved
 from portal.jobs.services.asked.payloads import payload_create
 from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh
@@ -28,13 +29,13 @@ from portal.jobs.sizes import grace_most_s
 from portal.jobs.software import image_check, need_check, software_need
 from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
+from portal.tenants.choosing import tenant_resolve
 from portal.tenants.models import Tenant, User
-from portal.tenants.rights import work_check
-from portal.tenants.selectors import role_of, tenants_of
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
 
 _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
@@ -68,7 +69,8 @@ def job_submit(
     digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode()).hexdigest()
     if idempotency_key and (known := _known(user=user, key=idempotency_key, digest=digest)):
         return known
-    tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
+    tenant = tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
+    parsed = files_resolved(tenant=tenant, parsed=parsed)
     _capacity_check(parsed)
     _grace_check(parsed)
     disk_require()
@@ -90,7 +92,8 @@ def submission_check(
 ) -> tuple[Tenant, JobDescription]:
     """Check a description as `job_submit` would, with the same errors, and change nothing. Takes no lock."""
     parsed = description_parse(description, r_num=r_num)
-    tenant = _tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
+    tenant = tenant_resolve(user=user, tenant=tenant, name=parsed.tenant)
+    parsed = files_resolved(tenant=tenant, parsed=parsed)
     _capacity_check(parsed)
     _grace_check(parsed)
     _allowed_check(user=user, tenant=tenant, parsed=parsed)
@@ -111,7 +114,8 @@ def submission_problems(*, user: User, description: Mapping[str, Any], r_num: in
         return problems
     tenant: Tenant | None = None
     try:
-        tenant = _tenant_resolve(user=user, tenant=None, name=parsed.tenant)
+        tenant = tenant_resolve(user=user, tenant=None, name=parsed.tenant)
+        parsed = files_resolved(tenant=tenant, parsed=parsed)
     except BerthError as error:
         problems.append(error)
     for check in _checks(user=user, tenant=tenant, parsed=parsed):
@@ -166,28 +170,6 @@ def _known(*, user: User, key: str, digest: str) -> Job | None:
             field="Idempotency-Key",
         )
     return row.job
-
-
-def _tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None) -> Tenant:
-    """Return the tenant for whom the job runs. A token's tenant wins. A foreign and a missing name get the same answer."""
-    if tenant is not None and name and tenant.name != name:
-        raise Forbidden(
-            f"This token is for tenant {tenant.name} only; use another token for another tenant.", field="tenant"
-        )
-    if tenant is None and name:
-        tenant = Tenant.objects.visible_to(user).filter(name=name).first()
-    elif tenant is None:
-        own = tenants_of(user)
-        if len(own) != 1:
-            names = ", ".join(t.name for t in own) or "none; ask an operator to add you to one"
-            raise BerthError("required", f"Say for which tenant the job is. Your tenants: {names}.", field="tenant")
-        tenant = own[0]
-    if tenant is None or role_of(user=user, tenant=tenant) is None:
-        raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
-    work_check(user, tenant)
-    if not tenant.is_active:
-        raise Forbidden(f"Tenant {tenant.name} is closed to new jobs; ask an operator.", field="tenant")
-    return tenant
 
 
 def _create(

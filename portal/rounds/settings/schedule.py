@@ -25,6 +25,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "notifications.watch": 60,
     "notifications.expire": 3600,
     "sharing.expire": 3600,
+    "jobs.uploads_expire": 3600,
     "simulations.next": 5,
     "simulations.expire": 3600,
     "simulations.retrain_sharing": 60,

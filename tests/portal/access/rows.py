@@ -6,6 +6,7 @@ Braces in arguments, queries and bodies take names from `World.names`. A method 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -273,6 +274,8 @@ def _api(route: str, method: str, expected: tuple[int, ...], body: Any = None, q
 
 ASKED = {"name": "again", "generator": "hops-64", "jobs": 3, "cluster": "own", "policies": ["fifo"]}
 
+UPLOADED = {"path": "zebra-name.py", "size_bytes": 10, "sha256": hashlib.sha256(b"zebra-name").hexdigest()}
+
 REST = [
     _api("api-schema", "GET", OPEN),
     _api("api-docs", "GET", OPEN),
@@ -319,6 +322,20 @@ REST = [
         name="for-all",
     ),
     _api("api-template-plan", "POST", OWN_API, {"values": {"word": "hop"}}, name="{template}"),
+    _api("api-uploads", "GET", API),
+    _api("api-uploads", "POST", (200, 200, 400, 200, 401, 401), {"tenant": "zebra-lab", "files": [UPLOADED]}),
+    Row(
+        "api-upload-content",
+        "PUT",
+        (200, 200, 400, 200, 401, 401),
+        {"sha256": UPLOADED["sha256"]},
+        query="tenant=zebra-lab",
+        body=b"zebra-name",
+        door="api",
+    ),
+    _api("api-upload", "GET", OWN_API, digest="{upload}"),
+    _api("api-upload", "GET", MISSING_API, digest="{missing}"),
+    _api("api-upload", "DELETE", (204, 204, 404, 204, 401, 401), digest="{upload}"),
     _api("api-nodes", "GET", API),
     _api("api-node", "GET", API, name="big"),
     _api("api-node", "GET", MISSING_API, name="nowhere"),
@@ -431,6 +448,7 @@ AGENTS = [
         "attempt={attempt}&epoch={epoch}&rank=0&path=a&size=1&modified_ns=1&offset=0&piece=" + "0" * 64,
     ),
     _agent("agent-spec", "GET", AGENT, attempt="{attempt}"),
+    _agent("agent-content", "GET", (401, 401, 401, 401, 401, 404), attempt="{attempt}", sha256="0" * 64),
 ]
 
 TABLE = [*PAGES, *REST, *AGENTS]

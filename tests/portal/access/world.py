@@ -21,6 +21,7 @@ from portal.rounds.services import planning_run
 from portal.templating.services import template_save, values_save
 from portal.tenants.models import Tenant
 from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
+from portal.uploads.models import Upload
 from tests.portal.dashboard.cluster_world import inventory
 
 CASTS = ("owner", "teammate", "outsider", "operator", "anonymous", "node")
@@ -124,6 +125,12 @@ def _numbers_unmistakable():
             cursor.execute("SELECT setval(pg_get_serial_sequence('jobs_job', 'id'), 7654000)")
 
 
+def _upload(world):
+    tenant = Tenant.objects.get(name="zebra-lab")
+    made = Upload.objects.create(tenant=tenant, digest="e" * 64, size_bytes=0, count=0, used_at=timezone.now())
+    return made.digest
+
+
 def _laboratory(world):
     """A trace and two simulations of the owner's: one kept to herself, one shared within the tenant."""
     owner, tenant = world.users["owner"], Tenant.objects.get(name="zebra-lab")
@@ -202,6 +209,7 @@ def build():
         "planning": planning.number,
         "round": planning.round.number,
         "missing": 987654321,
+        "upload": _upload(world),
         "now": timezone.now().timestamp(),
     }
     _laboratory(world)

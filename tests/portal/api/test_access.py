@@ -28,6 +28,8 @@ READS = {
     "api-job-artefacts": "jobs:read",
     "api-job-artefacts-tar": "jobs:read",
     "api-job-artefact": "jobs:read",
+    "api-uploads": "jobs:read",
+    "api-upload": "jobs:read",
     "api-nodes": "cluster:read",
     "api-node": "cluster:read",
     "api-rounds": "cluster:read",
@@ -46,6 +48,7 @@ READS = {
 WRITES = {
     "api-jobs": "jobs:write",
     "api-job-offers": "jobs:write",
+    "api-uploads": "jobs:write",
     "api-job-cancel": "jobs:write",
     "api-job-hold": "jobs:write",
     "api-job-release": "jobs:write",
@@ -70,6 +73,9 @@ WRITES = {
 }
 
 
+SENT = "api-upload-content"  # the one that takes PUT
+
+
 def path_of(name):
     from django.urls import reverse
 
@@ -79,7 +85,7 @@ def path_of(name):
 
 
 def test_every_route_is_listed_here():
-    assert {each.name for each in urlpatterns} == OPEN | set(READS) | set(WRITES)
+    assert {each.name for each in urlpatterns} == OPEN | set(READS) | set(WRITES) | {SENT}
     assert get_resolver().resolve("/healthz").url_name == "healthz"
 
 
@@ -109,6 +115,11 @@ def test_changes_need_their_scope(world, unchanged, name, scope):
 
     AuditEvent.objects.filter(target=f"token:{token.pk}").delete()
     refusal(Caller(secret)("POST", path_of(name), {}), 403, "missing_scope")
+
+
+def test_a_content_needs_its_scope(world):
+    refusal(world.nobody("PUT", path_of(SENT), {}), 401, "not_authenticated", "Authorization")
+    refusal(world.caller("lena", scopes=["jobs:read"])("PUT", path_of(SENT), {}), 403, "missing_scope")
 
 
 @pytest.mark.parametrize("verb", ["drain", "resume", "dead", "gpus/0/cordon", "gpus/0/resume"])

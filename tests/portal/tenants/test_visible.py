@@ -14,6 +14,8 @@ from portal.tenants.services import audit_record, token_create
 from tests.portal import given
 
 OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating", "notifications")
+OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating")
+OURS = ("tenants", "cluster", "uploads", "jobs", "rounds", "events", "accounts", "offers")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Explanation",
@@ -44,6 +46,8 @@ THROUGH = {
     "Happening",
     "Item",
     "Message",
+    "Holding",
+    "UploadFile",
 }
 
 

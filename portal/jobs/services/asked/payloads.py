@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.jobs.models import JobPayload
+from portal.uploads.services import upload_claim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
 def payload_create(
     job: Job, parsed: JobDescription, description: Mapping[str, Any], template: Mapping[str, Any]
 ) -> None:
+    """Keep it; an upload that it brings is kept from now on too. Raises BerthError for an upload that is gone."""
+    upload = upload_claim(tenant=job.tenant, digest=parsed.upload) if parsed.upload else None
     JobPayload.objects.create(
         job=job,
         command=parsed.command,
         files=dict(parsed.files or {}),
+        upload=upload,
         working_directory=parsed.working_directory or "",
         environment=dict(parsed.environment or {}),
         software=dict(parsed.software or {}),
