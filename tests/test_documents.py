@@ -10,7 +10,7 @@ from django.urls import Resolver404, resolve
 from portal.health.health import health
 from portal.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
-from workers.agent.settings import SETTINGS
+from workers.agent.settings_list import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

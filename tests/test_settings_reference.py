@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from portal.environment import VARIABLES
 from portal.reference import INTERNAL, agent_entries, knob_entries, variable_entries
-from workers.agent.settings import SETTINGS
+from workers.agent.settings_list import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 DIMENSIONS = {"_s": "s", "_hours": "h", "_days": "days", "_MIB": "MiB", "_S": "s", "_MINUTES": "min"}

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from portal.agents.fields import MOST_GPUS, Number, series_check
 from portal.agents.serializers_files import SpecFile
+from portal.agents.serializers_rules import ArtefactRules
 from portal.estimation.queries import QUERY_EDGES_MS
 from portal.jobs.keys import KEY_PATTERN
 
@@ -288,6 +289,7 @@ class Spec(PartKey):
     profile = serializers.BooleanField(
         help_text="It is a profile: to be run in a scratch directory with BERTH_PROFILE=1, for its time limit at most."
     )
+    artefacts = ArtefactRules(allow_null=True, help_text="Null: nothing is kept.")
     epochs_before = serializers.IntegerField()
     log_limit_bytes = serializers.IntegerField()
 

@@ -127,6 +127,7 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "time_limit_s": _time_limit_s(attempt),
         "grace_s": _grace_s(attempt),
         "profile": attempt.is_profile,
+        "artefacts": None if attempt.is_profile else {"patterns": [], "files": env("BERTH_ARTEFACT_FILES")},
         "world": _spec_world(attempt),
         "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
         "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,

@@ -307,3 +307,27 @@ def test_nothing_is_left_held(berth):
     assert leaks(berth) == []
     live = "select count(*) from jobs_attempt where ended_at is null"
     berth.wait(lambda: rows(berth, live) == [(0,)], what="the end of the links' probe, if one runs")
+
+
+def test_what_a_job_writes_is_kept_while_it_runs_and_after(berth, tenant, tmp_path):
+    go = tmp_path / "go"
+    number = tenant.submit(
+        "mkdir -p $BERTH_ARTEFACTS/out; echo first > $BERTH_ARTEFACTS/a.txt; ln -s /etc/passwd $BERTH_ARTEFACTS/link; "
+        f"mkfifo $BERTH_ARTEFACTS/pipe; while [ ! -e {go} ]; do sleep 0.1; done; "
+        "head -c 5000000 /dev/urandom > $BERTH_ARTEFACTS/out/b.bin; sha256sum < $BERTH_ARTEFACTS/out/b.bin"
+    )
+
+    def kept():
+        status, found = berth.request(f"/api/v1/jobs/{number}/artefacts", token=tenant.token)
+        assert status == 200, found
+        return {row["path"]: row["sha256"] for row in found["results"] if row["state"] == "kept"}, found
+
+    berth.wait(lambda: "a.txt" in kept()[0], what="the first file, while the job runs")
+    assert tenant.state(number) == "RUNNING"
+    go.touch()
+    tenant.wait_state(number, "COMPLETED")
+    berth.wait(lambda: kept()[1]["state"] == "complete", what="all files")
+    files, found = kept()
+    assert files["out/b.bin"] == tenant.log(number, stream="stdout").split()[0]
+    assert sorted(note["path"] for note in found["notes"]) == ["link", "pipe"]
+    assert set(files) == {"a.txt", "out/b.bin"}

@@ -17,6 +17,7 @@ from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.engines.process import ProcessEngine
 from workers.environments.tidying import Tidying
+from workers.parts.artefacts import Artefacts
 from workers.parts.contents import Contents
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
@@ -72,10 +73,12 @@ class Agent:
         self._health, self._script = self._health_make()
         tools = self._tools_make()
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
+        self._artefacts = tools.artefacts
         self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
         tenant_file = settings.dir / "tenant.json"
         trusts = settings.trust_tenants or means.accounts
-        self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts)
+        wait_s = settings.artefacts_wait_s
+        self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts, artefacts_wait_s=wait_s)
         measuring.on_over = self._parts.end_over_grant
         self._hello: Hello | None = None
         self._revision = -1
@@ -117,6 +120,13 @@ class Agent:
             reporter=Reporter(**both, engine=self._engine, problems=problems, boot_id=boot),
             shipper=Shipper(**both, engine=self._engine, files=files, problems=problems),
             records=Records(**both, files=files, boot_id=boot),
+            artefacts=Artefacts(
+                **both,
+                files=files,
+                boot_id=boot,
+                period_s=self._settings.artefacts_period_s,
+                bytes_s=self._settings.artefacts_rate * 2**20,
+            ),
             files=files,
             problems=problems,
             contents=self._contents_make(),
@@ -142,6 +152,7 @@ class Agent:
     def _forget_revision(self) -> None:
         # The portal may come back with an older database, where the same revision number stands for another list.
         self._revision = -1
+        self._artefacts.forget()
 
     async def run(self) -> None:
         """Run until cancelled, or until an unexpected error."""
@@ -157,6 +168,7 @@ class Agent:
                 self._report,
                 self._logs,
                 self._send_records,
+                self._send_artefacts,
                 self._look_at_disk,
                 self._look_at_modes,
                 self._tidy,
@@ -230,6 +242,10 @@ class Agent:
     async def _send_records(self) -> None:
         if not await self._records.send_all():
             await asyncio.sleep(self._report_period_s())
+
+    async def _send_artefacts(self) -> None:
+        if not await self._artefacts.send_all():
+            await asyncio.sleep(self._settings.artefacts_period_s)
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])

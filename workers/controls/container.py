@@ -42,5 +42,6 @@ def _own(launch: dict[str, Any]) -> dict[str, str]:
 def _bound(launch: dict[str, Any], environment: dict[str, str]) -> list[tuple[str, str]]:
     """Return what the job sees of the machine beside its image: the part's directory, and in it what it may write."""
     above = str(Path(launch["job_dir"]).parent)  # whole: a file in it, as that of its cores, is replaced now and then
-    own = [launch[name] for name in ("job_dir", "tmp_dir", "records_dir", "checkpoint_dir")]
+    names = ("job_dir", "tmp_dir", "records_dir", "artefacts_dir", "checkpoint_dir")
+    own = [launch[name] for name in names if name in launch]
     return [(above, "ro"), *((path, "rw") for path in own), (environment["BERTH_INSTRUMENT_PATH"], "ro")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workers.parts.contents import ContentsError, DamagedError
@@ -96,6 +97,7 @@ class Beginning:
             return False
         if not part.live:  # it was stopped while it was prepared
             return False
+        self._keep_artefacts(part, spec)
         part.gpus, part.cores, part.gpu_memory_mib = spec["gpus"], spec["cores"], spec.get("gpu_memory_mib")
         if place.virtual:
             part.response = list(response_parse(spec["environment"].get(RESPONSE, "")))
@@ -108,6 +110,14 @@ class Beginning:
             self._tools.reporter.wake()
         log.info("part prepared", **part.name, job=part.job)
         return True
+
+    def _keep_artefacts(self, part: Part, spec: Spec) -> None:
+        """Note what of the part's files is to be sent. Patterns count from a working directory of the job's own alone."""
+        rules, working = spec.get("artefacts"), spec["working_directory"] or ""
+        part.artefacts = None if rules is None else dict(rules)
+        if working.startswith("/"):
+            part.artefacts = part.artefacts and {**part.artefacts, "patterns": []}
+        part.artefacts_from = "/".join(PurePosixPath(working).parts) if not working.startswith("/") else ""
 
     def _is_closed(self, error: Exception) -> bool:
         """Say whether somebody closed the agent's own directories (chmod). The agent opens them again, then tries once more."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # For so long the report of a part's end waits, so that its last records and log bytes come first.
 LAST_LOG_S = 1.0
+# An ended part whose artefacts the portal does not have yet is kept so many times as long as others.
+UNSENT_TIMES = 7
 
 
 class Ending:
@@ -31,6 +33,7 @@ class Ending:
         self._stopping: dict[str, asyncio.Lock] = {}
         self._retelling: set[str] = set()
         self._emptied: set[str] = set()
+        self.artefacts_wait_s = 0.0
         tools.reporter.on_stop = self._stop_at_once
         tools.reporter.on_settled = self.close_if_done
         tools.shipper.on_done = self.close_if_done
@@ -98,6 +101,7 @@ class Ending:
             told = ("pid", "exit_code", "signal", "reason", "detail", "overran")
             report = {name: end[name] for name in told if name in end}
             at = end.get("at") or end.get("ended_at") or time.time()
+            part.artefacts_done = False
             part.closed_at, part.logs_done, part.offsets = None, False, dict.fromkeys(part.offsets, 0)
             self._tools.shipper.again(part)
             self._tools.records.again(part)
@@ -135,6 +139,9 @@ class Ending:
             # knows the end of a profile, it places the job by what the profile measured.
             async with asyncio.timeout(LAST_LOG_S):
                 await self._tell_rest(part)
+        with contextlib.suppress(TimeoutError, PortalAwayError, PortalRefusedError):
+            async with asyncio.timeout(self.artefacts_wait_s):
+                await self._tools.artefacts.send_rest(part)
         report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
         if part.gpu_over and report["reason"] == "stopped":
             report |= {"reason": "gpu_memory_limit", "detail": part.gpu_over}
@@ -190,7 +197,7 @@ class Ending:
     async def make_room(self, *, wanted: set[str]) -> None:
         """Remove the jobs' files of closed parts whose records the portal has; once for each part."""
         for part in list(self._tools.journal.parts.values()):
-            done = part.phase == "closed" and self._tools.records.is_done(part)
+            done = part.phase == "closed" and self._tools.records.is_done(part) and self._tools.artefacts.is_done(part)
             if not done or part.key in wanted or part.key in self._emptied:
                 continue
             self._emptied.add(part.key)
@@ -203,7 +210,8 @@ class Ending:
     async def tidy(self, *, keep_ended_s: float, wanted: set[str]) -> None:
         """Remove the parts that were closed more than `keep_ended_s` ago."""
         for part in list(self._tools.journal.parts.values()):
-            old = part.closed_at is not None and time.time() - part.closed_at > keep_ended_s
+            kept_s = keep_ended_s if self._tools.artefacts.is_done(part) else keep_ended_s * UNSENT_TIMES
+            old = part.closed_at is not None and time.time() - part.closed_at > kept_s
             if old and part.phase == "closed" and part.key not in wanted:
                 del self._tools.journal.parts[part.key]
                 try:

@@ -59,6 +59,11 @@ class Part:
     mark: str = ""
     # The environment that was built for it, `tenant-7/HASH`: kept while the part lives. Empty: none.
     environment: str = ""
+    # What of its files is sent to be kept, `{"patterns", "files"}` as the portal says, patterns from the folder
+    # `artefacts_from` of the job's own directory on. None: nothing is (a profile, or an older portal).
+    artefacts: dict[str, Any] | None = None
+    artefacts_from: str = ""
+    artefacts_done: bool = False
 
     def __post_init__(self) -> None:
         self.attempt = str(self.attempt)  # a number in records from before keys

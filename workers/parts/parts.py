@@ -34,9 +34,10 @@ _BUILDING_LOOK_S = 0.25
 class Parts:
     """Acts on the portal's lists of parts, and follows each part until it has ended."""
 
-    def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool) -> None:
+    def __init__(self, tools: Tools, *, tenant_file: Path, trust_tenants: bool, artefacts_wait_s: float = 0.0) -> None:
         self._tools = tools
         self._ending = Ending(tools, self._spawn)
+        self._ending.artefacts_wait_s = artefacts_wait_s
         self._adjusting = Adjusting(tools, self._spawn)
         self._beginning = Beginning(tools, self._ending, tenant_file=tenant_file, trust_tenants=trust_tenants)
         self._begins: set[str] = set()

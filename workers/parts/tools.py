@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.engines import Engine
+    from workers.parts.artefacts import Artefacts
     from workers.parts.contents import Contents
     from workers.parts.journal import Journal
     from workers.parts.part import Part
@@ -32,6 +33,7 @@ class Tools:
     reporter: Reporter
     shipper: Shipper
     records: Records
+    artefacts: Artefacts
     files: FileWork
     problems: Problems
     contents: Contents

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PROFILE_GRACE_S = 2.0
 """Short, because a profile has nothing to save."""
-_FOLDERS = {"job_dir": "work", "tmp_dir": "tmp", "records_dir": "records"}
+_FOLDERS = {"job_dir": "work", "tmp_dir": "tmp", "records_dir": "records", "artefacts_dir": "artefacts"}
 """Folders of a part that each run finds empty: their names in `launch.json` and on the disk."""
 
 

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         Sync,
         Telemetry,
     )
+    from workers.protocol.wire_artefacts import ArtefactsAnswer, ArtefactsRequest
 
 _PREFIX = "/api/agent/v1/"
 _TIMEOUT_S = 15.0
+_CHECKED_BYTES_S = 100e6
 
 
 class PortalAwayError(Exception):
@@ -177,6 +179,24 @@ class Portal:
     async def records(self, body: RecordsBody) -> RecordsAnswer:
         answer: RecordsAnswer = await self._call("POST", "records", json=body)
         return answer
+
+    async def artefacts(self, body: ArtefactsRequest) -> ArtefactsAnswer:
+        answer: ArtefactsAnswer = await self._call("POST", "artefacts", json=body)
+        return answer
+
+    async def artefact_piece(self, query: dict[str, Any], data: bytes) -> int:
+        """Send a piece; return from where to go on. The last one may take long: the portal reads the whole file once more."""
+        headers = {"Content-Type": "application/octet-stream"}
+        timeout = _TIMEOUT_S + query["size"] / _CHECKED_BYTES_S
+        try:
+            answer = await self._call(
+                "POST", "artefacts/piece", params=query, content=data, headers=headers, timeout=timeout
+            )
+        except PortalRefusedError as refusal:
+            if refusal.code == "offset_mismatch" and isinstance(refusal.body, dict):
+                return int(refusal.body["next_offset"])
+            raise
+        return int(answer["next_offset"])
 
     async def logs(self, part: PartName, *, stream: str, offset: int, data: bytes) -> tuple[LogAnswer, bool]:
         """Send a chunk; return the answer, and whether the portal took it. If not, go on from its `next_offset`."""

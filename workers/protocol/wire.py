@@ -90,6 +90,11 @@ class SpecFile(TypedDict):
     executable: bool
 
 
+class ArtefactRules(TypedDict):
+    patterns: list[str]  # of files below a relative working directory, besides those in $BERTH_ARTEFACTS
+    files: int  # the most that are kept
+
+
 class Spec(PartName):
     job: int | str
     job_key: NotRequired[str]
@@ -115,6 +120,7 @@ class Spec(PartName):
     time_limit_s: float | None
     grace_s: NotRequired[int]  # absent: a portal that has one grace for all jobs, hello's
     world: World
+    artefacts: NotRequired[ArtefactRules | None]  # null or absent: nothing is kept
     profile: bool
     epochs_before: int
     log_limit_bytes: int

@@ -9,7 +9,7 @@ from drf_spectacular.generators import SchemaGenerator
 from portal.agents import serializers as shapes
 from workers.instrument.berth_instrument import PARTS, ROWS
 from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
-from workers.protocol import inventory, wire
+from workers.protocol import inventory, wire, wire_artefacts
 
 PAIRS = {
     "Inventory": inventory.Inventory,
@@ -35,6 +35,11 @@ PAIRS = {
     "Held": wire.Held,
     "Telemetry": wire.Telemetry,
     "LogAnswer": wire.LogAnswer,
+    "ArtefactRules": wire.ArtefactRules,
+    "ArtefactFile": wire_artefacts.ArtefactFile,
+    "ArtefactsRequest": wire_artefacts.ArtefactsRequest,
+    "ArtefactTaken": wire_artefacts.ArtefactTaken,
+    "ArtefactsAnswer": wire_artefacts.ArtefactsAnswer,
     "Iterations": wire.Iterations,
     "PartRecords": wire.PartRecords,
     "RecordsRequest": wire.RecordsBody,

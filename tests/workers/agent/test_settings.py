@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from workers.agent.inventory import VirtualNode, virtual_parse
-from workers.agent.settings import SETTINGS, AgentSettings, SettingError, settings_from
+from workers.agent.settings import AgentSettings, SettingError, settings_from
+from workers.agent.settings_list import SETTINGS
 from workers.agent.trust import trust_for
 
 NEEDED = ["--url", "http://127.0.0.1:8000/", "--dir", "somewhere"]

@@ -15,7 +15,7 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="change nothing; fail when the file is out of date")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        from workers.agent.settings import SETTINGS  # the one place where both sides' settings meet
+        from workers.agent.settings_list import SETTINGS  # the one place where both sides' settings meet
 
         path = settings.BASE_DIR / "docs" / "settings.md"
         text = document(SETTINGS)
