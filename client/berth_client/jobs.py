@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from berth_client.shapes import (
+        Artefact,
         ArtefactPage,
         Explanation,
         Imported,
@@ -120,13 +121,18 @@ class Jobs(Rest):
         found: ArtefactPage = self.ask("GET", f"/jobs/{part(number)}/artefacts", query=query)
         return found
 
+    def jobs_artefacts_each(self, number: int | str, *, under: str | None = None) -> Iterator[Artefact]:
+        """Yield what `jobs_artefacts` lists, page by page."""
+        path = f"/jobs/{part(number)}/artefacts"
+        yield from self.each(path, query={"under": under})  # type: ignore[misc] # rows are what REST says they are
+
     def jobs_artefacts_tar(self, number: int | str, *, under: str | None = None, Range: str | None = None) -> bytes:  # noqa: N803 - the header's name
-        """Return all that a job wrote as a tar, or a range of its bytes, in memory; `download` writes into a file."""
+        """Return all that a job wrote as a tar, or a range of its bytes, in memory."""
         headers = {"Range": Range} if Range else None
         return self.call("GET", f"/jobs/{part(number)}/artefacts.tar", query={"under": under}, headers=headers)
 
     def jobs_artefact_get(self, number: int | str, path: str, *, Range: str | None = None) -> bytes:  # noqa: N803 - the header's name
-        """Return one file that a job wrote, or a range of its bytes, in memory."""
+        """Return one file that a job wrote, or a range of its bytes, in memory; `downloads.artefact_save` writes to a file."""
         headers = {"Range": Range} if Range else None
         return self.call("GET", f"/jobs/{part(number)}/artefacts/{path_parts(path)}", headers=headers)
 

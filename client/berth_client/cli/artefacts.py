@@ -1,0 +1,113 @@
+"""`berth artefacts` and `berth cp`: list, fetch and remove what a job wrote."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.output import Columns, memory, rest_noted, rows_told, when
+from berth_client.errors import ClientError
+
+if TYPE_CHECKING:
+    from berth_client import Berth
+    from berth_client.shapes import Artefact
+
+MIB = 2**20
+
+
+def _state(row: Artefact) -> str:
+    words = row["state"].replace("_", " ")
+    return f"{words}: {row['reason']}" if row["reason"] else words
+
+
+COLUMNS = Columns(
+    short=(
+        ("path", lambda row: row["path"]),
+        ("size", lambda row: None if row["size"] is None else memory(row["size"] / MIB)),
+        ("state", _state),
+        ("written", lambda row: when(row["modified_at"])),
+    ),
+    wide=(("attempt", lambda row: row["attempt"]), ("sha256", lambda row: row["sha256"])),
+    name=lambda row: str(row["path"]),
+)
+
+
+def parsers_add(verbs: Any) -> None:
+    about = "List, fetch or remove what a job wrote to $BERTH_ARTEFACTS, while it runs and after."
+    parser = verb_add(verbs, "artefacts", artefacts, "list, fetch or remove what a job wrote", about=about)
+    parser.add_argument("what", choices=["ls", "get", "rm"], help="list them, fetch them, or remove them")
+    completed(parser.add_argument("number", metavar="JOB", help="the job's number"), "jobs")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", default="", help="only this file, or what lies in this folder"
+    )
+    parser.add_argument("--to", metavar="DIR", default=".", help="with get: the folder to write to (here)")
+    parser.add_argument("--all", action="store_true", help="with rm: all that the job wrote")
+    parser.add_argument("--most", type=count, default=1000, metavar="N", help="with ls: how many lines at most (1000)")
+    output_add(parser)
+    copied = verb_add(verbs, "cp", cp, "fetch one file that a job wrote: cp 41:model/best.pt .")
+    copied.add_argument("source", metavar="JOB:PATH", help="the job's number and the file's path")
+    copied.add_argument("target", metavar="TO", help="a file, or a folder that exists")
+
+
+def artefacts(asked: Any, berth: Berth) -> int:
+    return {"ls": _listed, "get": _got, "rm": _removed}[asked.what](asked, berth)
+
+
+def _listed(asked: Any, berth: Berth) -> int:
+    rows, found = berth.some(
+        f"/jobs/{asked.number}/artefacts", query={"under": asked.path.strip("/") or None}, most=asked.most
+    )
+    rest_noted(len(rows), found)
+    sys.stdout.write(
+        rows_told(asked, rows, COLUMNS, empty="nothing yet; files in $BERTH_ARTEFACTS appear within seconds")
+    )
+    return 0
+
+
+def _got(asked: Any, berth: Berth) -> int:
+    """Fetch every kept file at or below the path; tell of those that are not kept."""
+    from berth_client.downloads import artefact_save, local_path
+
+    path, missing, done = asked.path.strip("/"), 0, 0
+    for row in berth.jobs_artefacts_each(asked.number):
+        if path and row["path"] != path and not row["path"].startswith(path + "/"):
+            continue
+        if row["state"] != "kept":
+            print(f"berth: {row['path']}: {_state(row)}", file=sys.stderr)
+            missing += 1
+            continue
+        artefact_save(berth, asked.number, row, local_path(Path(asked.to), row["path"]))
+        print(row["path"])
+        done += 1
+    if not done and not missing:
+        raise ClientError(f"job {asked.number} has written no {path or 'artefacts'}.")
+    return 1 if missing else 0
+
+
+def _removed(asked: Any, berth: Berth) -> int:
+    if bool(asked.path) == asked.all:
+        raise ClientError("name a PATH to remove, or say --all.")
+    removed = (
+        berth.jobs_artefacts_remove(asked.number) if asked.all else berth.jobs_artefact_remove(asked.number, asked.path)
+    )
+    print(f"job {asked.number}: {removed} removed")
+    return 0
+
+
+def cp(asked: Any, berth: Berth) -> int:
+    from berth_client.downloads import artefact_save
+
+    number, colon, path = asked.source.partition(":")
+    if not colon or not number or not path:
+        raise ClientError(f"{asked.source!r} names no file of a job; write it like 41:model/best.pt.")
+    path = path.strip("/")
+    row = next((each for each in berth.jobs_artefacts_each(number) if each["path"] == path), None)
+    if row is None:
+        raise ClientError(f"job {number} has written no {path}; `berth artefacts ls {number}` lists what it has.")
+    if row["state"] != "kept":
+        raise ClientError(f"{path} cannot be fetched: {_state(row)}.")
+    target = Path(asked.target)
+    artefact_save(berth, number, row, target / path.rpartition("/")[2] if target.is_dir() else target)
+    return 0

@@ -1,0 +1,66 @@
+"""Save what a job wrote: in ranges, so that memory stays small and a broken download goes on; checked by its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from berth_client.errors import ClientError, RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from berth_client.jobs import Jobs
+    from berth_client.shapes import Artefact
+
+STEP_BYTES = 8 * 1024 * 1024
+_PAST_THE_END = 416
+
+
+def local_path(folder: Path, path: str) -> Path:
+    """Return where an artefact lies below `folder`. Raises ClientError for a path that would lead out of it."""
+    parts = path.split("/")
+    if any(part in {"", ".", ".."} or "\\" in part or ":" in part for part in parts):
+        raise ClientError(f"{path!r} is no path that can be written here.")
+    return folder.joinpath(*parts)
+
+
+def artefact_save(jobs: Jobs, number: int | str, row: Artefact, target: Path) -> None:
+    """Write one kept artefact to `target`. What an earlier try left in `target.part` is gone on with.
+
+    Raises ClientError where it cannot be written, or where what arrived is not what the list says.
+    """
+    part = target.with_name(f"{target.name}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(2):  # what was left may be of another content: then all of it once more
+            _fetch(jobs, number, row, part)
+            if _digest(part) == row["sha256"]:
+                part.replace(target)
+                return
+            part.unlink()
+    except OSError as error:
+        raise ClientError(f"{target} cannot be written: {error.strerror}.") from None
+    raise ClientError(f"{row['path']} changed while it was fetched; try again.")
+
+
+def _fetch(jobs: Jobs, number: int | str, row: Artefact, part: Path) -> None:
+    size = row["size"] or 0
+    with part.open("ab") as file:
+        while (at := file.tell()) < size:
+            try:
+                data = jobs.jobs_artefact_get(number, row["path"], Range=f"bytes={at}-{min(size, at + STEP_BYTES) - 1}")
+            except RefusedError as error:
+                if error.status == _PAST_THE_END:  # it is shorter now
+                    return
+                raise
+            if not data:
+                return
+            file.write(data)
+        if file.tell() > size:
+            file.truncate(0)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

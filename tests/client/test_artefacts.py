@@ -1,0 +1,80 @@
+"""`berth artefacts` and `berth cp` against REST: lists, downloads that go on, removal, and hostile paths."""
+
+import hashlib
+
+import pytest
+
+from berth_client import downloads
+from berth_client.downloads import local_path
+from berth_client.errors import ClientError
+from portal.artefacts import store
+from portal.artefacts.models import Artefact
+from portal.artefacts.services.counting import Account
+from portal.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+BIG = bytes(range(256)) * 1000
+
+
+@pytest.fixture
+def number(world, settings, tmp_path_factory, monkeypatch):
+    """A job that wrote two files, and a third that is over the quota."""
+    settings.DATA_DIR = tmp_path_factory.mktemp("portal")
+    monkeypatch.setattr(downloads, "STEP_BYTES", 100_000)
+    job = Job.objects.get(pk=world.owner.submit()["id"])
+    account = Account(job)
+    for path, content in (("a.txt", b"abc"), ("model/best.pt", BIG)):
+        name = store.name_new()
+        store.append(job.key, name, content, at=0)
+        digest = hashlib.sha256(content).hexdigest()
+        account.enter(
+            Artefact(job=job, path=path, rank=0, epoch=1, size=len(content), modified_ns=1, sha256=digest, blob=name)
+        )
+    account.enter(Artefact(job=job, path="huge", rank=0, epoch=1, reason="over the tenant's 1 GiB"))
+    account.save()
+    return str(job.pk)
+
+
+def test_they_are_listed_with_the_reason_of_what_is_not_kept(cli, number):
+    found = cli("artefacts", "ls", number).out
+    assert "model/best.pt" in found
+    assert "not kept: over the tenant's 1 GiB" in found
+    assert cli("artefacts", "ls", number, "model", "-o", "name").out == "model/best.pt\n"
+
+
+def test_all_are_fetched_into_their_folders(cli, number, tmp_path):
+    told = cli("artefacts", "get", number, "--to", tmp_path / "here", code=1)
+    assert (tmp_path / "here/model/best.pt").read_bytes() == BIG
+    assert (tmp_path / "here/a.txt").read_bytes() == b"abc"
+    assert "huge: not kept" in told.err
+
+
+def test_a_download_that_broke_off_goes_on(cli, number, tmp_path, transport):
+    (tmp_path / "best.pt.part").write_bytes(BIG[:150_000])
+    cli("cp", f"{number}:model/best.pt", tmp_path)
+    assert (tmp_path / "best.pt").read_bytes() == BIG
+    assert not (tmp_path / "best.pt.part").exists()
+
+
+def test_what_was_left_of_another_content_is_fetched_anew(cli, number, tmp_path):
+    (tmp_path / "b.part").write_bytes(b"x" * 150_000)
+    cli("cp", f"{number}:model/best.pt", tmp_path / "b")
+    assert (tmp_path / "b").read_bytes() == BIG
+
+
+def test_what_cannot_be_fetched_says_why(cli, number, tmp_path):
+    assert "over the tenant's" in cli("cp", f"{number}:huge", tmp_path, code=2).err
+    assert "has written no nothing" in cli("cp", f"{number}:nothing", tmp_path, code=2).err
+    assert "41:model/best.pt" in cli("cp", "nonsense", tmp_path, code=2).err
+
+
+def test_removal(cli, number):
+    assert "say --all" in cli("artefacts", "rm", number, code=2).err
+    assert "1 removed" in cli("artefacts", "rm", number, "model").out
+    assert "2 removed" in cli("artefacts", "rm", number, "--all").out
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", "a\\b", "c:x", ""])
+def test_no_path_leads_out_of_the_folder(tmp_path, path):
+    with pytest.raises(ClientError):
+        local_path(tmp_path, path)
