@@ -97,8 +97,19 @@ class Jobs(Rest):
     def jobs_show(self, number: int | str) -> JobDetail:
         return self._job("GET", number)
 
-    def jobs_change(self, number: int | str, *, priority: int) -> JobDetail:
-        return self._job("PATCH", number, body={"priority": priority})
+    def jobs_change(
+        self,
+        number: int | str,
+        *,
+        priority: int | None = None,
+        name: str | None = None,
+        labels: dict[str, str] | None = None,
+        time_limit_s: int | None = None,
+        gpus: Any = None,
+    ) -> JobDetail:
+        """Change a waiting job, or make a running one's time limit longer. None leaves a thing as it is."""
+        wanted = {"priority": priority, "name": name, "labels": labels, "time_limit_s": time_limit_s, "gpus": gpus}
+        return self._job("PATCH", number, body={key: value for key, value in wanted.items() if value is not None})
 
     def jobs_explain(self, number: int | str, *, what_if: bool = False) -> Explanation:
         query = {"what_if": True} if what_if else None

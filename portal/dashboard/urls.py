@@ -9,6 +9,7 @@ from portal.dashboard.help import views as help_views
 from portal.dashboard.home import views as home_views
 from portal.dashboard.jobs import saved as job_saved
 from portal.dashboard.jobs import views as job_views
+from portal.dashboard.jobs.extending import job_extend
 from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.people import notifications as people_notifications
 from portal.dashboard.people import views as people_views
@@ -36,6 +37,7 @@ job_urls = [
     path("jobs/<str:number>/waiting", waiting_views.job_waiting, name="job-waiting"),
     path("jobs/<str:number>/offer", waiting_views.job_offer, name="job-offer"),
     path("jobs/<str:number>/what-if", job_views.job_what_if, name="job-what-if"),
+    path("jobs/<str:number>/extend", job_extend, name="job-extend"),
     path("jobs/<str:number>/<str:verb>", job_views.job_action, name="job-action"),
 ]
 

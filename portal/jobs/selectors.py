@@ -94,6 +94,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "stop_reason": attempt.stop_reason or None,
         "grace_s": _grace_s(attempt),
         "lease_s": attempt.lease_s,
+        "time_limit_s": _time_limit_s(attempt),
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "share": part.share,
         "cores_sequence": part.cores_sequence,

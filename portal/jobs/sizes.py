@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from portal.jobs.models import Job
 
 SLO_MS = 150.0
+EXTEND_MOST = 1.0
 
 _readers: list[Callable[[], Mapping[str, Any]]] = []
 
@@ -32,6 +33,11 @@ def r_num() -> int:
 def grace_most_s() -> int:
     """Return the longest grace that a job may have."""
     return int(_readers[0]()["grace_most_s"]) if _readers else GRACE_MOST_S
+
+
+def extend_most() -> float:
+    """Return by which share of the time limit that was asked for members may make a running job's longer."""
+    return float(_readers[0]()["time_limit_extend"]) if _readers else EXTEND_MOST
 
 
 def slo_ms() -> float:

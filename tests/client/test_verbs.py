@@ -119,6 +119,10 @@ def test_several_at_once_and_one_that_is_refused(cli, world):
     assert set(Job.objects.filter(pk__in=[one, two]).values_list("state", flat=True)) == {"HELD"}
     assert cli("release", one, two).out == f"job {one}: PENDING\njob {two}: PENDING\n"
     assert cli("edit", one, "--priority", "-3").out == f"job {one}: PENDING, priority -3\n"
+    assert (
+        cli("edit", one, "--time", "2h", "--name", "new").out == f"job {one}: PENDING, priority -3, time limit 7200 s\n"
+    )
+    assert "say what to change" in cli("edit", one, code=2).err
     assert cli("cancel", one, "-o", "json").json[0]["state"] == "CANCELLED"
     assert "job" in cli("requeue", two, code=2).err
     assert "retry" in cli("retry", two, code=2).err or "fail" in cli("retry", two, code=2).err

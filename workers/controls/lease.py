@@ -1,4 +1,4 @@
-"""Whether a part may still run: its lease, and the maintenance lease of `--keep-jobs` beside it."""
+"""Whether a part may still run: its lease, and the maintenance lease of `--keep-jobs` beside it; and for how long it may."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ def lease_ended(directory: Path, launch: dict[str, Any]) -> bool:
         if lease is not None and lease["boot_id"] == launch["boot_id"] and now < lease["until"]:
             return False
     return True
+
+
+def limit_now(directory: Path, limit_s: float | None) -> float | None:
+    """Return the time limit: `limit_s`, or a longer one that the agent wrote down since. Raises as `lease_ended` does."""
+    longer = read_record(directory / "limit.json", limit_s=(int, float))
+    return limit_s if longer is None or limit_s is None else max(limit_s, longer["limit_s"])

@@ -18,7 +18,7 @@ from workers.controls.cgroups import part_group
 from workers.controls.cores import core_orders
 from workers.controls.diskuse import disk_meter, taken_too_much
 from workers.controls.joblog import JobLog
-from workers.controls.lease import lease_ended
+from workers.controls.lease import lease_ended, limit_now
 from workers.controls.limits import limits_set, memory_over, peak_mib
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.controls.signals import kill_all, signal_all, wake_on_signals
@@ -67,6 +67,7 @@ class Shim:
         self.pid = 0
         self.begun = boottime()
         self.begun_unix = time.time()
+        self.limit_s: float | None = launch["time_limit_s"]
         limit = launch["memory_mib"]
         self.meter = UsageMeter(Tree(os.getpid()), directory / "usage", limit, count_wait=launch["virtual"])
         self.log = JobLog.under(directory, launch["log_limit_bytes"])
@@ -198,7 +199,7 @@ class Shim:
     def _follow_orders(self, now: float) -> None:
         self.cores.look(now)
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
-        limit_s = self.launch["time_limit_s"]
+        self.limit_s = limit_now(self.directory, self.limit_s)
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.told:
@@ -206,8 +207,8 @@ class Shim:
         elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
             self._end("lease", "the portal did not renew its lease in time", grace_s)
-        elif self.ending is None and limit_s is not None and now >= self.begun + limit_s:
-            self._end("time_limit", f"it reached its time limit of {limit_s:g} s", self.launch["grace_s"])
+        elif self.ending is None and self.limit_s is not None and now >= self.begun + self.limit_s:
+            self._end("time_limit", f"it reached its time limit of {self.limit_s:g} s", self.launch["grace_s"])
 
     def _end(self, reason: str, detail: str, grace_s: float, *, graced: bool = False) -> None:
         """Send SIGTERM, and SIGKILL after the grace. The first reason counts; a later one can only make the end come sooner."""
@@ -239,9 +240,8 @@ class Shim:
         if self.ending is not None:
             # Once killing has begun, look often until all are gone.
             until = min(until, max(self.ending.kill_at, boottime() + 0.02))
-        limit_s = self.launch["time_limit_s"]
-        if self.ending is None and limit_s is not None:
-            until = min(until, self.begun + limit_s)
+        if self.ending is None and self.limit_s is not None:
+            until = min(until, self.begun + self.limit_s)
         while True:
             ready, _, _ = select.select([self.wake, *self.log.readers()], [], [], max(0.0, until - boottime()))
             if self.wake in ready:

@@ -44,6 +44,9 @@ class Engine(Protocol):
     def lease(self, directory: Path, *, until: float) -> None:
         """Let the part run until `until` (seconds since boot)."""
 
+    def limit(self, directory: Path, *, limit_s: float) -> None:
+        """Let the part run for `limit_s` seconds from its start; never fewer than before. Raises OSError."""
+
     def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
         """Order that the part runs on these declared cores from now on, held back to a share of what it takes now; 1: not.
 

@@ -109,6 +109,12 @@ class ProcessEngine:
         # Its length and layout never change, so that on a full disk it can be written over.
         write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
+    def limit(self, directory: Path, *, limit_s: float) -> None:
+        write_json(directory / "limit.json", {"limit_s": limit_s}, durable=False)
+        shim = self.shim(directory)
+        if shim is not None and shim.pid:
+            shim.signal(signal.SIGUSR1)
+
     def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
         # Not durable: the journal has the order, and after a power cut nothing runs that it could be for.
         write_json(directory / ORDER, {"sequence": sequence, "cores": cores, "share": share}, durable=False)

@@ -1,4 +1,7 @@
-"""Gives a running part other cores: the order is journalled, handed to the shim, and acknowledged once it holds."""
+"""Gives a running part a longer time limit, or other cores.
+
+An order about cores is journalled, handed to the shim, and acknowledged once it holds.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,12 @@ class Adjusting:
         self._tools = tools
         self._spawn = spawn
         self._busy: set[str] = set()
+        self._limits: dict[str, float] = {}
+        self._limits_told: dict[str, float] = {}
 
     def want(self, part: Part, wanted: Wanted) -> None:
         """Take note of the cores that the newest list names for the part. The same order again changes nothing."""
+        self._limit_note(part, wanted.get("time_limit_s"))
         order = _order(wanted)
         if order is None or not part.live or (part.cores_order is None and order["sequence"] == 0):
             return
@@ -40,11 +46,30 @@ class Adjusting:
 
     def follow(self, part: Part) -> None:
         """See to it that the part's last order holds: after an order, when it starts, and when a new agent adopts it."""
+        if part.phase in STARTED and self._limits.get(part.key) != self._limits_told.get(part.key):
+            self._spawn(self._limit_tell(part, self._limits[part.key]))
         order = part.cores_order
         open_order = order is not None and part.cores_sequence != order["sequence"]
         if open_order and part.phase in STARTED and part.key not in self._busy:
             self._busy.add(part.key)
             self._spawn(self._follow(part))
+
+    def _limit_note(self, part: Part, limit_s: object) -> None:
+        if not part.live:
+            self._limits.pop(part.key, None)
+            self._limits_told.pop(part.key, None)
+        elif isinstance(limit_s, int | float) and not isinstance(limit_s, bool) and limit_s > 0:
+            self._limits[part.key] = limit_s
+            self.follow(part)
+
+    async def _limit_tell(self, part: Part, limit_s: float) -> None:
+        directory = self._tools.journal.directory(part)
+        try:
+            await self._tools.on_files(part, lambda: self._tools.engine.limit(directory, limit_s=limit_s))
+        except OSError as error:  # a full disk: told again with the next list
+            self._tools.problems.note(f"limit {part.key}", f"Its time limit cannot be changed: {error}.")
+        else:
+            self._limits_told[part.key] = limit_s
 
     async def _follow(self, part: Part) -> None:
         looks = Backoff(FIRST_LOOK_S, LAST_LOOK_S)

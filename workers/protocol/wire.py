@@ -54,6 +54,7 @@ class Wanted(PartName):
     stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit", "unwell"] | None
     grace_s: float
     lease_s: float | None
+    time_limit_s: NotRequired[int | None]  # as it is now: a longer one holds for what runs
     cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
     share: NotRequired[float]  # that it keeps of the memory bandwidth, or CPU time, that it takes; absent: all
     cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared

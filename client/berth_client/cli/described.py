@@ -121,6 +121,11 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
 
 
+def labels_of(given: list[str]) -> dict[str, str]:
+    """Return what `--label NAME=VALUE` says, given any number of times."""
+    return {name: value for name, _, value in (label.partition("=") for label in given)}
+
+
 def described(asked: Any, berth: Berth) -> dict[str, Any]:
     """Return the description that the flags make; files that it does not take are uploaded. Raises ClientError."""
     found = {
@@ -137,7 +142,7 @@ def described(asked: Any, berth: Berth) -> dict[str, Any]:
     if asked.env:
         found["environment"] = dict(asked.env)
     if asked.label:
-        found["labels"] = {name: value for name, _, value in (label.partition("=") for label in asked.label)}
+        found["labels"] = labels_of(asked.label)
     if asked.file or asked.folder:
         found |= _files(asked, berth)
     more = {} if asked.template else dict(map(_set, asked.set or ()))

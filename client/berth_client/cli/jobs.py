@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from berth_client.cli.described import FLAGS, labels_of
 from berth_client.cli.job_words import COLUMNS, explained, job_facts
 from berth_client.cli.options import completed, count, output_add, verb_add
 from berth_client.cli.output import repeated, rest_noted, rows_told, value_text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from berth_client.shapes import JobDetail
 
 UNFINISHED = "PENDING,HELD,STARTING,RUNNING,PREEMPTED"
+EDITED = ("priority", "time_limit_s", "name", "gpus")
 STATES = (*UNFINISHED.split(","), *sorted(FINAL))
 ACTIONS = {
     "cancel": "end jobs: at once while they wait, within their grace while they run",
@@ -44,15 +46,12 @@ def parsers_add(verbs: Any) -> None:
     numbers(why)
     why.add_argument("--what-if", action="store_true", help="also which single changes would start it; takes seconds")
     output_add(why, watch=True)
-    changed = verb_add(verbs, "edit", edit, "change a waiting job's priority")
+    changed = verb_add(verbs, "edit", edit, "change a waiting job, or give a running one more time")
     numbers(changed)
-    changed.add_argument(
-        "--priority",
-        type=int,
-        required=True,
-        metavar="N",
-        help="-100 to 0, managers to 100; it orders one tenant's jobs",
-    )
+    for flag in FLAGS:
+        if flag.field in EDITED:
+            changed.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=flag.help)
+    changed.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="its labels from now on")
     output_add(changed)
 
 
@@ -130,7 +129,12 @@ def act(asked: Any, berth: Berth) -> int:
 
 def edit(asked: Any, berth: Berth) -> int:
     asked.number = [asked.number]
-    return each_done(asked, lambda number: berth.jobs_change(number, priority=asked.priority))
+    wanted = {field: value for field in EDITED if (value := getattr(asked, field)) is not None}
+    if asked.label:
+        wanted["labels"] = labels_of(asked.label)
+    if not wanted:
+        raise ClientError("say what to change: --priority, --time, --name, --gpus or --label")
+    return each_done(asked, lambda number: berth.jobs_change(number, **wanted))
 
 
 def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
@@ -155,8 +159,12 @@ def _done(verb: str, job: JobDetail) -> str:
     if verb == "cancel" and job["state"] not in FINAL:
         return f"job {job['number']}: {job['state']}, it is being stopped"
     if verb == "edit":
-        return f"job {job['number']}: {job['state']}, priority {job['priority']}"
+        return f"job {job['number']}: {job['state']}, priority {job['priority']}{_limit(job)}"
     return f"job {job['number']}: {job['state']}"
+
+
+def _limit(job: JobDetail) -> str:
+    return f", time limit {job['time_limit_s']} s" if job["time_limit_s"] else ""
 
 
 def explain(asked: Any, berth: Berth) -> int:

@@ -197,6 +197,7 @@ class JobHeaderContext(JobIdContext):
     state: str
     since: Since
     actions: list[ActionButton]
+    extensions: list[tuple[int, str]]  # seconds, and in words
     relaunch_url: str | None
     facts: list[Fact]
 

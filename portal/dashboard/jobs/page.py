@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.jobs.extending import extensions
 from portal.dashboard.jobs.facts import facts_make
 from portal.dashboard.jobs.files import file_rows
 from portal.dashboard.jobs.history import attempt_cause
@@ -66,6 +67,7 @@ def header_make(job: Job) -> JobHeaderContext:
         "state": job.state,
         "since": _since(job, attempts),
         "actions": _actions(job),
+        "extensions": extensions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "facts": facts_make(job, attempts),
     }

@@ -20,14 +20,15 @@ from portal.api.schema import (
     parameter,
     time_parameter,
 )
-from portal.errors import BerthError, Conflict
+from portal.errors import Conflict
 from portal.jobs import services, sizes
-from portal.jobs.description import CATEGORIES, FIELDS, READ_ONLY, priority_parse
+from portal.jobs.description import CATEGORIES
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.finding.filters import Between, JobFilters, jobs_kept, tasks_kept
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
 from portal.jobs.searching import jobs_named
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
+from portal.jobs.services.asked.editing import changes_parse, job_edit
 from portal.jobs.states import RETRIED, JobState
 from portal.tenants.authentication import tenant_of
 
@@ -142,11 +143,22 @@ def _filtered(query: Query, jobs: QuerySet[Job]) -> QuerySet[Job]:
     return jobs_kept(jobs, filters) if top else tasks_kept(jobs, filters)
 
 
-class PriorityChange(RawSchema):
+class JobChange(RawSchema):
     schema = {
         "type": "object",
-        "properties": {"priority": {"type": "integer", "minimum": -100, "maximum": 100}},
-        "required": ["priority"],
+        "properties": {
+            "priority": {"type": "integer", "minimum": -100, "maximum": 100},
+            "name": {"type": "string", "maxLength": 128},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "time_limit_s": {
+                "type": "integer",
+                "nullable": True,
+                "minimum": 1,
+                "description": "Of a running job: a longer one, up to the operator's knob `time_limit_extend`.",
+            },
+            "gpus": {"description": "The sizes that it accepts, as in a description."},
+        },
+        "minProperties": 1,
         "additionalProperties": False,
     }
 
@@ -161,30 +173,18 @@ class JobView(ApiView):
         return job_answer(job_of(request, number), user=request.user)
 
     @documented(
-        "Change a waiting job's priority",
+        "Change a job",
         answer=JobDetailSerializer,
         refusals=(404, 409, 413, 415),
         parameters=JOB_PATH,
-        request=PriorityChange,
+        request=JobChange,
         operation_id="jobs_change",
     )
     def patch(self, request: Request, number: str) -> Response:
         job = job_of(request, number)
-        priority = _priority_of(request_object(request._request))  # noqa: SLF001 - the public way to the raw request
-        services.job_priority_set(job=job, actor=request.user, priority=priority)
+        body = request_object(request._request)  # noqa: SLF001 - the public way to the raw request
+        job_edit(job=job, actor=request.user, changes=changes_parse(body, r_num=sizes.r_num()))
         return job_answer(job, user=request.user)
-
-
-def _priority_of(body: dict[str, Any]) -> int:
-    for name in body:
-        if name == "priority":
-            continue
-        code = "read_only" if name in READ_ONLY else "not_changeable" if name in FIELDS else "unknown_field"
-        shown = name[:60]
-        raise BerthError(code, f"`{shown}` cannot be changed; only `priority` can, of a waiting job.", field=shown)
-    if "priority" not in body:
-        raise BerthError("required", "`priority` is missing.", field="priority")
-    return priority_parse(body["priority"])
 
 
 class JobActionView(ApiView):

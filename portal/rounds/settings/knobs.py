@@ -75,6 +75,15 @@ PORTAL_KNOBS = (
         30,
         86400,
     ),
+    Parameter(
+        "time_limit_extend",
+        "By how much members may make a running job's time limit longer, as a share of the limit that it was submitted with: "
+        "1 = up to twice as long. 0 = only operators may. A longer limit delays who waits for its GPUs.",
+        "of the limit",
+        1.0,
+        0,
+        100,
+    ),
 )
 KNOBS: tuple[Parameter, ...] = (*PARAMETERS, *PORTAL_KNOBS)
 _BY_NAME = {knob.name: knob for knob in KNOBS}
@@ -103,7 +112,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Memory bandwidth",
         ("relieve_memory", "relieve_threshold", "relieve_release", "relieve_band", "relieve_period_s"),
     ),
-    ("Job descriptions", ("r_num", "grace_most_s", "large_model_parameters")),
+    ("Job descriptions", ("r_num", "grace_most_s", "time_limit_extend", "large_model_parameters")),
     (
         "Laboratory",
         (

@@ -18,6 +18,7 @@ from tests.smalldisk import small_disk
 from tests.workers.conftest import ROOT, processes_of, wait_until
 from tests.workers.specs import spec_make
 from workers.controls.cores import cores_map
+from workers.controls.lease import limit_now
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
 from workers.controls.spawn import AUTOGROUP
 from workers.engines.process import ProcessEngine
@@ -399,3 +400,17 @@ def test_a_job_that_fills_the_disk_before_anything_of_it_is_written_still_report
         result, job = (json.loads((run.directory / f"{name}.json").read_text()) for name in ("result", "job"))
         assert (result["reason"], result["pid"]) == ("disk_limit", job["pid"])
         assert disk.free_mib() > 16, "what was too much is gone"
+
+
+def test_a_longer_time_limit_holds(shim):
+    shim.prepare(command="sleep 2; echo done", time_limit_s=0.5)
+    shim.engine.limit(shim.directory, limit_s=600)
+    result = shim.start().result()
+    assert (result["reason"], shim.stdout()) == ("exit", "done\n")
+
+
+def test_a_shorter_one_changes_nothing(shim):
+    shim.prepare(command="true", time_limit_s=600)
+    shim.engine.limit(shim.directory, limit_s=5)
+    assert limit_now(shim.directory, 600) == 600
+    assert limit_now(shim.directory, None) is None
