@@ -80,9 +80,10 @@ def all_ended(berth):
 
 
 def test_readme_s_blocks_work_as_typed(terminal):
-    commands, join, node, exports, curl, python, verbs, *simulations = blocks("README.md")
+    commands, join, node, exports, first, curl, python, verbs, *simulations = blocks("README.md")
     assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["./berth up --demo", "./berth test"]
     terminal.type(exports)
+    assert "hello from" in terminal.type(first)
     assert '"id"' in terminal.type(curl)
     told = terminal.type(python)
     assert told.startswith("COMPLETED"), told

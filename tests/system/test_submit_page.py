@@ -1,5 +1,6 @@
 """The submit form in a browser: errors lead to their fields and go when mended; files are chosen, dropped, kept and run."""
 
+import os
 import re
 
 import pytest
@@ -79,24 +80,30 @@ def test_files_are_chosen_dropped_kept_and_run(page, berth, tmp_path):
     page.evaluate(DROP, [["a.txt", "dropped"], ["b.txt", "gone"]])
     until(page, "document.querySelectorAll('[data-filelist] li').length === 3")
     page.set_input_files("#id_files", str(tmp_path / "big"))
+    until(page, "document.querySelectorAll('[data-filelist] li').length === 4")
+    assert len(page.input_value("input[name=upload]")) == 64, "above 1 MiB it is uploaded"
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 201 * 2**20)
+    page.set_input_files("#id_files", str(tmp_path / "huge"))
     until(page, "!document.getElementById('error_files').hidden")
-    assert "1 MiB in all. None was added" in page.inner_text("#error_files")
+    assert "200 MiB in all. None was added" in page.inner_text("#error_files")
     page.click("button[aria-label='Remove b.txt']")
     until(page, "document.getElementById('error_files').hidden")
-    page.fill("#id_command", "python3 main.py; cat a.txt")
+    page.fill("#id_command", "python3 main.py; cat a.txt; wc -c < big")
     page.fill("#id_memory", "much")
     page.click("button:has-text('Submit job')")
     until(page, "document.activeElement.id === 'form-errors'")
-    assert names(page) == ["a.txt", "main.py"]
+    assert names(page) == ["a.txt", "big", "main.py"]
     page.fill("#id_memory", "")
     until(page, "document.querySelector('#request-text').innerText.includes('base64 < main.py')")
     page.click("button:has-text('Submit job')")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     assert page.inner_text("h1") == "main.py"
-    assert page.locator("#files code").all_inner_texts() == ["a.txt", "main.py"]
+    assert page.locator("#files code").all_inner_texts() == ["a.txt", "big", "main.py"]
     until(page, "document.querySelector('[data-log-lines]').innerText.includes('sent along')")
+    until(page, "document.querySelector('[data-log-lines]').innerText.includes('1100000')")
     number = re.search(r"/jobs/(\d+)/", page.url)[1]
     Tenant(berth).wait_state(number, "COMPLETED")
     page.click("text=Edit and relaunch")
     page.wait_for_url(re.compile("/jobs/new"))
-    assert names(page) == ["a.txt", "main.py"]
+    assert names(page) == ["a.txt", "big", "main.py"]

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.dashboard.jobs.extending import extensions
 from portal.dashboard.jobs.facts import facts_make
-from portal.dashboard.jobs.files import file_rows
+from portal.dashboard.jobs.files import payload_rows
 from portal.dashboard.jobs.history import attempt_cause
 from portal.dashboard.jobs.numbers import numbers_make
 from portal.dashboard.jobs.profiles import profiles_make
@@ -91,7 +91,7 @@ def body_make(job: Job) -> JobBodyContext:
         "attempts": [_attempt(attempt) for attempt in attempts],
         "profiles": profiles_make(profiles),
         "events": events_make(job),
-        "files": file_rows((job.array.payload if job.array_id else job.payload).files),
+        "files": payload_rows(job.array.payload if job.array_id else job.payload),
     }
 
 

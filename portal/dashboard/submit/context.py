@@ -18,6 +18,9 @@ class FilesContext(TypedDict):
     error: str | None
     max_files: int
     max_bytes: int
+    max_uploaded: int
+    upload: str  # the digest of larger files that were sent
+    sent: str  # JSON of these files
 
 
 class FormProblem(TypedDict):

@@ -11,8 +11,10 @@ import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from portal.dashboard.jobs.files import file_rows
-from portal.errors import BerthError
+from portal.environment import env
+from portal.errors import BerthError, NotFound
 from portal.jobs.description_parts import MAX_FILES, MAX_FILES_BYTES
+from portal.uploads.selectors import upload_files, upload_get
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from django.utils.datastructures import MultiValueDict
 
     from portal.dashboard.submit.context import FilesContext
+    from portal.tenants.models import User
 
     Uploads: TypeAlias = MultiValueDict[str, UploadedFile]
 
@@ -30,8 +33,9 @@ KIB = 1024
 
 
 def files_of(post: QueryDict, uploads: Uploads | None) -> dict[str, Any]:
-    """Return `{"files": {name: {"base64": ...}}}`, or {} without any. Nothing is read of an upload that is too large."""
+    """Return `files`, {name: {"base64": ...}}, and `upload`, a digest, where the form has them. What is too large is not read."""
     found = kept_files(post.get(KEPT, ""))
+    upload = {"upload": digest} if (digest := post.get("upload", "").strip()) else {}
     chosen = uploads.getlist("files") if uploads else []
     if sum(each.size or 0 for each in chosen) > MAX_FILES_BYTES:
         total = sum(each.size or 0 for each in chosen)
@@ -42,7 +46,7 @@ def files_of(post: QueryDict, uploads: Uploads | None) -> dict[str, Any]:
         raise BerthError("too_large", detail, field="files")
     for each in chosen:
         found[str(each.name)] = base64.b64encode(each.read()).decode()
-    return {"files": {name: {"base64": data} for name, data in found.items()}} if found else {}
+    return upload | ({"files": {name: {"base64": data} for name, data in found.items()}} if found else {})
 
 
 def kept_files(text: str) -> dict[str, str]:
@@ -58,13 +62,26 @@ def kept_files(text: str) -> dict[str, str]:
     return kept
 
 
-def files_context(values: Mapping[str, Any], error: str | None) -> FilesContext:
-    """Fill the form's field from `values["files"]`, {name: base64}."""
-    files = values.get("files") or {}
+def upload_shown(user: User, digest: object) -> list[dict[str, Any]]:
+    """Return the files of an upload that the user sees; [] of any other, or of none."""
+    if not isinstance(digest, str) or not digest:
+        return []
+    try:
+        return upload_files(upload_get(user=user, digest=digest).pk)
+    except NotFound:
+        return []
+
+
+def files_context(values: Mapping[str, Any], error: str | None, *, user: User) -> FilesContext:
+    """Fill the form's field from `values["files"]`, {name: base64}, and `values["upload"]`, a digest."""
+    files, sent = values.get("files") or {}, upload_shown(user, values.get("upload"))
     return {
         "kept": json.dumps(files, ensure_ascii=False) if files else "",
         "files": file_rows(files),
         "error": error,
         "max_files": MAX_FILES,
         "max_bytes": MAX_FILES_BYTES,
+        "max_uploaded": env("BERTH_UPLOAD_MIB") * KIB * KIB,
+        "upload": str(values["upload"]) if sent else "",
+        "sent": json.dumps(sent, ensure_ascii=False) if sent else "[]",
     }

@@ -235,6 +235,8 @@ def form_field_of(error: BerthError) -> str | None:
         return None
     if error.field in FORM_OF:
         return FORM_OF[error.field]
+    if error.field == "upload":
+        return "files"
     field = error.field.split(".", 1)[0].split("[", 1)[0]
     return FORM_OF.get(field, field)
 

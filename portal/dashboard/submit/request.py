@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from django.http import HttpRequest
+    from django.http import HttpRequest, QueryDict
 
     from portal.dashboard.submit.context import RequestContext
 
@@ -20,12 +20,14 @@ MARK = "@@berth-file-{}@@"
 def request_text(request: HttpRequest, description: Mapping[str, Any]) -> RequestContext:
     """Return both. Files are read where the text is run, so their names stand here, never their contents."""
     url = f"{request.scheme}://{request.get_host()}/api/v1/jobs"
-    names = _names(request.POST.get(NAMES, ""))
+    names = names_of(request.POST)
     plain = {name: value for name, value in description.items() if name != "files"}
     return {"curl": _curl(url, plain, names), "python": _python(url, plain, names)}
 
 
-def _names(text: str) -> list[str]:
+def names_of(post: QueryDict) -> list[str]:
+    """Return the names of the files that the page keeps; a dry run is not sent their contents."""
+    text = post.get(NAMES, "")
     try:
         names = json.loads(text) if text else []
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ from portal.dashboard.submit.files import files_context
 from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
 from portal.dashboard.submit.importing import import_read
 from portal.dashboard.submit.reading import description_read, errors_of, form_field_of
-from portal.dashboard.submit.request import request_text
+from portal.dashboard.submit.request import names_of, request_text
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
 from portal.jobs.services import job_submit, submission_check, submission_problems
@@ -85,14 +85,16 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     if request.POST.get("command", "").strip():
         if not problems or not reading.problems:
             context["request_text"] = request_text(request, reading.description)
-        context["dry_run"] = _refused(problems) if problems else _dry_run(request, reading.description)
+        context["dry_run"] = (
+            _refused(problems) if problems else _dry_run(request, _with_requirements(request, reading.description))
+        )
     return render(request, "submit/_dryrun.html", context)
 
 
 def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
     """Read the form. Return it with every reason for which a submission would be refused, at most one for each field."""
     reading = description_read(request.POST, request.FILES)
-    description = dict(reading.description)
+    description = _with_requirements(request, reading.description)
     if any(form_field_of(problem) == "gpus" for problem in reading.problems):
         description["gpus"] = 1  # so that the other fields can be judged: what is said of it is left out below
     found = {form_field_of(problem) for problem in reading.problems}
@@ -102,6 +104,13 @@ def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
             problems.append(problem)
             found.add(field)
     return reading, problems
+
+
+def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description to judge: a dry run has no contents, so a requirements file that the page keeps counts as some."""
+    name = (description.get("software") or {}).get("requirements_file")
+    known = name in names_of(request.POST) and name not in description.get("files", {})
+    return {**description, "software": {"requirements": "as-in-the-file"}} if known else dict(description)
 
 
 def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
@@ -120,7 +129,7 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
     return {
         "fields": fields,
         "problems": _summary(errors, fields),
-        "files": files_context(values, errors.get("files")),
+        "files": files_context(values, errors.get("files"), user=request.user),
         "gpu_modes": [{"value": value, "label": label, "selected": value == mode} for value, label in MODES.items()],
         "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
         "gpu_choices": _gpu_choices(values, types),

@@ -157,3 +157,25 @@ def test_what_no_job_needs_is_removed_and_nothing_else(lena, otto, world):
     refusal(lena.caller("POST", f"/jobs/{job['id']}/retry"), 409, "files_gone")
     assert lena.caller.get(f"/jobs/{job['id']}").json()["upload"] == used
     assert unused not in {row.digest for row in Upload.objects.all()}
+
+
+def test_the_form_keeps_an_upload_and_judges_a_requirements_file_that_it_is_not_sent(lena, otto, world, client):
+    digest, foreign = lena.send({"big.bin": b"x" * 10}), otto.send({"secret.bin": b"y"})
+    world.nodes[0].software = {"installer": "pip"}
+    world.nodes[0].save()
+    client.force_login(world.users["lena"])
+    form = {"command": "true", "gpu_mode": "cpu", "upload": digest}
+    kept = {"software": "requirements_file", "software_path": "requirements.txt", "file_names": '["requirements.txt"]'}
+    told = client.post("/jobs/plan", form | kept).content.decode()
+    assert "Not valid yet" not in told
+    assert "Not valid yet" in client.post("/jobs/plan", form | kept | {"file_names": ""}).content.decode()
+    wrong = client.post("/jobs/new", form | {"memory": "much"})
+    assert wrong.status_code == 400
+    assert "big.bin" in wrong.content.decode()
+    answer = client.post("/jobs/new", form)
+    job = Job.objects.get()
+    assert (answer.status_code, job.payload.upload.digest) == (302, digest)
+    for page in (f"/jobs/{job.number}/", f"/jobs/new?from={job.number}"):
+        assert "big.bin" in client.get(page).content.decode()
+    shown = client.post("/jobs/new", form | {"upload": foreign})
+    assert (shown.status_code, "secret.bin" in shown.content.decode()) == (400, False)
