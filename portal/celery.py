@@ -16,7 +16,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("berth")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+clock = Celery("berth", set_as_current=False)
+"""Beat's: it sends tasks by their names alone, and loads none of them."""
+laboratory = Celery("berth", set_as_current=False)
+"""The laboratory's worker's: it loads what is sent to its queue (`portal.rounds.settings.schedule.QUEUES`)."""
+for each in (app, clock, laboratory):
+    each.config_from_object("django.conf:settings", namespace="CELERY")
+laboratory.autodiscover_tasks(["portal.laboratory", "portal.backups"])
 app.autodiscover_tasks(
     [
         "portal.rounds",
@@ -45,7 +51,8 @@ class SignsOfLife(bootsteps.StartStopStep):
         self._timer.cancel()
 
 
-app.steps["consumer"].add(SignsOfLife)
+for each in (app, laboratory):
+    each.steps["consumer"].add(SignsOfLife)
 
 
 @worker_process_init.connect

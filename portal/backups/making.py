@@ -14,12 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-from django.db import connection
+from django.db import ProgrammingError, connection
 from django.utils import timezone
 
 import portal
-from portal.backups import postgres, sqlite
+from portal.backups import sqlite
 from portal.backups.archive import MANIFEST, archive_written
 from portal.backups.contents import files_here, layout_here
 from portal.backups.errors import BackupError
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Tell = Callable[[str], None]
+INSUFFICIENT_PRIVILEGE = "42501"
+"""What Postgres says to an account that may not make a database."""
 SUFFIX, AUTOMATIC = ".berth-backup", "berth-automatic-"
 
 
@@ -122,6 +123,8 @@ def _database(scratch: Path) -> tuple[dict[str, Any], dict[str, Path]]:
         copy = scratch / "berth.sqlite3"
         sqlite.database_copy(Path(connection.settings_dict["NAME"]), copy)
         return sqlite.database_facts(copy), {sqlite.MEMBER: copy}
+    from portal.backups import postgres  # late: who has SQLite needs none of it
+
     directory = scratch / "rows"
     facts = postgres.database_dump(directory)
     return facts, {f"database/{path.name}": path for path in sorted(directory.iterdir())}
@@ -146,7 +149,9 @@ def _verify(path: Path, scratch: Path, tell: Tell) -> str:
     try:
         with _scratch_database() as url:
             _restore_run(path, environment | ({"DATABASE_URL": url} if url else {}))
-    except psycopg.errors.InsufficientPrivilege:
+    except ProgrammingError as error:
+        if getattr(error.__cause__, "sqlstate", "") != INSUFFICIENT_PRIVILEGE:
+            raise
         _restore_run(path, environment, "--check")
         tell(
             "read back and counted, not restored: the database's account may make no database (ALTER ROLE ... CREATEDB)"

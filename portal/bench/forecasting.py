@@ -19,9 +19,9 @@ from portal.laboratory.errors import SimulationError
 from portal.laboratory.sources.clusters import ClusterFile
 from portal.laboratory.sources.traces import TraceFile
 from portal.launch.demo.arrivals import CALM, CROWDED, CROWDED_SHARE, LONGEST_S, PERIOD_S, SHORTEST_S, SWING_S
+from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.people import REPLAN_S, RESTART_COST_S, TICK_S
 from portal.launch.demo.workload import TENANTS, TRAININGS
-from portal.launch.programs import DEMO_NODES
 from scheduler.model import Job, Node, Tenant
 from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine

@@ -92,6 +92,11 @@ def simulations_ahead(simulation: Simulation) -> int:
     return before.count() + running.count()
 
 
+def simulations_open() -> bool:
+    """Say whether any simulation waits, or runs and may have lost its worker."""
+    return Simulation.objects.filter(state__in=(Simulation.State.QUEUED, Simulation.State.RUNNING)).exists()
+
+
 def simulations_waiting() -> QuerySet[Simulation, int]:
     """The numbers of those that wait for their turn."""
     return Simulation.objects.filter(state=Simulation.State.QUEUED).values_list("pk", flat=True)

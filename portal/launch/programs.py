@@ -10,6 +10,7 @@ from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import health
 from portal.launch.broker import Server
+from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.guarded import guarded_argv
 from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
@@ -28,35 +29,6 @@ AGENT_VARIABLES = tuple(
         BERTH_AGENT_ENVIRONMENTS_WHEELS BERTH_AGENT_ENVIRONMENTS_BUILD_S BERTH_AGENT_ENVIRONMENTS_ONE_GIB
         BERTH_AGENT_ENVIRONMENTS_ALL_GIB BERTH_AGENT_ENVIRONMENTS_KEEP_DAYS http_proxy https_proxy no_proxy
     """.split()
-)
-
-
-@dataclass(frozen=True)
-class VirtualNode:
-    """A node of the demo: the same agent and real processes, but simulated GPUs."""
-
-    name: str
-    gpus: int
-    gpu_type: str
-    gpu_memory_mib: int
-    cores: int
-    memory_mib: int
-    core_percent: int = 3
-    memory_gb_s: int = 200
-
-    @property
-    def specification(self) -> str:
-        return (
-            f"gpus={self.gpus},type={self.gpu_type},gpu-memory-mib={self.gpu_memory_mib},"
-            f"cores={self.cores},memory-mib={self.memory_mib},core-percent={self.core_percent},memory-gb-s={self.memory_gb_s}"
-        )
-
-
-DEMO_NODES = (
-    VirtualNode("a100-01", 8, "A100 80 GB", 81920, 64, 524288),
-    VirtualNode("a100-02", 8, "A100 80 GB", 81920, 64, 524288),
-    VirtualNode("rtx-01", 4, "RTX 3090", 24576, 32, 131072),
-    VirtualNode("rtx-02", 4, "RTX 3090", 24576, 32, 131072),
 )
 
 
@@ -142,10 +114,11 @@ UVICORN = """
     uvicorn portal.asgi:application --timeout-graceful-shutdown 5 --no-access-log --no-server-header
     --ws-max-size 65536 --log-level warning
 """.split()
-WORKER = "celery -q -A portal worker --pool prefork --loglevel WARNING --without-gossip --without-mingle".split()
+PLANNING, LABORATORY_S = "celery -q -A portal".split(), "celery -q -A portal.celery:laboratory".split()
+WORKER = "worker --pool prefork --loglevel WARNING --without-gossip --without-mingle".split()
 LABORATORY = "--queues laboratory --hostname laboratory@%h --max-memory-per-child 400000".split()
 LOW_PRIORITY = "nice -n 5".split()
-BEAT = "celery -q -A portal beat --scheduler portal.beat:LivingScheduler --max-interval 1 --loglevel WARNING".split()
+BEAT = "celery -q -A portal.celery:clock beat --scheduler portal.beat:LivingScheduler --max-interval 1 --loglevel WARNING".split()
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:
@@ -161,8 +134,8 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     portal = [*python, *UVICORN, "--host", options.host.strip("[]"), "--port", str(options.port), *proxy_flags()]
     if site.tls:
         portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
-    worker = [*python, *WORKER, "--concurrency", "3"]
-    laboratory = [*LOW_PRIORITY, *python, *WORKER, "--concurrency", "1", *LABORATORY]
+    worker = [*python, *PLANNING, *WORKER, "--concurrency", "3"]
+    laboratory = [*LOW_PRIORITY, *python, *LABORATORY_S, *WORKER, "--concurrency", "1", *LABORATORY]
     beat = [*python, *BEAT]
     return [
         Program("portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, ASK_LIMIT_S)),

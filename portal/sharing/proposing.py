@@ -45,6 +45,11 @@ def proposal_ask(*, actor: User | None) -> Proposal:
     return made
 
 
+def proposal_wanted() -> bool:
+    """Say whether `proposal_take` has anything to do: a training was asked for, is due, or may have lost its worker."""
+    return Proposal.objects.filter(state__in=(S.WAITING, S.TRAINING)).exists() or _is_due()
+
+
 @transaction.atomic
 def proposal_take() -> Proposal | None:
     """Return the proposal to be trained now, for one worker alone; None: there is none. One that is due is made."""

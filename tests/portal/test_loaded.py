@@ -1,12 +1,15 @@
 """What each process loads, and that a portal's garbage collector does not walk what it has loaded for good."""
 
+import ast
 import os
 import subprocess
 import sys
 
 import pytest
 
+from portal.celery import laboratory
 from portal.layout import SOURCE
+from portal.rounds.settings.schedule import QUEUES
 
 pytestmark = pytest.mark.impure  # processes of their own
 
@@ -28,17 +31,39 @@ def test_views_are_loaded_and_what_stands_then_is_out_of_the_collectors_way():
     assert frozen > 100_000 > 100 * watched
 
 
-def test_worker_and_beat_load_no_pages():
-    """They begin by importing the tasks; pages, console and REST would make each a quarter slower and 18 MiB larger."""
+LOOKED_FOR = (
+    "portal.rounds.tasks portal.laboratory.tasks portal.backups.tasks portal.urls unfold.admin psycopg cryptography.x509 "
+    "scheduler.policies scheduler.simulator.engine"
+).split()
+
+
+def loaded_by(app):
+    """What of LOOKED_FOR a process of Celery has loaded that begins by importing the app's tasks."""
     program = (
-        "import sys; from portal.celery import app; app.loader.import_default_modules();"
-        "print([name for name in ('portal.rounds.tasks', 'portal.urls', 'unfold.admin') if name in sys.modules])"
+        f"import sys; from portal import celery; celery.{app}.loader.import_default_modules();"
+        f"print([name for name in {LOOKED_FOR} if name in sys.modules])"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "portal.settings"}
     environment.pop("CELERY_SKIP_CHECKS", None)
+    environment.pop("DATABASE_URL", None)  # SQLite
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "['portal.rounds.tasks']", done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+    return ast.literal_eval(done.stdout)
+
+
+def test_celery_s_processes_load_what_they_work_with_alone():
+    """Pages, console and REST would make each a quarter slower and 18 MiB larger; the simulator waits for a simulation."""
+    rooms = ["portal.rounds.tasks", "portal.laboratory.tasks", "portal.backups.tasks"]
+    assert loaded_by("app") == [*rooms, "scheduler.policies"]
+    assert loaded_by("laboratory") == rooms[1:]
+    assert loaded_by("clock") == []
+
+
+def test_the_laboratory_s_worker_knows_each_task_of_its_queue():
+    laboratory.loader.import_default_modules()
+    laboratory.finalize()
+    assert QUEUES.keys() <= laboratory.tasks.keys()
 
 
 def test_what_only_sets_django_up_loads_no_board_and_no_policies():

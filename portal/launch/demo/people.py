@@ -7,8 +7,8 @@ from typing import Any
 from django.db import transaction
 
 from portal.cluster import services as cluster
+from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.operator import operator_account, password_generate
-from portal.launch.programs import DEMO_NODES
 from portal.layout import Layout, write_json
 from portal.rounds import services as rounds
 from portal.tenants import services as tenants

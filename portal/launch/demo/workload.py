@@ -11,8 +11,8 @@ from typing import Any
 
 import django
 
+from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.sharers import SHARING, sharers
-from portal.launch.programs import DEMO_NODES
 from portal.launch.saying import step
 from portal.layout import SOURCE
 

@@ -188,7 +188,19 @@ def test_there_and_back_on_postgres(postgres_url, postgres_server, tmp_path):
         f"{facts} print(sorted(set(connection.introspection.table_names()) - set(tables_own())), used_elsewhere())"
     )
     assert left.strip().splitlines()[-1] == "[] []"
+    with_an_account_that_makes_no_database(site, run_sql, tmp_path)
     site.python(MORE)  # ids go on: no row is given one that is taken
+
+
+def with_an_account_that_makes_no_database(site, run_sql, tmp_path):
+    """The backup is made all the same, read back and counted."""
+    run_sql("CREATE ROLE limited LOGIN")
+    grants = [f"GRANT ALL ON ALL {kind} IN SCHEMA public TO limited" for kind in ("TABLES", "SEQUENCES")]
+    site.python(f"from django.db import connection\nfor each in {grants!r}: connection.cursor().execute(each)")
+    limited = Site(tmp_path / "limited", DATABASE_URL=site.environment["DATABASE_URL"].replace("berth@", "limited@"))
+    (limited.data / "secret-key").write_text("k" * 20 + "abcdefghijklmnopqrstuvwxyz")
+    made = limited.run("backup", "--to", tmp_path / "limited.berth-backup")
+    assert "read back and counted, not restored" in made.stdout
 
 
 MORE = """

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from portal.jobs.description import description_parse
+from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.workload import TENANTS, TRAININGS, workload
-from portal.launch.programs import DEMO_NODES
 
 JOBS = list(workload())
 
