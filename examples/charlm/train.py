@@ -10,11 +10,13 @@ a real core that stands for a GPU, and sleeps for the rest, so that a whole demo
 """
 
 import argparse
+import json
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # one core a process; must be set before numpy is loaded
 
 import multiprocessing
+import shutil
 import signal
 import sys
 import time
@@ -30,6 +32,7 @@ except ImportError:  # run by hand
 
 CONTEXT, EMBED, HIDDEN, ALPHABET = 16, 16, 128, 128
 CHECKPOINT = Path(os.environ.get("BERTH_CHECKPOINT_DIR", ".")) / "charlm.npz"
+ARTEFACTS = os.environ.get("BERTH_ARTEFACTS")
 
 
 class Pace:
@@ -176,6 +179,13 @@ def save(step, spent_s, model):
     partial.replace(CHECKPOINT)  # whole or not at all
 
 
+def tell(step, loss, chars_s):
+    """Add a line to this attempt's `metrics-N.jsonl`, of which Berth draws curves."""
+    if ARTEFACTS:
+        with (Path(ARTEFACTS) / f"metrics-{os.environ.get('BERTH_EPOCHS_BEFORE', '0')}.jsonl").open("a") as file:
+            file.write(json.dumps({"step": step, "loss": round(float(loss), 4), "chars_per_s": round(chars_s)}) + "\n")
+
+
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1000)
@@ -231,6 +241,7 @@ def main():
                 chars_s = (step - said_step) * args.batch * gpus / max(now - said, 1e-9)
                 loss = np.mean([loss for loss, _, _ in answers])
                 print(f"step {step} loss {loss:.3f} {chars_s:.0f} chars/s", flush=True)
+                tell(step, loss, chars_s)
                 said, said_step = now, step
             if now - saved >= 5 or last or stopping:
                 save(step, spent_s + now - began, model)
@@ -238,6 +249,8 @@ def main():
                 saved = now
             if stopping and not last:
                 print(f"asked to stop: saved at step {step}", flush=True)
+            if last and ARTEFACTS:
+                shutil.copy(CHECKPOINT, ARTEFACTS)  # for downloading, and for a later job to begin with
             if stopping or last:
                 break
     finally:

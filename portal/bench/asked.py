@@ -40,7 +40,7 @@ def _each(argument: str, values: str, **more: Any) -> list[tuple[str, dict[str, 
     return [(f" {value}", {argument: value, **more}, "") for value in values.split()]
 
 
-JOB_PARTS = "header body timeline log"
+JOB_PARTS = "header body timeline log artefacts"
 ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "overview": [("", {}, "view=cluster"), (" 24 h", {}, "view=cluster&h=24"), (" mine", {}, "view=mine")],
     "home-part": [
@@ -114,6 +114,8 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "job-tasks": [("", ARRAY, "")],
     "job-log": [("", RUNNING, "")],
     "job-log-download": [("", RUNNING, "")],
+    "job-artefacts": [("", RUNNING, "")],
+    "job-artefacts-fragment": [*_each("name", "tree", **RUNNING)],
     "job-explain": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
     "job-figure": [*_each("name", "gpu cores memory", **RUNNING)],
     "job-fragment": [*_each("name", JOB_PARTS, **RUNNING), (" body waiting", {"name": "body", **WAITING}, "")],
@@ -190,7 +192,7 @@ LEFT_OUT = {
                 tenant-member tenant-invite tenant-invitation-end notifications account-webhooks account-webhook
                 tenant-webhooks tenant-webhook job-extend api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
-                api-simulation-share api-gpu-cordon api-gpu-resume sharing-train sharing-decide
+                api-simulation-share job-artefacts-remove api-gpu-cordon api-gpu-resume sharing-train sharing-decide
             """.split()
         ),
         ACTS,
@@ -204,7 +206,11 @@ LEFT_OUT = {
         ("api-template", "api-template-versions", "api-template-submit", "api-template-plan"),
         "one template, by its name; it costs the same whatever else there is",
     ),
-    **dict.fromkeys(("api-job-artefact", "api-job-artefacts-tar"), "a stream as long as what a job wrote"),
+    **dict.fromkeys(
+        ("api-job-artefact", "api-job-artefacts-tar", "job-artefacts-download", "job-artefacts-picture"),
+        "a stream as long as what a job wrote",
+    ),
+    "job-artefacts-figure": "read from files that a job wrote, a set number of bytes of them",
     "sharing-curve": "a proposal's, and none was trained",
     **dict.fromkeys(("tenant", "invitation"), "a few rows of one tenant"),
     **dict.fromkeys(("api-upload", "api-upload-content"), "the files of one job"),

@@ -5,6 +5,7 @@ from django.urls import path
 
 from portal.accounts.forms import SignInForm
 from portal.dashboard import views
+from portal.dashboard.artefacts import views as artefact_views
 from portal.dashboard.help import views as help_views
 from portal.dashboard.home import views as home_views
 from portal.dashboard.jobs import saved as job_saved
@@ -16,6 +17,19 @@ from portal.dashboard.people import views as people_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.sharing import views as sharing_views
 from portal.dashboard.submit import views as submit_views
+
+artefact_urls = [
+    path("jobs/<str:number>/artefacts", artefact_views.job_artefacts, name="job-artefacts"),
+    path("jobs/<str:number>/artefacts/figure", artefact_views.job_artefacts_figure, name="job-artefacts-figure"),
+    path("jobs/<str:number>/artefacts/picture", artefact_views.job_artefacts_picture, name="job-artefacts-picture"),
+    path("jobs/<str:number>/artefacts/download", artefact_views.job_artefacts_download, name="job-artefacts-download"),
+    path("jobs/<str:number>/artefacts/remove", artefact_views.job_artefacts_remove, name="job-artefacts-remove"),
+    path(
+        "jobs/<str:number>/artefacts/parts/<slug:name>",
+        artefact_views.job_artefacts_fragment,
+        name="job-artefacts-fragment",
+    ),
+]
 
 job_urls = [
     path("jobs/", job_views.job_list, name="job-list"),
@@ -38,6 +52,7 @@ job_urls = [
     path("jobs/<str:number>/offer", waiting_views.job_offer, name="job-offer"),
     path("jobs/<str:number>/what-if", job_views.job_what_if, name="job-what-if"),
     path("jobs/<str:number>/extend", job_extend, name="job-extend"),
+    *artefact_urls,
     path("jobs/<str:number>/<str:verb>", job_views.job_action, name="job-action"),
 ]
 

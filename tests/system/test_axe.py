@@ -63,6 +63,7 @@ def paths(berth):
         "/",
         "/jobs/",
         *jobs,
+        f"/jobs/{running}/artefacts",
         f"/jobs/new?from={ended}",
         "/jobs/new",
         "/queue/",

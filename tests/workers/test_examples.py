@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from itertools import chain
 
 import numpy as np
 import psutil
@@ -22,10 +24,12 @@ CHARLM = ROOT / "examples/charlm/train.py"
 @pytest.fixture
 def train(tmp_path):
     """Start a training in its own directory; ended with its processes whatever happens."""
-    started = []
+    started, kept = [], tmp_path / "artefacts"
+    kept.mkdir()
 
     def start(*flags, gpus):
         environment = {"PATH": os.environ["PATH"], "BERTH_GPUS": str(gpus), "BERTH_CHECKPOINT_DIR": str(tmp_path)}
+        environment |= {"BERTH_ARTEFACTS": str(kept), "BERTH_EPOCHS_BEFORE": str(len(started))}
         log = (tmp_path / f"log{len(started)}").open("w+")
         command = [sys.executable, str(CHARLM), *flags]
         process = subprocess.Popen(command, stdout=log, env=environment, cwd=tmp_path, start_new_session=True)
@@ -61,7 +65,11 @@ def test_charlm_broken_off_and_resumed_with_other_sizes_gives_the_model_of_an_un
     starts = [int(each) for each in re.findall(r"from step (\d+)", "".join([*logs, log()]))]
     assert starts == [0, *(until for _, _, until in runs)]
     assert losses[last] < 4.2  # knowing nothing costs ln(128) = 4.85
-    with np.load(tmp_path / "charlm.npz") as saved:
+    lines = [(tmp_path / f"artefacts/metrics-{number}.jsonl").read_text().splitlines() for number in range(3)]
+    assert [(each["step"], round(each["loss"], 3)) for each in map(json.loads, chain(*lines))] == [
+        (step, pytest.approx(loss, abs=0.0011)) for step, loss in told
+    ]
+    with np.load(tmp_path / "artefacts/charlm.npz") as saved:
         for name, each in model.items():
             np.testing.assert_allclose(saved[name], each, atol=1e-5)
 

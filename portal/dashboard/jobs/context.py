@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
+    from portal.dashboard.artefacts.context import ArtefactsCard
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
     from portal.dashboard.jobs.waiting.context import WaitingContext
@@ -192,6 +193,10 @@ class JobIdContext(TypedDict):
     id: int | str
 
 
+class JobArtefactsContext(JobIdContext):
+    artefacts: ArtefactsCard | None
+
+
 class JobHeaderContext(JobIdContext):
     name: str
     state: str
@@ -229,6 +234,7 @@ class JobBody(TypedDict):
     profiles: list[ProfileRow]
     events: list[EventRow]
     files: list[JobFile]
+    artefacts: ArtefactsCard | None
 
 
 class JobBodyContext(JobIdContext, JobBody):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.artefacts.page import artefacts_card
 from portal.dashboard.jobs.extending import extensions
 from portal.dashboard.jobs.facts import facts_make
 from portal.dashboard.jobs.files import payload_rows
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ActionButton,
         AttemptRow,
         EventRow,
+        JobArtefactsContext,
         JobBodyContext,
         JobHeaderContext,
         JobLogContext,
@@ -92,6 +94,7 @@ def body_make(job: Job) -> JobBodyContext:
         "profiles": profiles_make(profiles),
         "events": events_make(job),
         "files": payload_rows(job.array.payload if job.array_id else job.payload),
+        "artefacts": artefacts_card(job),
     }
 
 
@@ -111,6 +114,10 @@ def timeline_part(job: Job) -> TimelinePartContext:
     attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
     timeline = timeline_make(job=job, attempts=attempts, profiles=profiles)
     return {"id": job.number, "timeline": timeline, "plots": _plots(job, attempts)}
+
+
+def artefacts_part(job: Job) -> JobArtefactsContext:
+    return {"id": job.number, "artefacts": artefacts_card(job)}
 
 
 def log_choices(job: Job) -> JobLogContext:

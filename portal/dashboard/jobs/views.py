@@ -21,7 +21,7 @@ from portal.dashboard.jobs.columns import USUAL, columns_parse
 from portal.dashboard.jobs.figures import job_figure_make
 from portal.dashboard.jobs.list import list_context
 from portal.dashboard.jobs.log import log_page, log_parts
-from portal.dashboard.jobs.page import body_make, header_make, log_choices, page_context, timeline_part
+from portal.dashboard.jobs.page import artefacts_part, body_make, header_make, log_choices, page_context, timeline_part
 from portal.dashboard.jobs.query import ListQuery
 from portal.dashboard.jobs.rows import rows_of
 from portal.dashboard.shell.frame import page_follow
@@ -53,6 +53,7 @@ BULK = {**VERBS, "priority": services.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 DONE |= {"priority": "Priority set"}
 FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
+FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part}
 ARRAY_FRAGMENTS = {"header", "array", "tasks"}
 CSV_CHUNK = 2000
 BULK_MOST = 500

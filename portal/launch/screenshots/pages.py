@@ -32,6 +32,7 @@ PAGES = (
     Page("job-failed", "/jobs/{failed}/", "job-detail"),
     Page("job-ended", "/jobs/{ended}/", "job-detail"),
     Page("array", "/jobs/{array}/", "job-detail"),
+    Page("artefacts", "/jobs/{running}/artefacts", "job-artefacts"),
     Page("submit", "/jobs/new", "job-submit"),
     Page("submit-again", "/jobs/new?from={ended}", "job-submit"),
     Page("queue", "/queue/", "queue"),
@@ -69,9 +70,11 @@ NOT_PAGES = {
     "help-image": "a picture",
     "job-csv": "a download",
     "job-log-download": "a download",
+    "job-artefacts-download": "a download",
+    "job-artefacts-picture": "a picture",
 }
 """Routes that answer a GET, and why no picture is taken. So are all whose names end as in `NOT_PAGES_ENDS`."""
 NOT_PAGES_ENDS = tuple(
     "-fragment -figure -figures -action -act -revoke -answer -board -rows -bulk -dismiss -part -end -invite -member -offer "
-    "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if figure".split()
+    "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if -remove figure".split()
 )

@@ -11,19 +11,23 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 128 * 1024
 MOST_BLOCKS = 24
+"""Of all files of a job together."""
 
 
-def blocks(source: Source) -> Iterator[tuple[bool, bytes]]:
-    """Yield (joined, bytes): `joined` when the block goes on where the one before it ended. The last is the file's end."""
+def blocks(source: Source, most: int) -> Iterator[tuple[bool, bytes]]:
+    """Yield (joined, bytes) of at most `most` blocks, the last of them the file's end.
+
+    `joined`: the block goes on where the one before it ended.
+    """
     whole = -(-source.size // BLOCK_BYTES)
-    if whole <= MOST_BLOCKS:
+    if whole <= most:
         for number in range(whole):
             yield number > 0, source.at(number * BLOCK_BYTES, BLOCK_BYTES)
         return
     last = source.size - BLOCK_BYTES
-    for number in range(MOST_BLOCKS):
-        yield False, source.at(last * number // (MOST_BLOCKS - 1), BLOCK_BYTES)
+    for number in range(most):
+        yield False, source.at(last * number // (most - 1), BLOCK_BYTES)
 
 
-def is_sampled(source: Source) -> bool:
-    return source.size > MOST_BLOCKS * BLOCK_BYTES
+def is_sampled(source: Source, most: int) -> bool:
+    return source.size > most * BLOCK_BYTES

@@ -27,11 +27,11 @@ MOST_SCALARS_A_RECORD = 2000
 DT_FLOAT, DT_DOUBLE = 1, 2
 
 
-def events_read(source: Source, points: Points, *, prefix: str = "") -> None:
+def events_read(source: Source, points: Points, *, most: int, prefix: str = "") -> None:
     """Add the scalars of a file. Damaged records are counted and passed over."""
-    points.thinned |= is_sampled(source)
+    points.thinned |= is_sampled(source, most)
     carry = b""
-    for joined, block in blocks(source):
+    for joined, block in blocks(source, most):
         data = (carry if joined else b"") + block
         records, used = _records(data)
         for record in _whole(data, records, points):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from portal.previews.curves.blocks import MOST_BLOCKS
 from portal.previews.curves.events import events_read
 from portal.previews.curves.lines import lines_read
 from portal.previews.curves.points import Points
@@ -13,20 +15,29 @@ if TYPE_CHECKING:
 
     from portal.previews.source import Source
 
-LINES = ("metrics.jsonl", "metrics.ndjson")
 EVENTS = "events.out.tfevents."
-MOST_FILES = 8
+MOST_FILES = 24
+_LINES = re.compile(r"metrics(?:[-._]?\d{1,9})?\.(?:jsonl|ndjson)\Z", re.ASCII)
+_DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
 def holds_curves(name: str) -> bool:
-    """True for `metrics.jsonl` and for TensorBoard's event files, in whatever folder."""
+    """True for `metrics.jsonl`, `metrics-3.jsonl` and TensorBoard's event files, in whatever folder."""
     last = name.rpartition("/")[2]
-    return last in LINES or last.startswith(EVENTS)
+    return _LINES.match(last) is not None or last.startswith(EVENTS)
 
 
 def curve_files(names: Iterable[str]) -> list[str]:
-    """Return those of the names that are read together for a job's curves, in the order of reading: by name."""
-    return sorted(name for name in names if holds_curves(name))[:MOST_FILES]
+    """Return those of the names that are read together for a job's curves, in the order of reading: 2 before 10.
+
+    Of very many the last ones.
+    """
+    return sorted((name for name in names if holds_curves(name)), key=_in_order)[-MOST_FILES:]
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    parts = _DIGITS.split(name)
+    return [(int(part), "") if place % 2 else (-1, part) for place, part in enumerate(parts)]
 
 
 def points_of(sources: Sequence[Source]) -> Points:
@@ -35,9 +46,10 @@ def points_of(sources: Sequence[Source]) -> Points:
     Where the files lie in several folders, the folder begins the curve's name.
     """
     points = Points()
+    most = max(2, MOST_BLOCKS // max(1, len(sources)))
     folders = {source.name.rpartition("/")[0] for source in sources}
     for source in sources:
         folder = source.name.rpartition("/")[0]
-        read = lines_read if source.name.endswith(LINES) else events_read
-        read(source, points, prefix=f"{folder}/" if folder and len(folders) > 1 else "")
+        read = lines_read if _LINES.match(source.name.rpartition("/")[2]) else events_read
+        read(source, points, most=most, prefix=f"{folder}/" if folder and len(folders) > 1 else "")
     return points

@@ -21,11 +21,11 @@ LINE_BYTES = 16 * 1024
 MOST_NAMES_A_LINE = 2000
 
 
-def lines_read(source: Source, points: Points, *, prefix: str = "") -> None:
+def lines_read(source: Source, points: Points, *, most: int, prefix: str = "") -> None:
     """Add the points of a file. A line that cannot be read is counted, and those after it are read."""
-    points.thinned |= is_sampled(source)
+    points.thinned |= is_sampled(source, most)
     carry = b""
-    for number, (joined, data) in enumerate(blocks(source)):
+    for number, (joined, data) in enumerate(blocks(source, most)):
         *whole, rest = ((carry if joined else b"") + data).split(b"\n")
         if not joined and number:
             whole = whole[1:]

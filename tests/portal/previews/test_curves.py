@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from portal.previews.curves import blocks
+from portal.previews.curves import blocks, files
 from portal.previews.curves.checksums import masked
 from portal.previews.curves.files import curve_files, points_of
 from portal.previews.curves.points import Curve
@@ -131,7 +131,7 @@ def test_a_damaged_record_is_passed_over():
 
 def test_a_long_event_file_is_read_in_blocks_to_its_end(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(blocks, "MOST_BLOCKS", 4)
+    monkeypatch.setattr(files, "MOST_BLOCKS", 4)
     event = event_file(*(scalar_event(step, loss=float(step)) for step in range(2000)))
     found = read(("events.out.tfevents.1", event))
     assert found.thinned
@@ -143,7 +143,7 @@ def test_a_long_event_file_is_read_in_blocks_to_its_end(monkeypatch):
 
 def test_long_lines_are_read_in_blocks_to_their_end(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(blocks, "MOST_BLOCKS", 4)
+    monkeypatch.setattr(files, "MOST_BLOCKS", 4)
     found = read(("metrics.jsonl", lines(*({"step": step, "loss": 1} for step in range(2000)))))
     assert (found.thinned, found.damaged) == (True, 0)
     assert (found.curves["loss"].steps[0], found.curves["loss"].steps[-1]) == (0, 1999)
@@ -156,6 +156,22 @@ def test_pictures_in_between_are_passed_over():
 
 
 def test_which_files_are_read():
-    names = ["b/metrics.jsonl", "events.out.tfevents.1", "my_metrics.jsonl", "a.csv"]
-    assert curve_files(names) == ["b/metrics.jsonl", "events.out.tfevents.1"]
+    names = [
+        "b/metrics.jsonl",
+        "events.out.tfevents.1",
+        "my_metrics.jsonl",
+        "a.csv",
+        "metrics-10.jsonl",
+        "metrics-2.jsonl",
+    ]
+    names.append("metrics-x.jsonl")
+    assert curve_files(names) == ["b/metrics.jsonl", "events.out.tfevents.1", "metrics-2.jsonl", "metrics-10.jsonl"]
     assert preview_of(source("b/metrics.jsonl", "{}")).kind == "curves"
+
+
+def test_a_file_for_each_attempt_is_one_curve():
+    early = lines(*({"step": step, "loss": 1} for step in range(40)))
+    late = lines(*({"step": step, "loss": 2} for step in range(20, 30)))
+    found = read(("metrics-0.jsonl", early), ("metrics-1.jsonl", late))
+    assert found.curves["loss"].steps == list(range(30))
+    assert found.curves["loss"].values[20:] == [2] * 10
