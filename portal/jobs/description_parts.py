@@ -26,6 +26,8 @@ MAX_LABELS = 16
 MAX_GPUS = 65_536
 MAX_SIZES = 64
 MAX_DEPENDENCIES = 256
+KINDS = ("ok", "any", "notok")
+SINGLETON = "singleton"
 MAX_ID = 2**63 - 1
 MAX_LEARNING_RATE = 1e6
 MAX_ARRAY_SIZE = 100_000
@@ -220,13 +222,18 @@ def _reference_rate(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def depends_on(value: object) -> tuple[tuple[int, str], ...]:
-    """Return ((job id, kind), ...); a bare id means kind ok: that job has to complete."""
+    """Return ((job id, kind), ...); a bare id means kind ok: that job has to complete. `{"kind": "singleton"}` is (0, "single"):
+    one after the other with all of its owner's jobs of its name.
+    """
     found: list[tuple[int, str]] = []
     for entry in checks.items(value, "depends_on", max_items=MAX_DEPENDENCIES):
         if isinstance(entry, dict):
             checks.mapping(entry, "depends_on", max_items=8)
+            if entry == {"kind": SINGLETON}:
+                found.append((0, "single"))
+                continue
             checks.known_keys(entry, "depends_on", required={"job"}, optional={"kind"})
-            kind = "ok" if entry.get("kind") is None else checks.choice(entry["kind"], "depends_on.kind", ("ok", "any"))
+            kind = "ok" if entry.get("kind") is None else checks.choice(entry["kind"], "depends_on.kind", KINDS)
             found.append((checks.whole(entry["job"], "depends_on.job", 1, MAX_ID), kind))
         else:
             found.append((checks.whole(entry, "depends_on", 1, MAX_ID), "ok"))

@@ -35,7 +35,8 @@ def _flag(says: str) -> dict[str, Any]:
 
 _GPUS = {"type": "integer", "minimum": 1, "maximum": parts.MAX_GPUS}
 _ID = {"type": "integer", "minimum": 1, "maximum": parts.MAX_ID}
-_KIND = {"type": "string", "enum": ["ok", "any"], "default": "ok"}
+_KIND = {"type": "string", "enum": list(parts.KINDS), "default": "ok"}
+_SINGLETON = {"type": "string", "enum": [parts.SINGLETON]}
 
 PROPERTIES: dict[str, dict[str, Any]] = {
     "name": {**_TEXT, "maxLength": 128, "nullable": True, "description": "Missing: the program's name."},
@@ -183,8 +184,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "type": "array",
         "nullable": True,
         "maxItems": parts.MAX_DEPENDENCIES,
-        "items": {"oneOf": [_ID, _object({"job": _ID, "kind": _KIND}, ["job"])]},
-        "description": "Starts once those jobs have completed (kind ok) or ended (kind any).",
+        "items": {
+            "oneOf": [_ID, _object({"job": _ID, "kind": _KIND}, ["job"]), _object({"kind": _SINGLETON}, ["kind"])],
+        },
+        "description": "Starts once those jobs have completed (kind ok), ended (any), or ended without success (notok). "
+        '`{"kind": "singleton"}`: once all earlier jobs of the same owner, tenant and name have ended.',
     },
     "shareable": _flag(
         "It may run beside other jobs on one GPU, with a part of it: needs `gpus` 1, `gpu_compute` and `gpu_memory_mib`. While "

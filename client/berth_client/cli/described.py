@@ -88,6 +88,10 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gpu-type", action="append", metavar="TYPE", help="only GPUs of this type; may be given again")
     group.add_argument("--after", action="append", type=int, metavar="JOB", help="start when this job has completed")
     group.add_argument("--after-any", action="append", type=int, metavar="JOB", help="start when it has ended, however")
+    group.add_argument(
+        "--after-notok", action="append", type=int, metavar="JOB", help="start when it ended without success"
+    )
+    group.add_argument("--singleton", action="store_true", help="start when your earlier jobs of its name have ended")
     group.add_argument("--env", action="append", type=pair, metavar="NAME=VALUE", help="a variable; may be given again")
     group.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="a label; may be given again")
     group.add_argument(
@@ -137,8 +141,12 @@ def described(asked: Any, berth: Berth) -> dict[str, Any]:
         found["command"] = asked.command[0] if len(asked.command) == 1 else shlex.join(asked.command)
     if asked.gpu_type:
         found["gpu_types"] = asked.gpu_type
-    if asked.after or asked.after_any:
-        found["depends_on"] = [*(asked.after or ()), *({"job": job, "kind": "any"} for job in asked.after_any or ())]
+    kinds = {"any": asked.after_any, "notok": asked.after_notok}
+    waits = [*(asked.after or ()), *({"job": job, "kind": kind} for kind, jobs in kinds.items() for job in jobs or ())]
+    if asked.singleton:
+        waits.append({"kind": "singleton"})
+    if waits:
+        found["depends_on"] = waits
     if asked.env:
         found["environment"] = dict(asked.env)
     if asked.label:

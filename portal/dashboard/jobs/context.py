@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.artefacts.context import ArtefactsCard
+    from portal.dashboard.jobs.chain.page import ChainContext
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
     from portal.dashboard.jobs.waiting.context import WaitingContext
@@ -241,7 +242,15 @@ class JobBodyContext(JobIdContext, JobBody):
     """What changes with the job's state, alone."""
 
 
-class JobPageContext(JobHeaderContext, JobBody, JobLog):
+class JobChain(TypedDict):
+    chain: ChainContext | None
+
+
+class JobChainContext(JobIdContext, JobChain):
+    """The jobs before and after it, alone."""
+
+
+class JobPageContext(JobHeaderContext, JobBody, JobLog, JobChain):
     """The whole page of one job."""
 
 

@@ -58,8 +58,6 @@ def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         shown.append(
             {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
         )
-    after = job.dependencies.values_list("on_id", flat=True)
-    shown += [{"label": "After", "value": f"#{on_id}", "href": reverse("job-detail", args=[on_id])} for on_id in after]
     return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
 
 

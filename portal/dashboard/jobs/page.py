@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.artefacts.page import artefacts_card
+from portal.dashboard.jobs.chain.page import chain_make
 from portal.dashboard.jobs.extending import extensions
 from portal.dashboard.jobs.facts import facts_make
 from portal.dashboard.jobs.files import payload_rows
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         EventRow,
         JobArtefactsContext,
         JobBodyContext,
+        JobChainContext,
         JobHeaderContext,
         JobLogContext,
         JobPageContext,
@@ -58,7 +60,7 @@ LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "
 
 def page_context(*, job: Job) -> JobPageContext:
     """Fill the whole page. The functions below also answer with its live parts alone."""
-    return {**header_make(job), **body_make(job), **log_choices(job)}
+    return {**header_make(job), **body_make(job), **log_choices(job), **chain_part(job)}
 
 
 def header_make(job: Job) -> JobHeaderContext:
@@ -107,6 +109,11 @@ def _slowed(job: Job) -> list[SlowedRow]:
         return reverse("job-detail", args=[other.number]) if shown else None
 
     return slowed_rows(of_job(job), called, link)
+
+
+def chain_part(job: Job) -> JobChainContext:
+    """Fill the chain of dependencies alone: it changes with other jobs."""
+    return {"id": job.number, "chain": chain_make(job)}
 
 
 def timeline_part(job: Job) -> TimelinePartContext:

@@ -21,7 +21,15 @@ from portal.dashboard.jobs.columns import USUAL, columns_parse
 from portal.dashboard.jobs.figures import job_figure_make
 from portal.dashboard.jobs.list import list_context
 from portal.dashboard.jobs.log import log_page, log_parts
-from portal.dashboard.jobs.page import artefacts_part, body_make, header_make, log_choices, page_context, timeline_part
+from portal.dashboard.jobs.page import (
+    artefacts_part,
+    body_make,
+    chain_part,
+    header_make,
+    log_choices,
+    page_context,
+    timeline_part,
+)
 from portal.dashboard.jobs.query import ListQuery
 from portal.dashboard.jobs.rows import rows_of
 from portal.dashboard.shell.frame import page_follow
@@ -53,8 +61,8 @@ BULK = {**VERBS, "priority": services.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 DONE |= {"priority": "Priority set"}
 FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
-FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part}
-ARRAY_FRAGMENTS = {"header", "array", "tasks"}
+FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
+ARRAY_FRAGMENTS = {"header", "array", "tasks", "chain"}
 CSV_CHUNK = 2000
 BULK_MOST = 500
 DOWNLOAD_STEP_BYTES = 256 * 1024
@@ -81,7 +89,7 @@ def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
     more = parent.array_size - len(rows) if parent.array_size else 0
     columns = columns_parse(request.GET.get("columns", ",".join(USUAL)).split(","))
     context = {"rows": rows, "columns": [{"key": name} for name in columns], "parent": parent, "more": more}
-    return render(request, "jobs/_folded.html", context)
+    return render(request, "jobs/lists/_folded.html", context)
 
 
 @login_required

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.cluster.selectors import gpu_type_names
 from portal.dashboard.submit.form import initial_of
-from portal.dashboard.submit.reading import FORM_OF
+from portal.dashboard.submit.reading import FORM_OF, dependencies_text
 from portal.dashboard.submit.table import FIELDS
 from portal.errors import BerthError
 from portal.jobs.description import SHORT_NAMES, description_examine
@@ -43,7 +43,7 @@ def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tupl
         return None, context
     values = initial_of({SHORT_NAMES.get(name, name): value for name, value in found.description.items()})
     values["files"] = dict(parsed.files or {})
-    values["dependencies"] = " ".join(str(job) for job, kind in parsed.depends_on if kind == "ok")
+    values["dependencies"] = dependencies_text(parsed.depends_on)
     context["lines"] = found.lines
     context["left_out"] = _left_out(found.description, parsed.depends_on)
     return values, context
@@ -71,8 +71,6 @@ def _left_out(description: Mapping[str, Any], depends_on: tuple[tuple[int, str],
         and FORM_OF.get(long := SHORT_NAMES.get(name, name), long) not in shown
         and long not in APART
     ]
-    if any(kind != "ok" for _, kind in depends_on):
-        told.append("On the form a job waits for others to complete; it cannot wait for one to end however.")
     if len(description.get("gpu_types") or ()) > 1:
         told.append("The form takes one GPU type, or any.")
     return told

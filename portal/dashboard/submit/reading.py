@@ -13,9 +13,10 @@ from portal.dashboard.submit.files import files_of
 from portal.dashboard.submit.rates import learning_rate_of
 from portal.dashboard.submit.software import software_read
 from portal.errors import BerthError
+from portal.jobs.description_parts import SINGLETON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from django.http import QueryDict
 
@@ -177,12 +178,26 @@ def _more(post: QueryDict, reading: Reading) -> None:
     reading.description |= software_read(post)
     reading.take(lambda: _array(post))
     if value := post.get("dependencies", "").strip():
-        ids = value.replace("#", " ").replace(",", " ").split()
-        reading.take(lambda: {"depends_on": [_whole(job_id, "depends_on") for job_id in ids]})
+        words = value.replace("#", " ").replace(",", " ").split()
+        reading.take(lambda: {"depends_on": [_dependency(word) for word in words]})
     for form, field in (("env", "environment"), ("labels", "labels")):
         if value := post.get(form, "").strip():
             reading.take(partial(_named, field, partial(_pairs, value, field)))
     reading.take(lambda: learning_rate_of(post))
+
+
+def _dependency(word: str) -> int | dict[str, Any]:
+    """Read 12, any:12, notok:12 or singleton."""
+    if word == SINGLETON:
+        return {"kind": SINGLETON}
+    kind, colon, number = word.rpartition(":")
+    return {"job": _whole(number, "depends_on"), "kind": kind} if colon else _whole(word, "depends_on")
+
+
+def dependencies_text(depends_on: Iterable[tuple[int, str]]) -> str:
+    """Return what the form's field says for these."""
+    words = (SINGLETON if not job else str(job) if kind == "ok" else f"{kind}:{job}" for job, kind in depends_on)
+    return " ".join(words)
 
 
 def _array(post: QueryDict) -> dict[str, Any]:

@@ -99,7 +99,13 @@ FIELDS = (
     Field("retries", "Retries", 3, "How often it starts again after a failure.", "number", placeholder="0"),
     Field("array", "Tasks of an array", 3, "Each task finds its number in BERTH_ARRAY_INDEX.", "number"),
     Field("array_limit", "Tasks at once", 3, "At most this many wait or run.", "number"),
-    Field("dependencies", "After jobs", 6, "Job numbers. It starts when they have completed.", mono=True),
+    Field(
+        "dependencies",
+        "After jobs",
+        6,
+        "12 completed, any:12 ended, notok:12 failed; singleton: your earlier ones of its name.",
+        mono=True,
+    ),
     Field("labels", "Labels", 6, "NAME=value, each on a line of its own.", "textarea", mono=True),
     Field("env", "Environment", 6, "NAME=value, each on a line of its own.", "textarea", mono=True),
 )

@@ -54,6 +54,7 @@ def job_of(request: Request, number: str) -> Job:
 def job_answer(job: Job, *, user: Any, status: int = 200) -> Response:
     """Answer with the whole job as it stands now."""
     job = jobs_with_nodes(jobs_for(user=user)).select_related("payload", "array__payload").get(pk=job.pk)
+    job.dependency_rows = list(job.dependencies.filter(on__in=jobs_for(user=user)).order_by("on"))
     job.attempt_rows, job.profile_rows = list(attempts_of(job)), list(profiles_of(job))
     headers = {"Location": f"/api/v1/jobs/{job.number}"} if status == 201 else None
     return Response(JobDetailSerializer(job).data, status=status, headers=headers)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from portal.jobs.description_parts import SINGLETON
+
 MOST = 10**7
 """Of any count; a job description allows less."""
 MOST_TASKS = 100_000
@@ -150,13 +152,18 @@ def dependencies(value: str) -> list[dict[str, int | str]]:
     """Return what `afterok:12:13,afterany:14` waits for, as `depends_on` takes it."""
     if "?" in value:
         raise NotRead("`?` lets one of several dependencies suffice; here all must come true. Write them with commas")
-    kinds = {"afterok": "ok", "afterany": "any"}
+    kinds = {"afterok": "ok", "afterany": "any", "afternotok": "notok"}
     found: list[dict[str, int | str]] = []
     for part in value.split(","):
         kind, _, jobs = part.partition(":")
+        if part.lower() == SINGLETON:
+            found.append({"kind": SINGLETON})
+            continue
         if kind.lower() not in kinds:
             raise NotRead(
-                _OTHER_KINDS.get(kind.lower(), f"{shown(kind)} is no kind of dependency; afterok and afterany are")
+                _OTHER_KINDS.get(
+                    kind.lower(), f"{shown(kind)} is no kind of dependency; afterok, afterany and afternotok are"
+                )
             )
         for job in jobs.split(":"):
             if not (job.isascii() and job.isdecimal() and len(job) < 19 and int(job)):
@@ -166,10 +173,8 @@ def dependencies(value: str) -> list[dict[str, int | str]]:
 
 
 _OTHER_KINDS = {
-    "afternotok": "a job cannot wait here for the failure of another; use afterany and look in the script how it ended",
     "after": "a job cannot wait here for the start of another; use afterok or afterany",
     "aftercorr": "tasks of an array cannot wait here each for its counterpart; use afterok for the whole array",
     "afterburstbuffer": "there are no burst buffers here; use afterok",
-    "singleton": "one job of a name at a time cannot be asked for here; use afterany with the number of the one before",
     "expand": "a job cannot be made larger by another here; accept several numbers of GPUs instead",
 }

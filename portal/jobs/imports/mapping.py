@@ -94,8 +94,10 @@ def _stands_in(inner: list[str], outer: list[str]) -> bool:
 
 def _dependency(draft: Draft, value: str, line: Line) -> None:
     found = amounts.dependencies(value)
-    words = ", ".join(f"{each['job']} has {'completed' if each['kind'] == 'ok' else 'ended'}" for each in found)
-    draft.put(line, "depends_on", found, f"It starts when job {words}: numbers of jobs of this Berth.")
+    ends = {"ok": "completed", "any": "ended", "notok": "failed"}
+    words = [f"job {each['job']} has {ends[str(each['kind'])]}" for each in found if "job" in each]
+    words += ["your earlier jobs of its name have ended" for each in found if "job" not in each]
+    draft.put(line, "depends_on", found, f"It starts when {', '.join(words)}. Numbers are those of jobs of this Berth.")
 
 
 def _chdir(draft: Draft, value: str, line: Line) -> None:

@@ -83,15 +83,17 @@ class JobLabel(models.Model):
 
 
 class JobDependency(models.Model):
-    """`job` may start once `on` has completed (or, for kind any, ended)."""
+    """`job` may start once `on` has completed; of kind any or single once it ended, of notok once it failed."""
 
     class Kind(TextChoices):
         OK = "ok", "completed"
         ANY = "any", "ended"
+        NOT_OK = "notok", "failed"
+        SINGLE = "single", "ended, as it has the same name"
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependencies")
     on = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="dependants")
-    kind = models.CharField(max_length=4, choices=Kind.choices, default=Kind.OK)
+    kind = models.CharField(max_length=6, choices=Kind.choices, default=Kind.OK)
 
     class Meta:
         constraints = [

@@ -105,7 +105,7 @@ class JobSerializer(serializers.ModelSerializer):
 
 class DependencySerializer(serializers.Serializer):
     job = serializers.IntegerField(source="on_id")
-    kind = serializers.ChoiceField(choices=["ok", "any"])
+    kind = serializers.ChoiceField(choices=["ok", "any", "notok", "single"])
 
 
 class FileSerializer(serializers.Serializer):
@@ -131,7 +131,7 @@ class JobDetailSerializer(JobSerializer):
     software = serializers.SerializerMethodField(help_text="Beside its node's own; empty: none.")
     files = serializers.SerializerMethodField()
     upload = serializers.SerializerMethodField(help_text="The digest of the upload that it brings; null: none.")
-    depends_on = DependencySerializer(source="dependencies", many=True, read_only=True)
+    depends_on = DependencySerializer(source="dependency_rows", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     profiles = ProfileSerializer(source="profile_rows", many=True, read_only=True)
     learning_rate = serializers.SerializerMethodField()

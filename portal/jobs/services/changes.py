@@ -99,20 +99,28 @@ def never_completed(job_id: int) -> str:
     return f"job {job_id} did not complete"
 
 
+def not_needed(job_id: int) -> str:
+    """Return `end_detail` for a job that was cancelled because it was for the failure of job `job_id`."""
+    return f"job {job_id} completed"
+
+
 def dependants_settle(*, job_id: int, ok: bool) -> None:
-    """Cancel the jobs that can no longer start because this one did not complete; the others become eligible."""
-    if ok:
-        return
-    stuck = JobDependency.objects.filter(on_id=job_id, kind=JobDependency.Kind.OK, job__state__in=QUEUED)
+    """Cancel the jobs that can no longer start after this end: they waited for the other one. The others become eligible."""
+    kind, word, detail = (
+        (JobDependency.Kind.NOT_OK, "fail, which completed", not_needed(job_id))
+        if ok
+        else (JobDependency.Kind.OK, "complete, which did not", never_completed(job_id))
+    )
+    stuck = JobDependency.objects.filter(on_id=job_id, kind=kind, job__state__in=QUEUED)
     for dependant_id in stuck.values_list("job_id", flat=True):
         tasks = Job.objects.filter(array=dependant_id, state__in=QUEUED).values_list("pk", flat=True)
         for stuck_id in [dependant_id, *tasks]:
             job_move(
                 job_id=stuck_id,
                 to=JobState.CANCELLED,
-                text=f"Cancelled: it waited for job {job_id}, which did not complete.",
+                text=f"Cancelled: it waited for job {job_id} to {word}.",
                 only_from=QUEUED,
-                end_detail=never_completed(job_id),
+                end_detail=detail,
             )
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from portal.cluster.selectors import capacity_check, gpu_memory_check, software_offered
@@ -20,14 +19,14 @@ from portal.jobs.description import SHORT_NAMES, JobDescription, description_exa
 from portal.jobs.models import IdempotencyKey, Job, JobDependency
 from portal.jobs.searching import job_text_add
 from portal.jobs.services.asked.bringing import files_resolved
+from portal.jobs.services.asked.dependencies import dependencies_of
 from portal.jobs.services.asked.payloads import payload_create
 from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import event_record
-from portal.jobs.services.locks import jobs_lock, tenants_lock
+from portal.jobs.services.locks import tenants_lock
 from portal.jobs.sizes import grace_most_s
 from portal.jobs.software import image_check, need_check, software_need
-from portal.jobs.states import FINAL, JobState
 from portal.jobs.use import queued_jobs
 from portal.tenants.choosing import tenant_resolve
 from portal.tenants.models import Tenant, User
@@ -98,7 +97,7 @@ def submission_check(
     _grace_check(parsed)
     _allowed_check(user=user, tenant=tenant, parsed=parsed)
     _quota_check(tenant=tenant, parsed=parsed)
-    _dependencies(user=user, parsed=parsed, locked=False)
+    dependencies_of(user=user, tenant=tenant, parsed=parsed, locked=False)
     return tenant, parsed
 
 
@@ -144,7 +143,7 @@ def _checks(*, user: User, tenant: Tenant | None, parsed: JobDescription) -> lis
     if tenant is not None:
         found.append(partial(_allowed_check, user=user, tenant=tenant, parsed=parsed))
         found.append(partial(_quota_check, tenant=tenant, parsed=parsed))
-    return [*found, partial(_dependencies, user=user, parsed=parsed, locked=False)]
+    return [*found, partial(dependencies_of, user=user, tenant=tenant, parsed=parsed, locked=False)]
 
 
 def _grace_check(parsed: JobDescription) -> None:
@@ -183,7 +182,7 @@ def _create(
     _allowed_check(user=user, tenant=tenant, parsed=parsed)
     tenant = tenants_lock([tenant.pk])[tenant.pk]
     _quota_check(tenant=tenant, parsed=parsed)
-    dependencies = _dependencies(user=user, parsed=parsed)
+    dependencies = dependencies_of(user=user, tenant=tenant, parsed=parsed)
     now = timezone.now()
     job = Job.objects.create(
         tenant=tenant,
@@ -246,34 +245,3 @@ def queue_quota_check(*, tenant: Tenant, asked: int, already: int = 0) -> None:
             f"{tenant.name} has {waiting} jobs waiting and may have {tenant.queued_jobs_quota}; "
             f"wait, cancel some, or ask an operator.",
         )
-
-
-def _dependencies(*, user: User, parsed: JobDescription, locked: bool = True) -> list[tuple[int, str]]:
-    """Check the jobs that this job waits for. A foreign and a missing id get the same answer."""
-    wanted = dict(parsed.depends_on)
-    if not wanted:
-        return []
-    visible = Job.objects.visible_to(user).filter(pk__in=wanted)
-    # Locked until this job is in the database: one that fails meanwhile would not know whom to cancel.
-    rows = jobs_lock(visible.values_list("pk", flat=True)) if locked else visible.in_bulk()
-    found = {pk: job.state for pk, job in rows.items()}
-    for job_id in wanted:
-        if job_id not in found:
-            raise BerthError(
-                "unknown_dependency", f"There is no job {job_id}, or it is not yours to see.", field="depends_on"
-            )
-    for job_id, kind in wanted.items():
-        failed = found[job_id] in FINAL and found[job_id] != JobState.COMPLETED
-        if kind == JobDependency.Kind.OK and failed:
-            raise Conflict(
-                "dependency_failed",
-                f"Job {job_id} ended {found[job_id]}, so this job could never start; remove it from `depends_on`.",
-                field="depends_on",
-            )
-    return list(wanted.items())
-
-
-def dependencies_open() -> Q:
-    """Filter on JobDependency: those whose condition has not come true yet."""
-    ended = Q(on__state__in=FINAL)
-    return ~(Q(kind=JobDependency.Kind.ANY) & ended) & ~Q(on__state=JobState.COMPLETED)

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
+from portal.jobs.services.asked.dependencies import dependencies_of
 from portal.jobs.states import JobState
 from portal.rounds.asking.experience import experience_read
 from portal.rounds.planning.described import job_imagined
@@ -46,7 +47,8 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     """
     now, parameters = timezone.now(), _parameters()
     row = _row(description=description, tenant=tenant, user=user, now=now)
-    job = job_imagined(job=row, blocked=bool(description.depends_on), now=now, parameters=parameters)
+    waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
+    job = job_imagined(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
     state = _with(job, state_load(now=now, parameters=parameters))
     made = _plan(state, now=now, parameters=parameters)

@@ -16,7 +16,7 @@ from django.db.models.functions import Cast
 
 from portal.bulk import Epoch, among
 from portal.jobs.models import Job, JobDependency
-from portal.jobs.services.submission import dependencies_open
+from portal.jobs.services.asked.dependencies import dependencies_open
 from portal.jobs.states import QUEUED
 
 if TYPE_CHECKING:

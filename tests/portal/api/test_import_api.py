@@ -9,7 +9,7 @@ SCRIPT = """#!/bin/bash
 #SBATCH --job-name=train
 #SBATCH --gres=gpu:a100:2
 #SBATCH --mail-type=END
-#SBATCH --dependency=singleton
+#SBATCH --dependency=aftercorr:1
 python3 train.py
 """
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from portal.dashboard.jobs.array.failures import failures_make
 from portal.dashboard.jobs.array.grid import grid_make
+from portal.dashboard.jobs.chain.page import chain_make
 from portal.dashboard.jobs.page import events_make, header_make
 from portal.dashboard.jobs.rows import SEGMENTS, rows_of
 from portal.dashboard.jobs.why import why_make
@@ -134,6 +135,8 @@ def array_context(*, job: Job, query: TaskQuery, only: str = "") -> dict[str, An
         why = why_make(job, explanation(job), []) if waits else None
         context["job"] |= {"why": why, "numbers": None, "events": events_make(job)}
         context["array"] = array_body(job)
+    if only in {"", "chain"}:
+        context["job"] |= {"chain": chain_make(job)}
     if only in {"", "tasks"}:
         context["tasks"] = array_tasks(job, query)
     return context

@@ -17,7 +17,7 @@ SCRIPT = """#!/bin/bash
 #SBATCH --mem=1G --time=1:00:00
 #SBATCH --export=A=<b>
 #SBATCH --mail-type=END
-#SBATCH --dependency=singleton
+#SBATCH --dependency=aftercorr:1
 echo "$SLURM_JOB_ID"
 """
 
