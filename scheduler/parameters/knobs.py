@@ -322,9 +322,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "sharing_slowdown",
-        "By how much jobs may slow each other on a GPU: who would be slowed more, as measured beside those there or, by the "
-        "policies that look at use, as expected of what they used before, is not put there; 0.2 = a fifth longer than alone. "
-        "Empty = neither closes a GPU.",
+        "By how much jobs may slow each other on a GPU: who would be slowed more, as measured beside those there or as "
+        "expected of what they used before, is not put there, whatever the policy; 0.2 = a fifth longer than alone. Empty = "
+        "neither closes a GPU.",
         "of the time alone",
         0.2,
         0,

@@ -77,6 +77,18 @@ class Measured:
 NOTHING = Measured()
 
 
+def most_busy(own: Floats, limit: float) -> Floats:
+    """Return how busy those on a GPU may keep it for a job that keeps it busy for `own` of its time. Shape as given.
+
+    The most with which `BEYOND * max(0, busy + own - 1) + BESIDE * max(busy, own)` is at most `limit`; NaN for NaN, below 0 for
+    nobody.
+    """
+    beyond = 1.0 - own
+    found = np.minimum(beyond + (limit - BESIDE * own) / BEYOND, (limit + BEYOND * beyond) / (BEYOND + BESIDE))
+    found = np.minimum(found, limit / BESIDE)
+    return np.where(BESIDE * own > limit, -1.0, found)
+
+
 class Harms:
     """A row an asker, a column a GPU. `worst`: how much longer one of them takes, 0 where nothing is known.
 
@@ -94,7 +106,7 @@ class Harms:
         self._together: Floats = np.zeros(self.worst.shape)
         self._carried: Floats = np.zeros(len(gpus))
         self._busy: Floats = np.zeros(len(gpus))
-        self._own = [_busy(asker) for asker in askers]
+        self._room = most_busy(np.array([_busy(asker) for asker in askers], dtype=np.float64), measured.limit or 0.0)
         self.people: Ints = np.zeros(len(gpus), dtype=np.int64)
         self._there: list[list[tuple[str, float]]] = [[] for _ in gpus]
         for column, gpu in enumerate(gpus):
@@ -107,12 +119,11 @@ class Harms:
 
     def meet(self, asker: Asker, column: int) -> None:
         """That one is on the GPU from now on."""
-        told = self._measured.beside.get((self._types[column], asker.signature), {})
         self.people[column] += 1
         self._busy[column] += _busy(asker)
-        if not told:
-            self._there[column].append((asker.signature, 0.0))
+        if not self._measured.beside:
             return
+        told = self._measured.beside.get((self._types[column], asker.signature), {})
         there = [(name, harm + told.get(name, (0.0, 0.0))[0]) for name, harm in self._there[column]]
         there.append((asker.signature, sum(told.get(name, (0.0, 0.0))[0] for name, _ in there)))
         self._there[column], self._carried[column] = there, max(harm for _, harm in there)
@@ -122,19 +133,24 @@ class Harms:
                 self._together[rows, column] += harm
                 self._seen[rows, column] += counts >= ENOUGH
 
-    def too_much(self, row: int) -> Flags:
-        """Where the asker and those there were measured to slow each other by more than is accepted: it, or one of them."""
+    def too_much(self, row: int) -> Flags | None:
+        """Where the asker and those there were measured to slow each other by more than is accepted: it, or one of them.
+
+        None: nowhere, as with `crowded`.
+        """
+        if not self._measured.beside:
+            return None
         limit, worst = self._measured.limit or 0.0, self.worst[row]
         found: Flags = (self._together[row] > limit) | ((worst > 0.0) & (self._carried + worst > limit))
         return found
 
-    def crowded(self, row: int) -> Flags:
+    def crowded(self, row: int) -> Flags | None:
         """Where not all were measured, and they would want the GPU for longer than is accepted; nobody unseen counts."""
-        wanted = self._busy + self._own[row]
-        slower = BEYOND * np.maximum(0.0, wanted - 1.0) + BESIDE * np.maximum(self._busy, self._own[row])
-        with np.errstate(invalid="ignore"):
-            found: Flags = (self.people > 0) & (slower > (self._measured.limit or 0.0)) & ~self.known(row)
-        return found
+        room = self._room[row]
+        if np.isnan(room):
+            return None
+        found: Flags = (self._busy > room) & (self.people > 0)  # False beside who was never seen
+        return found & ~self.known(row) if self._measured.beside else found
 
     def known(self, row: int) -> Flags:
         """Where the asker was measured beside everybody."""

@@ -63,8 +63,10 @@ def room(board: Board, row: int, grant_mib: int) -> Ints:
     found: Ints = np.where(board.people == 0, NUMBERS[Rule.ALONE], NUMBERS[Rule.FITS])
     found[board.alike.apart[row]] = NUMBERS[Rule.APART]
     if board.harms is not None and board.harms.limited:
-        found[board.harms.crowded(row)] = NUMBERS[Rule.CROWDED]
-        found[board.harms.too_much(row)] = NUMBERS[Rule.SLOWED]
+        if (crowded := board.harms.crowded(row)) is not None:
+            found[crowded] = NUMBERS[Rule.CROWDED]
+        if (slowed := board.harms.too_much(row)) is not None:
+            found[slowed] = NUMBERS[Rule.SLOWED]
     found[board.left_compute < board.compute[row]] = NUMBERS[Rule.COMPUTE]
     found[board.left_mib < grant_mib] = NUMBERS[Rule.MEMORY]
     return found

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Ints
 
-LOOKS_AT_USE = frozenset({"cbp", "cbp-pp", "dqn"})
-"""Who is told what was used before."""
+LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
+"""Who is told what was used before: all, for what would crowd a GPU is closed to each. Res-Ag itself looks at requests alone."""
 LOOKS_AHEAD = frozenset({"cbp-pp", "dqn"})
 """Who is told the GPUs' memory of the last minute."""
 POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak, Dqn)}

@@ -100,8 +100,8 @@ def run(options: Options) -> Result:
     tables = tuple(_table(group, found[group], options) for group in GROUPS)
     answer: dict[str, Any] = {"workloads": found}
     if options.data is not None:
-        table, answer["pairs"] = measured(options, updates)
-        tables = (*tables, table)
+        more, answer["pairs"] = measured(options, updates)
+        tables = (*tables, *more)
     return Result("dqn", tables, answer)
 
 

@@ -24,10 +24,29 @@ if TYPE_CHECKING:
     from scheduler.simulator.sharing.pairs import PairWorld
 
 POLICIES = ("sjf", "tetris", "res-ag", "cbp", "cbp-pp", "pair-table", "dqn")
+SERVED = {
+    "res-ag, 20 %": ("res-ag", 0.2, True),
+    "cbp, 20 %": ("cbp", 0.2, True),
+    "cbp-pp, 20 %": ("cbp-pp", 0.2, True),
+    "res-ag, 20 %, all known": ("res-ag", 0.2, False),
+    "cbp-pp, 20 %, all known": ("cbp-pp", 0.2, False),
+}
+"""As the service has them: told of the known half (or of all), they put nobody where it would be slowed by more."""
+ACCEPTED = {f"cbp-pp, {limit:.0%}".replace("%", " %"): ("cbp-pp", limit, True) for limit in (0.05, 0.1, 0.2, 0.3, 0.5)}
+TOLD = SERVED | ACCEPTED
+"""By name: the policy, what it accepts, and whether it is told of half of the pairs alone."""
 NAMES = {"sjf": "exclusive (SJF)", "pair-table": "whole pair table"}
 HALF_SEED = TRAINING_SEED = 1
 JOBS, FEW = 30, 8
 PAPER_NOT_SLOWED = 20
+EQUAL = {
+    "gpu_util": "GPU use",
+    "throughput": "throughput per GPU",
+    "slowdown": "mean slowdown",
+    "not_slowed": "not slowed of 30",
+    "unknown_slowdown": "beside unknown",
+    "worst_slowdown": "worst",
+}
 COLUMNS = (
     "policy",
     "total, s",
@@ -82,35 +101,53 @@ class _Entry:
     layers: Any = None
 
     def __call__(self, tell: Tell) -> Figures:
-        from scheduler.simulator.sharing.judging import judged_on_pairs, optimum_s
+        from scheduler.simulator.sharing.judging import Told, judged_on_pairs, optimum_s
 
         world = world_of(self.path)
-        few = judged_on_pairs(self.policy, world, self.seed, self.layers, FEW)
-        found = judged_on_pairs(self.policy, world, self.seed, self.layers, JOBS)
+        policy, limit, half = TOLD.get(self.policy, (self.policy, None, True))
+        told = Told(limit, half) if self.policy in TOLD else None
+        few, found = (judged_on_pairs(policy, world, self.seed, self.layers, count, told) for count in (FEW, JOBS))
         return found | {"over_best": few["total_s"] / optimum_s(world, self.seed, FEW)}
 
 
-def measured(options: Options, updates: int | None) -> tuple[Table, dict[str, Figures]]:
-    """Return the table and its figures. Raises ExperimentError where the public data are not."""
+def measured(options: Options, updates: int | None) -> tuple[tuple[Table, Table], dict[str, Figures]]:
+    """Return the tables (all policies; at equal use) and their figures. Raises ExperimentError where the public data are not."""
     path = options.folder("gavel") / "colocated_throughputs.csv"
     world_of(path)
     layers = options.run_all([Task("train dqn on pairs", _Train(path, updates))])[0]
     seeds = range(1, options.seeds + 1)
+    names = [*dict.fromkeys((*POLICIES, *TOLD))]
     tasks = [
         Task(f"pairs, {policy}, seed {seed}", _Entry(path, policy, seed, layers if policy == "dqn" else None))
-        for policy in POLICIES
+        for policy in names
         for seed in seeds
     ]
     answers = iter(options.run_all(tasks))
-    found = {policy: _gathered([next(answers) for _ in seeds]) for policy in POLICIES}
+    found = {policy: _gathered([next(answers) for _ in seeds]) for policy in names}
     note = (
         f"{JOBS} jobs of Gavel's 26 on one V100, means of {options.seeds} seeds; worst: of all seeds. Throughput: work alone "
         "over time. Beside unknown: mean slowdown of jobs that met only neighbours beside whom they were not trained. "
-        f"{FEW} jobs: seconds over those of the best pairing with nobody slowed by more than a fifth."
+        f"{FEW} jobs: seconds over those of the best pairing with nobody slowed by more than a fifth. 20 %: as served, told of "
+        "the known half as measured (or of all), with `sharing_slowdown` at 0.2."
     )
-    return Table(
-        "Measured pairs, half of them known", COLUMNS, [_row(each, found[each]) for each in POLICIES], note
-    ), found
+    rows = [_row(each, found[each]) for each in (*POLICIES, *SERVED)]
+    return (Table("Measured pairs, half of them known", COLUMNS, rows, note), _equal(found)), found
+
+
+def _equal(found: Mapping[str, Figures]) -> Table:
+    """Return DQN beside CBP+PP by what it accepts, and CBP+PP where it uses the GPU as much as DQN does."""
+    names = [*ACCEPTED, "cbp-pp", "dqn"]
+    rows = [(name, *(found[name][each] for each in EQUAL)) for name in names]
+    use = found["dqn"]["gpu_util"]
+    curve = sorted((found[name]["gpu_util"], *(found[name][each] for each in [*EQUAL][1:])) for name in ACCEPTED)
+    below = [point for point in curve if point[0] <= use]
+    above = [point for point in curve if point[0] > use]
+    if below and above:
+        part = (use - below[-1][0]) / (above[0][0] - below[-1][0])
+        between = [low + part * (high - low) for low, high in zip(below[-1], above[0], strict=True)]
+        rows.append(("cbp-pp, as much use as dqn", *between))
+    note = "All told of the same half of the pairs. The last line lies on the straight line between the two next to it in use."
+    return Table("At equal use of the GPU", ("policy", *EQUAL.values()), rows, note)
 
 
 def _gathered(answers: Sequence[Mapping[str, float]]) -> Figures:

@@ -23,7 +23,7 @@ POLICIES = ("exclusive", "gandiva", "tiresias", "res-ag", "cbp", "cbp-pp", "cbp-
 ACCEPTED = 0.2
 GPUS = (256, 128)
 STEP_S, PLAN_EVERY_S = 5.0, 15.0
-QUICK_PART = 1 / 32
+QUICK_PART = 1 / 8
 
 PAPER = {
     "res-ag": (1.63, 1.67, 1.47),

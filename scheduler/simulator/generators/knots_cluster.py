@@ -1,6 +1,6 @@
 """Kube-Knots' 520 trainings and 1 400 inference tasks on 32 nodes of 8 GPUs (V-C), drawn to its text.
 
-It names counts, 12 hours of arrivals, minutes to hours for a training ("modeled after Tiresias"), milliseconds to seconds for
+It names counts, 12 hours of arrivals, minutes to hours for a training (Tiresias' models), milliseconds to seconds for
 inference with queries of 10 to 50 ms (VI-E), and frameworks that take memory as they grow and keep it (V-B). Everything else
 here is ours. A task has one GPU, as jobs that share have in the service.
 """

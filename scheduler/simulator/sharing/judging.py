@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from scheduler.simulator.sharing.school import EYES, LAW, Pairs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from scheduler.sharing.measured import Measured
     from scheduler.sharing.series import Floats
     from scheduler.simulator.sharing.pairs import PairWorld
     from scheduler.simulator.sharing.pickers import Picker
@@ -39,18 +41,35 @@ def judged_on_group(policy: str, group: str, seed: int, layers: Sequence[Floats]
     return played(OneGpu(jobs, GPU_MIB, LAW, eyes), Network(eyes.frame, layers)).figures()
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Which pairs a policy is told of as measured, and what it accepts. `half`: those that uses were fitted to, else all."""
+
+    limit: float | None
+    half: bool = True
+
+    def measured(self, world: PairWorld) -> Measured:
+        return world.told(world.known if self.half else world.speeds, self.limit)
+
+
 def judged_on_pairs(
-    policy: str, world: PairWorld, seed: int, layers: Sequence[Floats] | None = None, count: int = 30
+    policy: str,
+    world: PairWorld,
+    seed: int,
+    layers: Sequence[Floats] | None = None,
+    count: int = 30,
+    told: Told | None = None,
 ) -> dict[str, float]:
     """Return the figures of a policy on jobs of a table of pairs, all of whose pairs are the truth.
 
+    `told`: of which pairs one of `scheduler.sharing`'s policies is told, as the service tells it; None: of none.
     `throughput`: seconds of work alone per second of the GPU; `unknown_slowdown`: the mean of the jobs that met only neighbours
     beside whom their kind had not been known, 1 where there is none; `unknown_jobs`: how many these are.
     """
     jobs = world.jobs(np.random.default_rng(seed), count)
     law = world.law(world.speeds, LAW)
     if layers is None:
-        pick = PairTable(world.speeds) if policy == "pair-table" else PICKERS[policy]()
+        pick = _picker(policy, world, told)
         gpu = placed(OneGpu(jobs, MEMORY_MIB, law), pick)
     else:
         eyes = Pairs(world).eyes
@@ -67,6 +86,12 @@ def judged_on_pairs(
         "unknown_slowdown": float(np.mean([slowed[job] for job in strangers])) if strangers else 1.0,
         "unknown_jobs": float(len(strangers)),
     }
+
+
+def _picker(policy: str, world: PairWorld, told: Told | None) -> Picker:
+    if policy == "pair-table":
+        return PairTable(world.speeds)
+    return PICKERS[policy]() if told is None else Sharing(policy, told.measured(world))
 
 
 def optimum_s(world: PairWorld, seed: int, count: int, least: float = 1.0 / 1.2) -> float:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.model import PairSeen
+from scheduler.sharing.measured import Measured
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
 from scheduler.simulator.sharing.usage import SharingJob, Usage
 
@@ -31,6 +33,7 @@ PHASE_S = 5.0
 ROUNDS = 6
 LEAST_MEMORY = 0.2
 LENGTHS = (10, 41)
+MANY = 1000
 
 
 def pairs_read(lines: Iterable[str], gpu_type: str = "v100") -> Speeds:
@@ -135,6 +138,11 @@ class PairWorld:
     def law(self, speeds: Mapping[tuple[str, str], float], otherwise: Law) -> MeasuredPairs:
         """Return the law of these pairs; of others, and of those that had no memory, `otherwise`'s."""
         return MeasuredPairs({pair: speed for pair, speed in speeds.items() if speed > 0.0}, otherwise)
+
+    def told(self, speeds: Mapping[tuple[str, str], float], limit: float | None) -> Measured:
+        """Return these pairs as a cluster that has measured each many times knows them."""
+        seen = {(a, b, ""): PairSeen(1.0 / speed, MANY) for (a, b), speed in speeds.items() if speed > 0.0}
+        return Measured.of(seen, limit)
 
     def jobs(self, rng: Generator, count: int = 30) -> list[SharingJob]:
         """Return so many jobs, all there from the start, of 50 to 200 s alone."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from scheduler.sharing.measured import NOTHING
 from scheduler.sharing.model import Asker, Resident, SharedGpu
 from scheduler.sharing.sharing import POLICIES, share
 from scheduler.simulator.sharing.world import MEMORY
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.sharing.learned.network import Network
+    from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Profile
     from scheduler.sharing.series import Floats
     from scheduler.simulator.sharing.one_gpu import OneGpu
@@ -81,10 +83,10 @@ class PairTable:
 
 
 class Sharing:
-    """One of `scheduler.sharing`'s policies, with every signature known."""
+    """One of `scheduler.sharing`'s policies, with every signature known. `measured`: the pairs that it is told of."""
 
-    def __init__(self, name: str) -> None:
-        self._policy = POLICIES[name]()
+    def __init__(self, name: str, measured: Measured = NOTHING) -> None:
+        self._policy, self._measured = POLICIES[name](), measured
         self._crashed: set[int] = set()
         self._profiles: dict[int, Profile] = {}
 
@@ -100,9 +102,8 @@ class Sharing:
         )
         samples = np.array([float(used[MEMORY]) * memory_mib for used in gpu.used[-WINDOW:]])
         self._crashed |= {job for job in gpu.waiting if job in gpu.started_s}
-        shared = share(
-            self._policy, [self._asker(gpu, job) for job in gpu.waiting], [SharedGpu(0, memory_mib, residents, samples)]
-        )
+        askers = [self._asker(gpu, job) for job in gpu.waiting]
+        shared = share(self._policy, askers, [SharedGpu(0, memory_mib, residents, samples)], measured=self._measured)
         for harvest in shared.harvests:
             gpu.world.grant_mib[harvest.job] = harvest.grant_mib
         for each in shared.joined:

@@ -42,11 +42,14 @@ def test_on_measured_pairs_who_knows_them_all_shares_without_slowing_anybody_by_
     (tmp_path / "gavel").mkdir()
     (tmp_path / "gavel" / "colocated_throughputs.csv").write_text(PAIRS)
     dqn_pairs.world_of.cache_clear()
-    table, found = dqn_pairs.measured(Options(data=tmp_path, seeds=3), 1)
+    (table, equal), found = dqn_pairs.measured(Options(data=tmp_path, seeds=3), 1)
     assert [row[0] for row in table.rows][:2] == ["exclusive (SJF)", "tetris"]
     assert found["sjf"]["throughput"] == 1.0
     assert found["pair-table"]["throughput"] > 1.1
     assert found["pair-table"]["worst_slowdown"] <= 1.25
+    assert found["cbp-pp, 20 %, all known"]["worst_slowdown"] <= 1.2 < found["cbp-pp"]["worst_slowdown"]
+    assert found["cbp-pp, 20 %, all known"]["throughput"] > 1.0
+    assert [row[0] for row in equal.rows][-2:] != ["cbp-pp", "cbp-pp"]
     assert all(each["oom"] == 0 for each in found.values())
     assert found["sjf"]["over_best"] > found["pair-table"]["over_best"] >= 0.9
 

@@ -6,7 +6,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from scheduler.model import PairSeen
-from scheduler.sharing.measured import HALF_LIFE_S, Measured, weight
+from scheduler.sharing.measured import BESIDE, BEYOND, HALF_LIFE_S, Measured, most_busy, weight
 from scheduler.sharing.model import Rule
 from scheduler.sharing.sharing import POLICIES, share
 from tests.scheduler.sharing.given import GIB, asker, gpu, profile, resident
@@ -121,6 +121,13 @@ def test_what_was_used_before_says_how_crowded_a_gpu_would_be(own, busy, closed)
     if closed:
         assert found.refused[0].rules == {Rule.CROWDED: 1}
     assert step("res-ag", Measured.of({}, None), gpus=[there(*busy)], profile=profile(np.full(16, own))).joined
+
+
+@drawn(st.floats(0, 1), st.floats(0.01, 3), st.floats(0, 2))
+def test_how_busy_a_gpu_may_be_is_where_the_accepted_slowdown_is_reached(own, busy, limit):
+    slower = BEYOND * max(0.0, busy + own - 1.0) + BESIDE * max(busy, own)
+    if abs(slower - limit) > 1e-6:
+        assert (busy > most_busy(np.array([own]), limit)[0]) == (slower > limit)
 
 
 def test_nobody_unseen_counts_as_crowded_and_a_measured_pair_outweighs_what_was_expected():
