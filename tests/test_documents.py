@@ -15,7 +15,18 @@ from workers.agent.settings_list import SETTINGS
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS = [path for path in DOCUMENTS if path.name not in {"agent-protocol.md", "settings.md"}]
-OWN_PATHS = ("/admin/", "/api/", "/jobs", "/cluster", "/rounds", "/account", "/healthz", "/metrics", "/login")
+OWN_PATHS = (
+    "/admin/",
+    "/api/",
+    "/jobs",
+    "/cluster",
+    "/rounds",
+    "/account",
+    "/healthz",
+    "/metrics",
+    "/login",
+    "/templates",
+)
 SERVICES = {"BERTH_URL", "BERTH_TOKEN"}
 
 

@@ -110,6 +110,8 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         (" ended within 24 h, label", {}, "when=ended&within=24h&label=team%3D1"),
     ],
     "job-submit": [("", {}, ""), (" again", {}, "from={ended}")],
+    "template-list": [("", {}, "")],
+    "template-new": [("", {}, "")],
     "job-detail": [(" waiting", WAITING, ""), (" running", RUNNING, ""), (" ended", ENDED, ""), (" array", ARRAY, "")],
     "job-tasks": [("", ARRAY, "")],
     "job-log": [("", RUNNING, "")],
@@ -193,6 +195,7 @@ LEFT_OUT = {
                 tenant-webhooks tenant-webhook job-extend api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
                 api-simulation-share job-artefacts-remove api-gpu-cordon api-gpu-resume sharing-train sharing-decide
+                template-delete saved-delete form-save
             """.split()
         ),
         ACTS,
@@ -203,7 +206,10 @@ LEFT_OUT = {
     ),
     **dict.fromkeys(("job-from-script", "api-jobs-import"), "reads a text of the caller's"),
     **dict.fromkeys(
-        ("api-template", "api-template-versions", "api-template-submit", "api-template-plan"),
+        tuple(
+            "api-template api-template-versions api-template-submit api-template-plan template-detail template-use "
+            "template-plan template-yaml".split()
+        ),
         "one template, by its name; it costs the same whatever else there is",
     ),
     **dict.fromkeys(

@@ -17,6 +17,7 @@ from portal.dashboard.people import views as people_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.sharing import views as sharing_views
 from portal.dashboard.submit import views as submit_views
+from portal.dashboard.templating import views as template_views
 
 artefact_urls = [
     path("jobs/<str:number>/artefacts", artefact_views.job_artefacts, name="job-artefacts"),
@@ -35,6 +36,7 @@ job_urls = [
     path("jobs/", job_views.job_list, name="job-list"),
     path("jobs/new", submit_views.submit, name="job-submit"),
     path("jobs/new/script", submit_views.from_script, name="job-from-script"),
+    path("jobs/new/save", template_views.form_save, name="form-save"),
     path("jobs/plan", submit_views.dry_run, name="job-dry-run"),
     path("jobs/bulk", job_views.job_bulk, name="job-bulk"),
     path("jobs/columns", job_saved.job_columns, name="job-columns"),
@@ -102,10 +104,21 @@ page_urls = [
     path("logout", LogoutView.as_view(), name="logout"),
 ]
 
+template_urls = [
+    path("templates/", template_views.template_list, name="template-list"),
+    path("templates/new", template_views.template_new, name="template-new"),
+    path("templates/saved/<int:number>/delete", template_views.saved_drop, name="saved-delete"),
+    path("templates/<int:number>/", template_views.template_detail, name="template-detail"),
+    path("templates/<int:number>/use", template_views.template_use, name="template-use"),
+    path("templates/<int:number>/plan", template_views.template_plan, name="template-plan"),
+    path("templates/<int:number>/yaml", template_views.template_yaml, name="template-yaml"),
+    path("templates/<int:number>/delete", template_views.template_drop, name="template-delete"),
+]
+
 help_urls = [
     path("help/", help_views.help_index, name="help"),
     path("help/images/<str:name>", help_views.help_image, name="help-image"),
     path("help/<path:name>", help_views.help_guide, name="help-guide"),
 ]
 
-urlpatterns = page_urls + job_urls + help_urls
+urlpatterns = page_urls + job_urls + template_urls + help_urls

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 256 * 1024
 MOST_ARGUMENTS = 1000
+_NOT_IN_JOB = {
+    "tenant": "A template names no `tenant`: who submits it says for which tenant.",
+    "upload": "A template names no `upload`, which is one job's and ends: put small files into `files`, large ones on storage.",
+}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 KEYS = frozenset({"name", "title", "about", "parameters", "job"})
 
@@ -101,9 +105,9 @@ def _parameters(value: object) -> tuple[Parameter, ...]:
 
 def _job_check(made: Document) -> None:
     """Refuse references that mean nothing, and a job that would not be valid with its defaults and smallest values."""
-    if "tenant" in made.job:
-        detail = "A template names no `tenant`: who submits it says for which tenant."
-        raise BerthError("not_allowed", detail, field="job.tenant")
+    for name, detail in _NOT_IN_JOB.items():
+        if name in made.job:
+            raise BerthError("not_allowed", detail, field=f"job.{name}")
     used = references_used(made.job)
     known = {each.name for each in made.parameters}
     for name, field in used:

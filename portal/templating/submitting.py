@@ -46,7 +46,10 @@ def order_make(
         return None, problems
     made = filled(document.job, document.parameters, read)
     description = {SHORT_NAMES.get(name, name): value for name, value in made.items()} | _changes(changes)
-    whose = tenant or (template.tenant.name if template.tenant else None)
+    whose = template.tenant.name if template.tenant else tenant
+    if tenant not in (None, whose):
+        detail = f"This is a template of {whose}, and makes jobs of {whose} alone."
+        return None, [BerthError("conflict", detail, field="tenant")]
     if whose is not None:
         description["tenant"] = whose
     origin = {

@@ -107,3 +107,29 @@ def test_files_are_chosen_dropped_kept_and_run(page, berth, tmp_path):
     page.click("text=Edit and relaunch")
     page.wait_for_url(re.compile("/jobs/new"))
     assert names(page) == ["a.txt", "big", "main.py"]
+
+
+def test_from_a_template_with_one_value_changed_and_relaunched(page, berth):
+    page.click("#start-from a:has-text('Run some Python')")
+    page.fill("#id_p_code", 'import os\nprint("it\'s", 6 * 7, "$(id)")')
+    until(page, "document.querySelector('#same-command')?.textContent.includes('--template python')")
+    page.fill("#id_p_minutes", "500")
+    with page.expect_navigation():
+        page.click("button:has-text('Submit job')")
+    assert "must be between 1 and 120" in page.inner_text("#error_p_minutes")
+    page.fill("#id_p_minutes", "5")
+    with page.expect_navigation():
+        page.click("button:has-text('Submit job')")
+    first = page.url.rstrip("/").rpartition("/")[2]
+    tenant = Tenant(berth)
+    tenant.wait_state(first, "COMPLETED")
+    assert "it's 42 $(id)\n" in tenant.log(first)
+    page.goto(f"{berth.url}/jobs/{first}/")
+    page.click("a:has-text('Change values and relaunch')")
+    assert page.input_value("#id_p_minutes") == "5"
+    page.fill("#id_p_code", "print('again')")
+    with page.expect_navigation():
+        page.click("button:has-text('Submit job')")
+    second = page.url.rstrip("/").rpartition("/")[2]
+    tenant.wait_state(second, "COMPLETED")
+    assert tenant.log(second) == "again\n"

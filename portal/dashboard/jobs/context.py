@@ -198,6 +198,14 @@ class JobArtefactsContext(JobIdContext):
     artefacts: ArtefactsCard | None
 
 
+class OfTemplate(TypedDict):
+    """`again_url`: the template's form with the job's values, and `words` its name and version; None of another job."""
+
+    again_url: str | None
+    words: str | None
+    save_url: str
+
+
 class JobHeaderContext(JobIdContext):
     name: str
     state: str
@@ -205,6 +213,7 @@ class JobHeaderContext(JobIdContext):
     actions: list[ActionButton]
     extensions: list[tuple[int, str]]  # seconds, and in words
     relaunch_url: str | None
+    template: OfTemplate
     facts: list[Fact]
 
 

@@ -28,6 +28,7 @@ from portal.jobs.log_reading import log_sizes
 from portal.jobs.states import FINAL, LIVE, QUEUED
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
+from portal.templating.models import JobTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         JobLogContext,
         JobPageContext,
         LogContext,
+        OfTemplate,
         Since,
         TimelinePartContext,
         Verb,
@@ -73,8 +75,18 @@ def header_make(job: Job) -> JobHeaderContext:
         "actions": _actions(job),
         "extensions": extensions(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
+        "template": _template(job),
         "facts": facts_make(job, attempts),
     }
+
+
+def _template(job: Job) -> OfTemplate:
+    """Return the way to the template that it was made of, and to one made of it."""
+    made_of = (job.array.payload if job.array_id else job.payload).template
+    is_there = bool(made_of) and JobTemplate.objects.filter(pk=made_of["id"]).exists()
+    again = f"{reverse('template-use', args=[made_of['id']])}?from={job.number}" if is_there else None
+    words = f"{made_of['name']} {made_of['version']}" if made_of else None
+    return {"again_url": again, "words": words, "save_url": f"{reverse('template-new')}?from={job.number}"}
 
 
 def body_make(job: Job) -> JobBodyContext:

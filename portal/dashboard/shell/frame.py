@@ -35,6 +35,7 @@ _PAGES: dict[str, PageName] = {
     "tenant": "account",
     "invitation": "account",
     "notification": "account",
+    "template": "jobs",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.context import JobFile
@@ -100,3 +100,4 @@ class SubmitContext(TypedDict):
     request_text: RequestContext | None
     submit_note: str | None
     imported: ImportContext | None
+    start: dict[str, Any]  # templates, how many there are, saved settings: `submit.start`

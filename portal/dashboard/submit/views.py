@@ -11,30 +11,27 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.api.throttles import FormThrottle, throttle_check
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
-from portal.dashboard.queue.page import record_words
+from portal.dashboard.submit.answer import dry_run_context, refused_context
 from portal.dashboard.submit.files import files_context
 from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
 from portal.dashboard.submit.importing import import_read
 from portal.dashboard.submit.reading import description_read, errors_of, form_field_of
 from portal.dashboard.submit.request import names_of, request_text
+from portal.dashboard.submit.start import description_saved, start_context
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
-from portal.jobs.services import job_submit, submission_check, submission_problems
-from portal.rounds.asking.dryrun import dry_run as plan_dry_run
-from portal.rounds.read.forecasts import forecast_record
-from portal.rounds.read.places import queue_words
+from portal.jobs.services import job_submit, submission_problems
 from portal.rounds.read.selectors import cores_effects
 from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.selectors import tenants_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from django.http import HttpRequest, HttpResponse
 
-    from portal.dashboard.parts.context import Fact, FieldContext, StartsContext
-    from portal.dashboard.submit.context import DryRunContext, DryRunRow, FormProblem, GpuChoice, SubmitContext
+    from portal.dashboard.parts.context import FieldContext
+    from portal.dashboard.submit.context import FormProblem, GpuChoice, SubmitContext
     from portal.dashboard.submit.reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
@@ -49,6 +46,8 @@ def submit(request: HttpRequest) -> HttpResponse:
         if number := request.GET.get("from"):
             payload = job_find(user=request.user, number=number).payload
             values = initial_of(payload.description) | {"files": payload.files}
+        elif saved := request.GET.get("saved"):
+            values = DEFAULTS | initial_of(description_saved(request.user, saved))
         return render(request, "submit/submit.html", _context(request, values, problems=[]))
     reading, problems = _examined(request)
     if not problems:
@@ -86,7 +85,9 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         if not problems or not reading.problems:
             context["request_text"] = request_text(request, reading.description)
         context["dry_run"] = (
-            _refused(problems) if problems else _dry_run(request, _with_requirements(request, reading.description))
+            refused_context(problems)
+            if problems
+            else dry_run_context(request.user, _with_requirements(request, reading.description))
         )
     return render(request, "submit/_dryrun.html", context)
 
@@ -140,6 +141,7 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         "dry_run": None,
         "request_text": None,
         "imported": None,
+        "start": start_context(request.user),
         "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
     }
 
@@ -168,68 +170,3 @@ def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]
         cells.append(f"{total} block{'s' if total != 1 else ''}" if total else "no")
         choices.append({"count": count, "checked": count in chosen, "cells": cells, "fits": total > 0})
     return choices
-
-
-def _dry_run(request: HttpRequest, description: dict[str, Any]) -> DryRunContext:
-    tenant, parsed = submission_check(user=request.user, description=description, r_num=knobs_current()["r_num"])
-    answer = plan_dry_run(description=parsed, tenant=tenant, user=request.user)
-    rows: list[DryRunRow] = [
-        {
-            "configuration": f"{part['node']} \u00d7 {part['gpus'] or 'CPU'}",
-            "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
-            "note": None,
-            "verdict": "chosen",
-            "chosen": True,
-        }
-        for part in answer["placement"] or []
-    ]
-    place: list[Fact] = []
-    if answer["place"]:
-        place.append({"label": "Place", "value": queue_words(answer).removeprefix("place ")})
-    unit = "Cores" if parsed.gpus == (0,) else "Cores a GPU"
-    return {
-        "at": answer["at"].isoformat(),
-        "outcome": "placeable" if answer["placeable"] else "waits",
-        "word": "Placeable" if answer["placeable"] else "Would wait",
-        "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),
-        "rows": rows,
-        "starts": _starts(answer),
-        "facts": [
-            *place,
-            {"label": unit, "value": str(answer["cores"])},
-            {"label": "Tenant", "value": tenant.name},
-        ],
-    }
-
-
-def _starts(answer: dict[str, Any]) -> StartsContext | None:
-    """Return the expected start of a job that would wait."""
-    found = answer["start"]
-    if answer["placeable"] or found is None:
-        return None
-    return {
-        "earliest": found["earliest_at"].isoformat(),
-        "median": _iso(found["median_at"]),
-        "latest": _iso(found["latest_at"]),
-        "record": record_words(forecast_record()),
-    }
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
-
-
-def _refused(problems: list[BerthError]) -> DryRunContext:
-    from django.utils import timezone
-
-    impossible = problems[0].code == "unsatisfiable" and len(problems) == 1
-    more = f" {len(problems) - 1} more beside the fields." if len(problems) > 1 else ""
-    return {
-        "at": timezone.now().isoformat(),
-        "outcome": "impossible" if impossible else "invalid",
-        "word": "Impossible here" if impossible else "Not valid yet",
-        "sentence": problems[0].detail + more,
-        "rows": [],
-        "starts": None,
-        "facts": [],
-    }

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from portal.cluster import services as cluster
+from portal.launch.demo.job_templates import templates_ensure
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.operator import operator_account, password_generate
 from portal.layout import Layout, write_json
@@ -70,6 +71,7 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
         users[person.username] = {"password": password, "tenant": person.tenant, "role": person.role}
         if person.tenant not in tokens:
             tokens[person.tenant] = _token(user, tenant, operator)
+    templates_ensure(operator)
     write_json(layout.demo_users, users)
     write_json(layout.demo_tokens, tokens)
     step(f"demo tenants made: {', '.join(tokens)}")

@@ -35,6 +35,10 @@ PAGES = (
     Page("artefacts", "/jobs/{running}/artefacts", "job-artefacts"),
     Page("submit", "/jobs/new", "job-submit"),
     Page("submit-again", "/jobs/new?from={ended}", "job-submit"),
+    Page("templates", "/templates/", "template-list"),
+    Page("template", "/templates/1/", "template-detail"),
+    Page("template-use", "/templates/1/use", "template-use"),
+    Page("template-new", "/templates/new?from={ended}", "template-new"),
     Page("queue", "/queue/", "queue"),
     Page("queue-operator", "/queue/", "queue", OPERATOR),
     Page("cluster", "/cluster/", "cluster"),
@@ -69,6 +73,7 @@ NOT_PAGES = {
     "second-factor": "an act",
     "help-image": "a picture",
     "job-csv": "a download",
+    "template-yaml": "a download",
     "job-log-download": "a download",
     "job-artefacts-download": "a download",
     "job-artefacts-picture": "a picture",
@@ -76,5 +81,6 @@ NOT_PAGES = {
 """Routes that answer a GET, and why no picture is taken. So are all whose names end as in `NOT_PAGES_ENDS`."""
 NOT_PAGES_ENDS = tuple(
     "-fragment -figure -figures -action -act -revoke -answer -board -rows -bulk -dismiss -part -end -invite -member -offer "
-    "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if -remove figure".split()
+    "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if -remove figure "
+    "-plan -delete -save".split()
 )

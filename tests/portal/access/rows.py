@@ -57,6 +57,8 @@ JOB = "{zebra-name}"
 PLAIN = {"name": "new", "job": {"command": "true"}}
 JOB_FORM = [("command", "true"), ("name", "new"), ("gpu_mode", "set"), ("gpus", "1"), ("tenant", "zebra-lab")]
 
+TEMPLATE = {"number": "{template_number}"}
+SHARED = {"number": "{shared_template}"}
 SIMULATION = [
     ("name", "again"),
     ("tenant", "zebra-lab"),
@@ -67,6 +69,33 @@ SIMULATION = [
 ]
 
 PAGES = [
+    _get("template-list", PAGE),
+    _get("template-list", PAGE, query="q=zebra"),
+    _get("template-detail", OWN_PAGE, **TEMPLATE),
+    _get("template-detail", OWN_PAGE, query="with=1", **TEMPLATE),
+    _get("template-detail", PAGE, **SHARED),
+    _get("template-detail", MISSING_PAGE, number=987654),
+    _get("template-use", OWN_PAGE, **TEMPLATE),
+    _get("template-use", MINE_PAGE, query="saved={saved}", **TEMPLATE),
+    _get("template-use", OWN_PAGE, query="from={zebra-name}", **SHARED),
+    _get("template-use", PAGE, **SHARED),
+    _post("template-use", ACT_PAGE, [("p_word", "hop"), ("act", "submit")], **TEMPLATE),
+    _post("template-use", ACT_PAGE, [("p_word", "hop"), ("act", "save"), ("save_as", "mine")], **TEMPLATE),
+    _post("template-plan", OWN_PAGE, [("p_word", "hop")], **TEMPLATE),
+    _get("template-yaml", OWN_PAGE, **TEMPLATE),
+    _get("template-new", PAGE),
+    _get("template-new", OWN_PAGE, query="of={template_number}"),
+    _get("template-new", OWN_PAGE, query="from={zebra-name}"),
+    _post(
+        "template-new",
+        (302, 302, 400, 302, SIGN_IN, SIGN_IN),
+        [("text", "name: new\njob:\n  command: ls\n"), ("whose", "zebra-lab")],
+    ),
+    _post("template-delete", (403, 403, 404, 302, SIGN_IN, SIGN_IN), [], **TEMPLATE),
+    _post("template-delete", (403, 403, 403, 302, SIGN_IN, SIGN_IN), [], **SHARED),
+    _post("saved-delete", (302, 404, 404, 404, SIGN_IN, SIGN_IN), [], number="{saved}"),
+    _post("form-save", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("command", "true"), ("gpus", "1"), ("save_as", "x")]),
+    _get("job-submit", (404, 404, 404, 404, SIGN_IN, SIGN_IN), query="saved=987654"),
     _get("overview", PAGE),
     _get("overview", PAGE, query="view=cluster"),
     _get("overview", PAGE, query="view=zebra-lab"),

@@ -181,6 +181,7 @@ def job():
             {"verb": "cancel", "label": "Cancel", "confirm": "Cancel job 1042?", "disabled": None},
         ],
         "relaunch_url": "/jobs/new?from=1042",
+        "template": {"again_url": None, "words": None, "save_url": "/templates/new?from=1042"},
         "facts": [
             {"label": "Tenant", "value": "vision-lab"},
             {"label": "Owner", "value": "lena.brandt"},

@@ -96,6 +96,7 @@ def test_a_value_that_looks_like_a_reference_stays_a_text():
         (one({}, "echo ${{ x"), "bad_reference", "job.command"),
         (one({}, "echo ${{ x }}" * 201), "too_many", "job.command"),
         (one({}, tenant="a"), "not_allowed", "job.tenant"),
+        (one({}, upload="a" * 64), "not_allowed", "job.upload"),
         (one({}, colour="red"), "unknown_field", "job.colour"),
         (one({}, gpus=-1), "out_of_range", "job.gpus"),
         (one({}, files={"a.py": "${{ x }}"}), "bad_reference", "job.files"),
