@@ -150,7 +150,7 @@ class ContentView(ApiView):
         content_check(tenant, size_bytes)
         stage = getattr(request._request, "scope", {}).get(STAGE)  # noqa: SLF001 - set by Receiving
         if stage is ASKED:
-            return Response(status=202)
+            return Response({"user": request.user.pk}, status=202)
         incoming = stage if isinstance(stage, Incoming) else _read(request, size_bytes)
         try:
             _taken(tenant, sha256, incoming, size_bytes)

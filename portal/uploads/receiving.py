@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from portal.api.errors import plain_error
@@ -26,7 +27,8 @@ log = logging.getLogger(__name__)
 STAGE = "berth.upload"
 """In the scope: ASKED before the bytes have come, then the `Incoming`."""
 ASKED = object()
-MOST_AT_ONCE = 32
+MOST_AT_ONCE, MOST_OF_ONE = 32, 8
+"""Uploads that come in at one time, in a process of the portal: of all, and of one person."""
 SILENCE_S = 30.0
 SLOWEST_BYTES_S = 4096.0
 """Below this on the average, after the first silence allowed, a sender is given up."""
@@ -43,15 +45,14 @@ class Receiving:
     def __init__(self, django: Callable[..., Awaitable[Any]]) -> None:
         self._django = django
         self._open = 0
+        self._of: Counter[str] = Counter()
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["method"] != "PUT":
             await self._django(scope, receive, send)
             return
         if self._open >= MOST_AT_ONCE:
-            await _refuse(
-                send, BerthError("too_many_requests", "Too many uploads at once; try again soon.", status=429)
-            )
+            await _refuse(send, _too_many())
             return
         self._open += 1
         try:
@@ -72,6 +73,19 @@ class Receiving:
             for message in answer:
                 await send(message)
             return
+        who = b"".join(message.get("body", b"") for message in answer[1:]).decode()
+        if self._of[who] >= MOST_OF_ONE:
+            await _refuse(send, _too_many())
+            return
+        self._of[who] += 1
+        try:
+            await self._store(scope, receive, send)
+        finally:
+            self._of[who] -= 1
+            self._of += Counter()  # without those who send nothing now
+
+    async def _store(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Write the bytes to the disk, then have the view keep them. Raises SenderLeftError."""
         incoming = await asyncio.to_thread(Incoming.begin)
         try:
             await _bytes_take(incoming, _length(scope), receive)
@@ -123,6 +137,10 @@ async def _bytes_take(incoming: Incoming, length: int, receive: Any) -> None:
             kept.clear()
     await asyncio.to_thread(incoming.write, bytes(kept))
     await asyncio.to_thread(incoming.finish)
+
+
+def _too_many() -> BerthError:
+    return BerthError("too_many_requests", "Too many uploads at once; try again soon.", status=429)
 
 
 def _too_slow() -> BerthError:

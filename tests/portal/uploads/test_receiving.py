@@ -22,7 +22,7 @@ class Sent:
 
     def __init__(self, caller, sha256, length, pieces, *, leaves=False, silent=False):
         self.pieces, self.leaves, self.silent = iter(pieces), leaves, silent
-        self.took, self.answer = 0, []
+        self.took, self.answer, self.quiet = 0, [], asyncio.Event()
         self.scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -44,6 +44,7 @@ class Sent:
         piece = next(self.pieces, None)
         if piece is None:
             if self.silent:
+                self.quiet.set()
                 await asyncio.Event().wait()
             return {"type": "http.disconnect"} if self.leaves else {"type": "http.request", "body": b""}
         self.took += len(piece)
@@ -52,8 +53,8 @@ class Sent:
     async def send(self, message):
         self.answer.append(message)
 
-    async def go(self):
-        await receiving.Receiving(get_asgi_application())(self.scope, self.receive, self.send)
+    async def go(self, door=None):
+        await (door or receiving.Receiving(get_asgi_application()))(self.scope, self.receive, self.send)
         body = b"".join(message.get("body", b"") for message in self.answer[1:])
         return (self.answer[0]["status"], json.loads(body)) if self.answer else (None, None)
 
@@ -66,6 +67,8 @@ async def test_200_mib_come_in_a_stream_in_little_memory(world):
     count = 200 * 2**20 // len(PIECE)
     sha256 = await asyncio.to_thread(lambda: sha256_of(PIECE * count))
     sent = Sent(world.owner, sha256, count * len(PIECE), (PIECE for _ in range(count)))
+    await Sent(world.owner, sha256_of(b"x"), 1, [b"x"]).go()  # loads what the first request loads
+    store.blob_path(sha256_of(b"x")).unlink()
     tracemalloc.start()
     try:
         status, body = await sent.go()
@@ -119,3 +122,19 @@ async def test_on_a_disk_that_fills_in_the_middle_nothing_is_left(world, setting
         disk.give_back()
         status, _ = await Sent(world.owner, sha256, 128 * len(PIECE), [PIECE] * 128).go()
         assert status == 200
+
+
+async def test_one_person_cannot_take_all_places(world, monkeypatch):
+    monkeypatch.setattr(receiving, "SILENCE_S", 3600.0)
+    door = receiving.Receiving(get_asgi_application())
+    waiting = [Sent(world.owner, sha256_of(PIECE * 2), 2 * len(PIECE), [PIECE], silent=True) for _ in range(8)]
+    tasks = [asyncio.create_task(each.go(door)) for each in waiting]
+    await asyncio.gather(*(each.quiet.wait() for each in waiting))
+    status, body = await Sent(world.owner, sha256_of(b"x"), 1, [b"x"]).go(door)
+    assert (status, body["error"]["code"]) == (429, "too_many_requests")
+    assert (await Sent(world.outsider, sha256_of(b"x"), 1, [b"x"]).go(door))[0] == 200, "others go on"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (await Sent(world.owner, sha256_of(b"x"), 1, [b"x"]).go(door))[0] == 200
+    assert [path.name for path in left()] == [sha256_of(b"x")]
