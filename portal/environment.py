@@ -95,6 +95,13 @@ VARIABLES = (
     ),
     Variable("BERTH_SIGN_IN_LOCK_MINUTES", int, 15, "How long a lock-out lasts.", "min", "1-1440"),
     Variable(
+        "BERTH_OPERATORS_SECOND_FACTOR",
+        bool,
+        False,
+        "Operators who sign in without a second factor get no further than their account page, where they set one up.",
+        range="0, 1",
+    ),
+    Variable(
         "BERTH_LEASE_S", int, 900, "Lease of a requeueable attempt; its shim kills it when it ends.", "s", "5-86400"
     ),
     Variable("BERTH_LEASE_GRACE_S", int, 15, "Waited beyond a lease before an attempt counts as lost.", "s", "3-3600"),

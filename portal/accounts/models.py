@@ -3,6 +3,8 @@
 from django.conf import settings
 from django.db import models
 
+from portal.secret_key import unseal
+
 
 class Looked(models.Model):
     """A person looked at a job's end, or put a note about the job aside: the overview asks no more about it."""
@@ -60,7 +62,7 @@ class SecondFactor(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="second_factor"
     )
-    secret = models.CharField(max_length=64)
+    sealed = models.CharField(max_length=300, help_text="Its secret, sealed (`portal.secret_key`).")
     confirmed_at = models.DateTimeField(null=True)
     last_step = models.BigIntegerField(default=0, help_text="The time step of the last code: none is taken twice.")
     failures = models.PositiveSmallIntegerField(default=0)
@@ -69,6 +71,11 @@ class SecondFactor(models.Model):
 
     def __str__(self) -> str:
         return f"second factor of {self.user_id}"
+
+    @property
+    def secret(self) -> str:
+        """Return what codes are made from. Raises SealBroken where the signing key was replaced."""
+        return unseal(self.sealed)
 
 
 class JobColumns(models.Model):

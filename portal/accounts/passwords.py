@@ -1,8 +1,9 @@
-"""A person changes the own password."""
+"""A person changes the own password, and where times are shown."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zoneinfo import available_timezones
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -37,3 +38,12 @@ def password_change(*, user: User, old: str, new: str, again: str, session_key: 
     user.save(update_fields=["password"])
     sessions_end(user=user, actor=user, but=session_key)
     audit_record(actor=user, action="user.password-change", target=f"user:{user.pk}")
+
+
+def time_zone_set(*, user: User, name: str) -> None:
+    """Set where the person's times are shown; empty: in the browser's zone. Raises BerthError."""
+    if name and name not in available_timezones():
+        detail = "`time_zone` must be a name such as Europe/Berlin, or empty for your browser's."
+        raise BerthError("invalid", detail, field="time_zone")
+    user.time_zone = name
+    user.save(update_fields=["time_zone"])

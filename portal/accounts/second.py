@@ -14,6 +14,7 @@ from django.utils import timezone
 from portal.accounts.models import SecondFactor
 from portal.accounts.sessions import sessions_end
 from portal.errors import BerthError
+from portal.secret_key import SealBroken, seal
 from portal.tenants.services import audit_record, secret_digest
 
 if TYPE_CHECKING:
@@ -52,13 +53,33 @@ def factor_of(user: User) -> SecondFactor | None:
 
 
 def factor_begin(*, user: User) -> SecondFactor:
-    """Make a secret that counts once it is confirmed. One that counts already stays."""
-    return SecondFactor.objects.get_or_create(user=user, defaults={"secret": secret_new()})[0]
+    """Make a secret that counts once it is confirmed. One that counts already stays; one that cannot be read goes."""
+    begun = SecondFactor.objects.filter(user=user, confirmed_at=None).first()
+    if begun is not None and not readable(begun):
+        begun.delete()
+    return SecondFactor.objects.get_or_create(user=user, defaults={"sealed": seal(secret_new())})[0]
+
+
+def readable(factor: SecondFactor) -> bool:
+    """Say whether the signing key is the one that sealed it."""
+    try:
+        return bool(factor.secret)
+    except SealBroken:
+        return False
 
 
 def factor_uri(factor: SecondFactor) -> str:
     """Return what an authenticator takes in place of a typed secret."""
     return _totp(factor).provisioning_uri(name=factor.user.get_username(), issuer_name="Berth")
+
+
+def factor_picture(factor: SecondFactor) -> str:
+    """Return the same as a square that a phone reads: SVG, of our own making throughout."""
+    import segno
+
+    square = segno.make(factor_uri(factor), error="m")
+    drawn: str = square.svg_inline(scale=4, border=4, light="#fff", svgclass=None, lineclass=None)
+    return drawn
 
 
 @transaction.atomic
@@ -126,7 +147,10 @@ def _refused(user: User, code: str) -> str | None:
 
 def _step_of(factor: SecondFactor, code: str) -> int | None:
     """Return the time step whose code it is; None for a wrong one."""
-    totp, now = _totp(factor), int(time.time()) // STEP_S
+    try:
+        totp, now = _totp(factor), int(time.time()) // STEP_S
+    except SealBroken:  # the signing key was replaced: recovery codes still work
+        return None
     digits = code.replace(" ", "")
     if not (digits.isascii() and digits.isdigit()):
         return None

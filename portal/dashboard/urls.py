@@ -87,6 +87,7 @@ page_urls = [
     path("account/second", people_views.second, name="second-factor"),
     path("account/sessions/<int:number>/end", people_views.sign_out_one, name="session-end"),
     path("account/sessions/end", people_views.sign_out_others, name="sessions-end"),
+    path("account/time-zone", people_views.time_zone, name="time-zone"),
     path("account/notifications", people_notifications.wishes, name="notifications"),
     path("account/webhooks", people_notifications.hook_new, name="account-webhooks"),
     path("account/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="account-webhook"),

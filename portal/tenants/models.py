@@ -22,6 +22,10 @@ ACCOUNT_RULE = RegexValidator(
 class User(AbstractUser):
     """A person or a script's account. `is_staff` marks an operator: the admin console and every tenant's jobs."""
 
+    time_zone = models.CharField(
+        max_length=64, blank=True, help_text="Where its times are shown, as Europe/Berlin. Empty: its browser's."
+    )
+
     @property
     def is_operator(self) -> bool:
         return self.is_active and self.is_staff

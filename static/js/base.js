@@ -5,10 +5,12 @@
   const NBSP = "\u00a0";
 
   // ---- times -------------------------------------------------------------------------------------------------
-  const clock = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const seconds = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-  const day = new Intl.DateTimeFormat([], { weekday: "short", day: "numeric", month: "short" });
-  const full = new Intl.DateTimeFormat([], { dateStyle: "full", timeStyle: "long" });
+  const timeZone = document.documentElement.dataset.zone || undefined; // the reader's choice, else the browser's zone
+  const calendar = new Intl.DateTimeFormat("en-CA", { timeZone });
+  const clock = new Intl.DateTimeFormat([], { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const seconds = new Intl.DateTimeFormat([], { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const day = new Intl.DateTimeFormat([], { timeZone, weekday: "short", day: "numeric", month: "short" });
+  const full = new Intl.DateTimeFormat([], { timeZone, dateStyle: "full", timeStyle: "long" });
 
   Berth.duration = function (totalSeconds) {
     const whole = Math.max(0, Math.round(totalSeconds));
@@ -22,10 +24,10 @@
     return whole < 60 ? `${whole}${NBSP}s` : whole < 3600 ? `${Math.floor(whole / 60)}${NBSP}m${NBSP}${whole % 60}${NBSP}s` : Berth.duration(whole);
   };
   Berth.clock = (date) => seconds.format(date);
-  const zone = () => new Intl.DateTimeFormat([], { timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
+  const zone = () => new Intl.DateTimeFormat([], { timeZone, timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
   Berth.clockWithZone = (date) => `${seconds.format(date)} ${zone()}`;
 
-  function sameDay(one, other) { return one.toDateString() === other.toDateString(); }
+  function sameDay(one, other) { return calendar.format(one) === calendar.format(other); }
   function printed(at, form, now) {
     if (form === "age") { return `${Berth.duration((now - at) / 1000)} ago`; }
     if (form === "clock-s") { return sameDay(at, now) ? seconds.format(at) : `${day.format(at)}, ${seconds.format(at)}`; }

@@ -44,6 +44,7 @@ class Shell(TypedDict):
 
     page: PageName
     username: str
+    time_zone: str  # "": the browser's
     initials: str
     is_operator: bool
     tenants: list[str]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from zoneinfo import available_timezones
+
+from django.utils.safestring import mark_safe
 
 from portal.accounts.members import DAYS, invitations_open
 from portal.accounts.models import SecondFactor
-from portal.accounts.second import factor_uri
+from portal.accounts.required import required_missing
+from portal.accounts.second import factor_picture, factor_uri, readable
 from portal.accounts.sessions import sessions_of
 from portal.jobs.use import tenants_use
 from portal.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
@@ -36,6 +40,8 @@ def account_context(
         ],
         **_second(request.user, error, codes),
         **_notifications(request.user),
+        "time_zone": request.user.time_zone,
+        "time_zones": sorted(available_timezones()),
         "sessions": [
             {
                 "number": row.pk,
@@ -90,9 +96,11 @@ def _hooks(user: User | None = None, tenant: Tenant | None = None) -> dict[str, 
 def _second(user: User, error: BerthError | None, codes: list[str] | None) -> dict[str, Any]:
     """Fill what is told of the second factor. `codes`: its recovery codes, shown in this answer alone."""
     factor = SecondFactor.objects.select_related("user").filter(user=user).first()
-    begun = factor is not None and factor.confirmed_at is None
+    begun = factor is not None and factor.confirmed_at is None and readable(factor)
     return {
-        "second_on": factor is not None and not begun,
+        "second_on": factor is not None and factor.confirmed_at is not None,
+        "second_needed": required_missing(user),
+        "second_picture": mark_safe(factor_picture(factor)) if factor and begun else None,  # noqa: S308 - drawn by us
         "second_secret": factor.secret if factor and begun else None,
         "second_uri": factor_uri(factor) if factor and begun else None,
         "second_left": len(factor.recovery) if factor else 0,

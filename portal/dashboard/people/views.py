@@ -21,7 +21,7 @@ from portal.accounts.members import (
     member_role_set,
     tenant_find,
 )
-from portal.accounts.passwords import password_change, password_check
+from portal.accounts.passwords import password_change, password_check, time_zone_set
 from portal.accounts.second import CODE_CHARS, factor_begin, factor_confirm, factor_end
 from portal.accounts.sessions import session_end, sessions_end
 from portal.api.throttles import PasswordThrottle, throttle_check
@@ -96,6 +96,18 @@ def sign_out_one(request: HttpRequest, number: int) -> HttpResponse:
 def sign_out_others(request: HttpRequest) -> HttpResponse:
     ended = sessions_end(user=request.user, actor=request.user, but=request.session.session_key)
     messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
+    return redirect("account")
+
+
+@login_required
+@require_POST
+def time_zone(request: HttpRequest) -> HttpResponse:
+    try:
+        time_zone_set(user=request.user, name=request.POST.get("time_zone", "")[:100])
+    except BerthError as error:
+        messages.error(request, error.detail)
+    else:
+        messages.success(request, "Your choice is kept.")
     return redirect("account")
 
 

@@ -72,6 +72,7 @@ def shell_of(request: HttpRequest) -> Shell:
     return {
         "page": _page(request),
         "username": user.username,
+        "time_zone": user.time_zone,
         "initials": initials(name),
         "is_operator": user.is_operator,
         "tenants": [tenant.name for tenant in own_tenants(request)],

@@ -171,6 +171,7 @@ PAGES = [
         "tenant-invite", (403, 403, 404, 201, SIGN_IN, SIGN_IN), [("role", "member"), ("days", "7")], name="zebra-lab"
     ),
     _post("tenant-invitation-end", (403, 403, 404, 404, SIGN_IN, SIGN_IN), [], name="zebra-lab", number="{missing}"),
+    _post("time-zone", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("time_zone", "Asia/Tokyo")]),
     _post("notifications", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("mail", "failed"), ("waits_h", "2")]),
     _post(
         "account-webhooks", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("url", "http://127.0.0.1/"), ("events", "ended")]
