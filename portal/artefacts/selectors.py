@@ -127,3 +127,9 @@ def artefacts_summary(job: Job) -> Summary:
 def tenant_use(tenant: Tenant) -> Use:
     counted = TenantArtefacts.objects.filter(pk=tenant.pk).values_list("counted", flat=True).first() or 0
     return Use(counted, quota_gib(tenant) * GIB, kept_days(tenant))
+
+
+def largest_of(tenant: Tenant, most: int = 5) -> list[JobArtefacts]:
+    """Return the jobs whose artefacts take most of a tenant's quota, the largest first."""
+    rows = JobArtefacts.objects.filter(tenant=tenant, counted__gt=0).select_related("job")
+    return list(rows.order_by("-counted", "-job_id")[:most])

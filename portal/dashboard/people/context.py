@@ -12,6 +12,7 @@ from portal.accounts.models import SecondFactor
 from portal.accounts.required import required_missing
 from portal.accounts.second import factor_picture, factor_uri, readable
 from portal.accounts.sessions import sessions_of
+from portal.artefacts.selectors import largest_of, tenant_use
 from portal.jobs.use import tenants_use
 from portal.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
 from portal.notifications.events import EVENTS
@@ -121,8 +122,22 @@ def tenant_context(user: User, tenant: Tenant, link: str | None = None) -> dict[
         "days": DAYS,
         "invitations": list(invitations_open(tenant).select_related("made_by")) if manages else [],
         "quotas": _quotas(tenant),
+        "artefacts": _artefacts(tenant),
         "link": link,
         **(_hooks(tenant=tenant) if manages else {}),
+    }
+
+
+def _artefacts(tenant: Tenant) -> dict[str, Any]:
+    """Fill what the tenant's artefacts take, in bytes, and which jobs' take most."""
+    use = tenant_use(tenant)
+    largest = [(row.job.number, row.job.name, row.files, row.counted) for row in largest_of(tenant)]
+    return {
+        "used": use.counted,
+        "quota": use.quota,
+        "near": use.counted >= NEAR * use.quota,
+        "days": use.days,
+        "largest": largest,
     }
 
 

@@ -224,3 +224,11 @@ def test_an_ended_job_without_files_has_no_card(sender, lena):
     job = sender.attempt.job
     type(job).objects.filter(pk=job.pk).update(state="COMPLETED", ended_at=timezone.now())
     assert 'id="artefacts"' not in lena.get(reverse("job-detail", args=[job.number])).content.decode()
+
+
+def test_the_tenants_page_says_which_jobs_take_most(job, cluster, lena):
+    other = Sender(cluster, cluster.running(name="tiny"))
+    other.send("a", b"12")
+    page = lena.get(reverse("tenant", args=[cluster.tenant.name])).content.decode()
+    assert page.index(f"#{job.number} train") < page.index(f"#{other.attempt.job.number} tiny")
+    assert f"of {50 * 2**30 / 1e9:.1f}" in page
