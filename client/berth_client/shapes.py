@@ -76,6 +76,8 @@ class JobDescription(TypedDict, total=False):
     retries: int | None
     max_requeues: int | None
     array: dict[str, int | None] | None
+    artefacts: list[str] | None
+    inputs: list[dict[str, Any]] | None
     depends_on: list[int | dict[str, Any]] | None
     priority: int | None
 

@@ -20,6 +20,7 @@ from portal.agents.base import AgentView, checked, key_of, number_of, parameter_
 from portal.agents.fields import MEASURES, clock_check
 from portal.agents.serializers_inventory import Inventory
 from portal.api.streams import Streamed
+from portal.artefacts.inputs import input_content, with_inputs
 from portal.cluster.services import (
     node_disk_note,
     node_health_take,
@@ -87,13 +88,16 @@ class HelloView(AgentView):
 class SpecView(AgentView):
     @extend_schema(responses=shapes.Spec)
     def get(self, request: Request, attempt: str) -> Response:
-        return Response(part_spec(node=self.node, key=attempt))
+        return Response(with_inputs(part_spec(node=self.node, key=attempt)))
 
 
 class ContentView(AgentView):
     @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
     def get(self, request: Request, attempt: str, sha256: str) -> Streamed:
-        """Send a file's content of the upload of a job that runs on this node, and of no other."""
+        """Send a file's content of the upload, or of an input, of a job that runs on this node, and of no other."""
+        if (found := input_content(node=self.node, key=attempt, sha256=sha256)) is not None:
+            length = {"Content-Length": str(found[1])}
+            return Streamed(found[0], content_type="application/octet-stream", headers=length)
         part_content_check(node=self.node, key=attempt, sha256=sha256)
         size_bytes = blob_path(sha256).stat().st_size
         return Streamed(

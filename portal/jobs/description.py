@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from portal import checks
 from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
+from portal.jobs.fields import keeping
 from portal.jobs.naming import name_of
 from portal.jobs.software import software_check
 from portal.uploads.manifest import sha256_check
@@ -35,7 +36,7 @@ LATENCY_CLASSES = ("batch", "latency")
 
 NOT_SUPPORTED = frozenset(
     """
-        artefacts notify webhook container image
+        notify webhook container image
         deadline
     """.split()
 )
@@ -92,6 +93,8 @@ class JobDescription:
     array_size: int | None = None
     array_concurrency: int | None = None
     depends_on: tuple[tuple[int, str], ...] = ()
+    artefacts: tuple[str, ...] = ()
+    inputs: tuple[tuple[int, str, str], ...] = ()
     priority: int = 0
     shareable: bool = False
     gpu_compute: int | None = None
@@ -105,7 +108,7 @@ class JobDescription:
 
     def job_fields(self) -> dict[str, Any]:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
-        apart = {"tenant", "command", "files", "upload", "working_directory", "environment", "software", "depends_on"}
+        apart = "tenant command files upload working_directory environment software depends_on artefacts inputs".split()
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
         return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
 
@@ -158,6 +161,8 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "retries": _whole(0, 100),
     "max_requeues": _whole(0, 1000),
     "depends_on": lambda value, _: parts.depends_on(value),
+    "artefacts": lambda value, _: keeping.artefact_patterns(value),
+    "inputs": lambda value, _: keeping.job_inputs(value),
     "priority": priority_parse,
     "shareable": checks.flag,
     "gpu_compute": parts.gpu_compute,
@@ -279,6 +284,7 @@ def _samples(given: Mapping[str, Any]) -> int:
 def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
     """Refuse fields that mean nothing for this kind of job, instead of ignoring them."""
     yield from parts.sharing_mismatches(values)
+    yield from keeping.keeping_mismatches(values)
     if values["gpus"] == (0,):
         for name in ("cores_per_gpu", "cores_exactly", "gpu_types", "batch_per_gpu"):
             if values.get(name):

@@ -10,6 +10,7 @@ from portal.api.schema import RawSchema
 from portal.jobs import description as d
 from portal.jobs import description_parts as parts
 from portal.jobs import software
+from portal.jobs.fields import keeping
 from portal.uploads.manifest import SHA256_PATTERN
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -54,6 +55,20 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "pattern": SHA256_PATTERN,
         "nullable": True,
         "description": "The digest of an upload (`POST /uploads`): its files lie in the job's directory. For more than 1 MiB.",
+    },
+    "artefacts": {
+        "type": "array",
+        "items": {**_TEXT, "maxLength": keeping.MAX_PATH_CHARS},
+        "maxItems": keeping.MAX_PATTERNS,
+        "nullable": True,
+        "description": "Files to keep besides those in $BERTH_ARTEFACTS: patterns such as out/*.pt in its own directory.",
+    },
+    "inputs": {
+        "type": "array",
+        "items": _object({"job": _ID, "path": _TEXT, "as": {**_TEXT, "nullable": True}}, ["job", "path"]),
+        "maxItems": keeping.MAX_INPUTS,
+        "nullable": True,
+        "description": "Artefacts of the tenant's jobs, laid into this job's directory, `as` a path or by their name.",
     },
     "working_directory": {
         **_TEXT,

@@ -128,7 +128,6 @@ def part_spec(*, node: Node, key: str) -> dict[str, Any]:
         "time_limit_s": _time_limit_s(attempt),
         "grace_s": _grace_s(attempt),
         "profile": attempt.is_profile,
-        "artefacts": None if attempt.is_profile else {"patterns": [], "files": env("BERTH_ARTEFACT_FILES")},
         "world": _spec_world(attempt),
         "epochs_before": 0 if attempt.is_profile else attempt.epoch - 1,
         "log_limit_bytes": env("BERTH_LOG_LIMIT_MIB") * MIB,
@@ -167,7 +166,13 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
         "software": payload.software,
+        "artefacts": None if attempt.is_profile else _spec_artefacts(payload),
     }
+
+
+def _spec_artefacts(payload: JobPayload) -> dict[str, Any]:
+    """Return what of the job's files is kept; the description was checked when it was submitted."""
+    return {"patterns": payload.description.get("artefacts") or [], "files": env("BERTH_ARTEFACT_FILES")}
 
 
 def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:

@@ -314,7 +314,9 @@ def test_what_a_job_writes_is_kept_while_it_runs_and_after(berth, tenant, tmp_pa
     number = tenant.submit(
         "mkdir -p $BERTH_ARTEFACTS/out; echo first > $BERTH_ARTEFACTS/a.txt; ln -s /etc/passwd $BERTH_ARTEFACTS/link; "
         f"mkfifo $BERTH_ARTEFACTS/pipe; while [ ! -e {go} ]; do sleep 0.1; done; "
-        "head -c 5000000 /dev/urandom > $BERTH_ARTEFACTS/out/b.bin; sha256sum < $BERTH_ARTEFACTS/out/b.bin"
+        "head -c 5000000 /dev/urandom > $BERTH_ARTEFACTS/out/b.bin; sha256sum < $BERTH_ARTEFACTS/out/b.bin; "
+        "mkdir curves; echo {} > curves/metrics.jsonl; echo no > curves/other",
+        artefacts=["curves/*.jsonl"],
     )
 
     def kept():
@@ -330,4 +332,9 @@ def test_what_a_job_writes_is_kept_while_it_runs_and_after(berth, tenant, tmp_pa
     files, found = kept()
     assert files["out/b.bin"] == tenant.log(number, stream="stdout").split()[0]
     assert sorted(note["path"] for note in found["notes"]) == ["link", "pipe"]
-    assert set(files) == {"a.txt", "out/b.bin"}
+    assert set(files) == {"a.txt", "out/b.bin", "curves/metrics.jsonl"}
+    later = tenant.submit(
+        "sha256sum < start.bin", inputs=[{"job": int(number), "path": "out/b.bin", "as": "start.bin"}]
+    )
+    tenant.wait_state(later, "COMPLETED")
+    assert tenant.log(later, stream="stdout").split()[0] == files["out/b.bin"]

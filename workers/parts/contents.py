@@ -93,7 +93,9 @@ class Contents:
         except PortalRefusedError as refusal:
             if refusal.status != 404:
                 raise
-            raise ContentsError("the portal does not have one of its uploaded files; upload them again") from refusal
+            raise ContentsError(
+                "the portal does not have one of its files: an upload that was removed, or an input that is not kept any more"
+            ) from refusal
         else:
             if found.hexdigest() != sha256:
                 raise DamagedError(f"the portal sent another content than {sha256[:12]}")

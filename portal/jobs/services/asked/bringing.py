@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from portal.errors import Conflict
 from portal.jobs.models import JobPayload
+from portal.jobs.services.asked.keeping import inputs_check
 from portal.jobs.software import MAX_REQUIREMENTS_BYTES, file_missing, file_requirements
 from portal.uploads.selectors import file_text
 from portal.uploads.services import upload_check
@@ -24,6 +25,7 @@ IN_USE = Q(payloads__job__ended_at=None, payloads__isnull=False)
 
 def files_resolved(*, tenant: Tenant, parsed: JobDescription) -> JobDescription:
     """Return the description with the requirements that its upload's file holds. Raises BerthError: no such upload or file."""
+    inputs_check(tenant=tenant, parsed=parsed)
     if not parsed.upload:
         return parsed
     upload_check(tenant=tenant, digest=parsed.upload)
