@@ -98,7 +98,7 @@ def test_a_chain_that_broke_says_where_and_what_follows(owner, cluster):
         f"#{evaluate.pk} evaluate",
     ]
     assert [row["state"] for row in rows] == ["RUNNING", "PENDING", "PENDING"]
-    assert page.count('<a href="/jobs/') >= 3
+    assert page.count('<a class="b-chain-link" href="/jobs/') == 3
     assert f'aria-label="#{train.pk} train, Waiting, this job"' in page
     ended(cluster, attempt, 1)
     for job in (attempt.job, train, evaluate):

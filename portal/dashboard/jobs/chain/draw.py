@@ -96,7 +96,9 @@ def _box(chain: Chain, key: int, place: tuple[int, int]) -> SafeString:
     if job is None:
         return inside
     said = f"{number} {name}, {word}{', this job' if key == chain.own else ''}"
-    return format_html('<a href="{}" aria-label="{}">{}</a>', reverse("job-detail", args=[key]), said, inside)
+    return format_html(
+        '<a class="b-chain-link" href="{}" aria-label="{}">{}</a>', reverse("job-detail", args=[key]), said, inside
+    )
 
 
 def _arrow(chain: Chain, edge: tuple[int, int, str], places: Mapping[int, tuple[int, int]]) -> SafeString:
@@ -106,6 +108,8 @@ def _arrow(chain: Chain, edge: tuple[int, int, str], places: Mapping[int, tuple[
     half = (x2 - x1) // 2 if places[job][0] - places[on][0] == 1 else (ACROSS - WIDE) // 2
     middle = x2 - half
     broken = _is_broken(chain, edge)
+    many = sum(each[1] == job for each in chain.edges) > 1  # its words then stand where the arrow begins
+    said = (x1 + (ACROSS - WIDE) // 2, y1) if many else (x2 - (ACROSS - WIDE) // 2, y2)
     return format_html(
         '<g class="b-chain-arrow{}"><path d="M{} {} H{} V{} H{}" fill="none"></path>'
         '<path class="b-chain-tip" d="M{} {} l-7 -4 v8 z"></path><text x="{}" y="{}" text-anchor="middle">{}</text></g>',
@@ -117,8 +121,8 @@ def _arrow(chain: Chain, edge: tuple[int, int, str], places: Mapping[int, tuple[
         x2 - 6,
         x2,
         y2,
-        x2 - (ACROSS - WIDE) // 2,
-        y2 - 5,
+        said[0],
+        said[1] - 5,
         KINDS[JobDependency.Kind(kind)],
     )
 
