@@ -34,26 +34,36 @@ _WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 PORTAL = "tests/portal"
 _COMPUTING = ["--durations=25", "-m", f"not ({WAITING}) and not gpu"]
 COMPUTING_PARTS = ([*_COMPUTING, PORTAL], [*_COMPUTING, f"--ignore={PORTAL}"])
-# Three files of them at a time: each waits for servers, leases and browsers.
-WAITING_PART = ["-p", "xdist", "-n", "3", "--dist", "loadfile", "--durations=25", "-m", f"({WAITING}) and not gpu"]
+# Three files of them at a time: each waits for servers, leases and browsers. In our order: left to itself, xdist begins
+# with the files of most tests, and comes last to the one test that takes three minutes.
+WAITING_PART = [
+    *("-p", "xdist", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("--durations=25", "-m", f"({WAITING}) and not gpu"),
+]
 FIRST = (
     "tests/postgres/test_same_on_postgres.py",
-    "tests/system/test_restore.py",
-    "tests/system/test_kills.py",
-    "tests/system/test_postgres.py",
     "tests/system/test_axe.py",
-    "tests/portal/backups/test_commands.py",
+    "tests/system/test_restore.py",
+    "tests/system/test_readme.py",
+    "tests/system/test_postgres.py",
+    "tests/system/test_kills.py",
+    "tests/system/test_live_pages.py",
+    "tests/system/test_road.py",
+    "tests/system/test_browser.py",
+    "tests/system/test_replans.py",
+    "tests/system/test_launcher.py",
+    "tests/system/test_portal_machine.py",
     "tests/system/test_full_disk.py",
     "tests/system/test_kills_lease.py",
-    "tests/system/test_readme.py",
-    "tests/system/test_live_pages.py",
-    "tests/system/test_browser.py",
-    "tests/system/test_road.py",
-    "tests/system/test_launcher.py",
+    "tests/portal/backups/test_commands.py",
+    "tests/system/test_board_pages.py",
     "tests/system/test_hang.py",
+    "tests/system/test_hostile_job.py",
+    "tests/system/test_submit_page.py",
     "tests/workers/agent/test_agent.py",
+    "tests/system/test_gpus.py",
 )
-"""The longest of them, which begin first: no lane is to be left with one of them at the end."""
+"""Those that take the most processor time, which begin first: no lane is to be left with one of them at the end."""
 SCHEDULER = "tests/scheduler"
 FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
 COSTS = "TESTS_COSTS_IN"

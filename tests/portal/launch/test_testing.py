@@ -111,6 +111,33 @@ def test_every_test_of_the_waiting_part_stands_in_a_file_that_it_is_given(reques
     assert len(files) < 40
 
 
+MARKS = "[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n"
+BY_TURNS = """
+import pathlib, pytest
+@pytest.mark.system
+@pytest.mark.parametrize("number", range({tests}))
+def test_it(number):
+    with pathlib.Path("turns").open("a") as file:
+        file.write("{name}\\n")
+"""
+
+
+@pytest.mark.impure
+def test_files_begin_in_our_order_however_few_tests_they_have(tmp_path):
+    """Xdist would begin with the file of most tests; the costliest one has a single test."""
+    tests = {name: number for number, name in enumerate(testing.FIRST[:4], start=1)}
+    for name, number in tests.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(BY_TURNS.format(tests=number, name=name))
+    (tmp_path / "pytest.ini").write_text(MARKS)
+    command = [sys.executable, "-m", "pytest", *WAITING_PART, *testing.FIRST[:4], "-n", "1"]
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    began = list(dict.fromkeys((tmp_path / "turns").read_text().splitlines()))
+    assert began == list(testing.FIRST[:4])
+
+
 TESTS = """
 import pytest
 def test_plain(): pass
@@ -134,7 +161,7 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_pat
     (tmp_path / testing.PORTAL).mkdir(parents=True)
     (tmp_path / "tests/test_it.py").write_text(TESTS.format(system=system))
     (tmp_path / testing.PORTAL / "test_page.py").write_text(f"def test_page(): assert {portal}\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n")
+    (tmp_path / "pytest.ini").write_text(MARKS)
     script = (
         "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1])"
     )
