@@ -25,7 +25,6 @@ OWN_PATHS = (
     "/healthz",
     "/metrics",
     "/login",
-    "/templates",
 )
 SERVICES = {"BERTH_URL", "BERTH_TOKEN"}
 
@@ -83,6 +82,7 @@ def test_flag_exists(document, flag):
         "--steps",
         "--lr",
         "--mixed",
+        "--epochs",
     }  # of torchrun, Django, curl and an example
     assert flag in agents | foreign or f'"{flag}"' in CODE or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
 

@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[Guide, ...]] = {
     "Run jobs": (
         _doc("users-guide", "User's guide", "submit, watch, end, understand"),
         _doc("command-line", "Command line", "berth submit, ps, logs and the other verbs"),
+        _doc("job-templates", "Job templates", "a job with a few values to fill in: make, use, change"),
         _doc("rest-api", "REST", "for scripts; the operations have a page of their own"),
     ),
     "Run a cluster": (
