@@ -35,8 +35,13 @@ def curve_files(names: Iterable[str]) -> list[str]:
     return sorted((name for name in names if holds_curves(name)), key=_in_order)[-MOST_FILES:]
 
 
+def _run(name: str) -> str:
+    """Return the name as the first part of an attempt has it: on several nodes each part has a folder of its own."""
+    return name.removeprefix("part-0/")
+
+
 def _in_order(name: str) -> list[tuple[int, str]]:
-    parts = _DIGITS.split(name)
+    parts = _DIGITS.split(_run(name))
     return [(int(part), "") if place % 2 else (-1, part) for place, part in enumerate(parts)]
 
 
@@ -47,9 +52,9 @@ def points_of(sources: Sequence[Source]) -> Points:
     """
     points = Points()
     most = max(2, MOST_BLOCKS // max(1, len(sources)))
-    folders = {source.name.rpartition("/")[0] for source in sources}
+    folders = {_run(source.name).rpartition("/")[0] for source in sources}
     for source in sources:
-        folder = source.name.rpartition("/")[0]
+        folder = _run(source.name).rpartition("/")[0]
         read = lines_read if _LINES.match(source.name.rpartition("/")[2]) else events_read
         read(source, points, most=most, prefix=f"{folder}/" if folder and len(folders) > 1 else "")
     return points

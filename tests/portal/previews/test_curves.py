@@ -175,3 +175,11 @@ def test_a_file_for_each_attempt_is_one_curve():
     found = read(("metrics-0.jsonl", early), ("metrics-1.jsonl", late))
     assert found.curves["loss"].steps == list(range(30))
     assert found.curves["loss"].values[20:] == [2] * 10
+
+
+def test_an_attempt_on_several_nodes_goes_on_with_the_curve_of_one_on_one_node():
+    late = lines(*({"step": step, "loss": 2} for step in (2, 3)))
+    names = ["part-1/metrics-1.jsonl", "part-0/metrics-1.jsonl", "metrics-2.jsonl", "metrics-0.jsonl"]
+    told = {"metrics-0.jsonl": lines({"step": 1, "loss": 1}), "metrics-2.jsonl": lines({"step": 4, "loss": 3})}
+    found = read(*((name, told.get(name, late)) for name in curve_files(names)))
+    assert {name: each.steps for name, each in found.curves.items()} == {"loss": [1, 2, 3, 4], "part-1/loss": [2, 3]}
