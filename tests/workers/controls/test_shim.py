@@ -143,6 +143,7 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         "BERTH_GPUS_TOTAL": "4",
         "BERTH_GPU_TYPE": "A100",
         "BERTH_INSTRUMENT_PATH": str(ROOT / "workers/instrument"),
+        "BERTH_ARTEFACTS": str(shim.job / "artefacts"),
         "BERTH_RECORDS_DIR": str(shim.job / "records"),
         "BERTH_JOB_DIR": work,
         "BERTH_JOB_ID": "9",
