@@ -93,6 +93,14 @@ VARIABLES = (
         "attempts",
         "1-10000",
     ),
+    Variable(
+        "BERTH_QUOTA_WARNING_PERCENT",
+        int,
+        90,
+        "From this part of a quota on the overview, the tenant's page and the submit form say that it is nearly used.",
+        "%",
+        "1-100",
+    ),
     Variable("BERTH_SIGN_IN_LOCK_MINUTES", int, 15, "How long a lock-out lasts.", "min", "1-1440"),
     Variable(
         "BERTH_OPERATORS_SECOND_FACTOR",

@@ -10,6 +10,7 @@ from django.urls import reverse
 from portal.accounts.models import Looked
 from portal.dashboard.parts.ends import expected_end, limit_at
 from portal.dashboard.parts.formatting import duration, number
+from portal.dashboard.parts.quotas import near
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Attempt
 from portal.jobs.states import RETRIED, JobState
@@ -26,8 +27,6 @@ SHOWN = 3
 FAILED_SINCE = timedelta(days=7)
 OFFER_AGE = timedelta(minutes=10)
 LIMIT_AHEAD = timedelta(hours=2)
-NEAR = 0.9
-"""From this part of a quota on it is said."""
 READ_MOST = 200
 WORDS = {
     JobState.FAILED: "failed",
@@ -156,7 +155,7 @@ def _quotas(scope: Scope) -> list[NeedLine]:
             ("waiting jobs", used.queued_jobs, tenant.queued_jobs_quota),
         )
         for label, now, quota in rows:
-            if quota and now >= NEAR * quota:
+            if quota and near(now, quota):
                 return [_quota(tenant, label, now, quota)]
     return []
 

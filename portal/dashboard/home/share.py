@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.db.models import Sum
 
 from portal.dashboard.parts.formatting import number, share
+from portal.dashboard.parts.quotas import near
 from portal.jobs.models import Attempt
 from portal.jobs.use import GPU_MILLI, gpus_of
 from portal.tenants.models import Tenant
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 CELLS = 40
 """Up to so many GPUs a cell each."""
-NEAR = 0.9
 
 
 def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
@@ -63,7 +63,7 @@ def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> HomeBar:
         "total": max(1.0, float(whole)),
         "tick": None,
         "note": None,
-        "near": bool(quota) and use.gpus >= NEAR * (quota or 1),
+        "near": near(use.gpus, quota),
     }
 
 
@@ -101,5 +101,5 @@ def _quota(label: str, used: int, quota: int | None) -> HomeBar | None:
         "total": float(max(quota, used)),
         "tick": None,
         "note": None,
-        "near": used >= NEAR * quota,
+        "near": near(used, quota),
     }

@@ -13,6 +13,7 @@ from portal.accounts.required import required_missing
 from portal.accounts.second import factor_picture, factor_uri, readable
 from portal.accounts.sessions import sessions_of
 from portal.artefacts.selectors import largest_of, tenant_use
+from portal.dashboard.parts.quotas import near
 from portal.jobs.use import tenants_use
 from portal.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
 from portal.notifications.events import EVENTS
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from portal.errors import BerthError
     from portal.tenants.models import User
-
-NEAR = 0.9
 
 
 def account_context(
@@ -135,7 +134,7 @@ def _artefacts(tenant: Tenant) -> dict[str, Any]:
     return {
         "used": use.counted,
         "quota": use.quota,
-        "near": use.counted >= NEAR * use.quota,
+        "near": near(use.counted, use.quota),
         "days": use.days,
         "largest": largest,
     }
@@ -148,7 +147,4 @@ def _quotas(tenant: Tenant) -> list[dict[str, Any]]:
         ("CPU cores at one time", use.cores, tenant.core_quota),
         ("Jobs waiting", use.queued_jobs, tenant.queued_jobs_quota),
     )
-    return [
-        {"label": label, "used": used, "quota": quota, "near": bool(quota) and used >= NEAR * (quota or 0)}
-        for label, used, quota in rows
-    ]
+    return [{"label": label, "used": used, "quota": quota, "near": near(used, quota)} for label, used, quota in rows]

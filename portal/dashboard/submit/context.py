@@ -87,6 +87,7 @@ class SubmitContext(TypedDict):
     """
 
     fields: dict[str, FieldContext]
+    quotas: list[str]  # that are nearly used
     problems: list[FormProblem]  # all that is wrong, in the form's order
     files: FilesContext
     gpu_modes: list[Choice]  # of set, range, cpu

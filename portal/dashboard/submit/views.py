@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.api.throttles import FormThrottle, throttle_check
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
+from portal.dashboard.parts.quotas import quota_sentence
 from portal.dashboard.submit.answer import dry_run_context, refused_context
 from portal.dashboard.submit.files import files_context
 from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
@@ -21,8 +22,10 @@ from portal.dashboard.submit.start import description_saved, start_context
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
 from portal.jobs.services import job_submit, submission_problems
+from portal.jobs.use import tenants_use
 from portal.rounds.read.selectors import cores_effects
 from portal.rounds.settings.knobs import knobs_current
+from portal.tenants.models import Tenant
 from portal.tenants.selectors import tenants_of
 
 if TYPE_CHECKING:
@@ -115,7 +118,8 @@ def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> 
 
 
 def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
-    tenants = [tenant.name for tenant in tenants_of(request.user)]
+    mine = tenants_of(request.user)
+    tenants = [tenant.name for tenant in mine]
     types = gpu_type_names()
     errors = errors_of(problems)
     fields = fields_make(
@@ -138,12 +142,20 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         "gpu_min": str(values.get("gpus_min") or ""),
         "gpu_max": str(values.get("gpus_max") or ""),
         "gpu_note": "A block is so many idle GPUs on one node.",
+        "quotas": _quotas(mine),
         "dry_run": None,
         "request_text": None,
         "imported": None,
         "start": start_context(request.user),
         "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
     }
+
+
+def _quotas(tenants: list[Tenant]) -> list[str]:
+    """Say which quotas are nearly used, before a job is refused or waits for one."""
+    limited = [each for each in tenants if each.gpu_quota or each.core_quota or each.queued_jobs_quota]
+    use = tenants_use(Tenant.objects.filter(pk__in=[each.pk for each in limited])) if limited else {}
+    return [found for each in limited if (found := quota_sentence(each, use[each.pk]))]
 
 
 def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
