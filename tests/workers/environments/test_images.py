@@ -88,7 +88,7 @@ def test_the_image_is_fetched_and_the_command_runs_in_it_with_what_is_the_jobs(r
     assert pull["argv"] == ["pull", "--force", "--disable-cache", str(image), f"docker://{REFERENCE}"]
     assert "MINE" not in str(pull["environment"])
     instrument = started["environment"]["APPTAINERENV_BERTH_INSTRUMENT_PATH"]
-    bound = [(run.job, "ro"), (work, "rw"), (tmp, "rw"), (run.job / "records", "rw")]
+    bound = [(run.job, "ro"), (work, "rw"), (tmp, "rw"), *((run.job / each, "rw") for each in ("records", "artefacts"))]
     bound += [(run.root / "storage/checkpoints/9", "rw"), (instrument, "ro")]
     assert started["argv"] == [
         *("exec", "--userns", "--containall", "--no-eval"),
