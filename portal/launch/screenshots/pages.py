@@ -71,6 +71,9 @@ NOT_PAGES = {
     "logout": "an act",
     "invitation": "it needs a secret, which is shown once",
     "second-factor": "an act",
+    "time-zone": "an act",
+    "notifications": "an act",
+    "job-columns": "an act",
     "help-image": "a picture",
     "job-csv": "a download",
     "template-yaml": "a download",
@@ -82,5 +85,5 @@ NOT_PAGES = {
 NOT_PAGES_ENDS = tuple(
     "-fragment -figure -figures -action -act -revoke -answer -board -rows -bulk -dismiss -part -end -invite -member -offer "
     "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if -remove figure "
-    "-plan -delete -save".split()
+    "-plan -delete -save -extend -webhook -webhooks".split()
 )

@@ -21,7 +21,7 @@ from tests.portal.access.rows import AGENT
 from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS, build
 
-HTTP = {"api/agent/v1/sync", ""}
+HTTP = {"api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
 SOCKETS = {"ws/live"}
 OURS = (b"origin", b"http://testserver")
 
