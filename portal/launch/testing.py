@@ -3,7 +3,7 @@
 --fast leaves out tests that need a database, processes, servers, a browser or a GPU. The linters are tests too
 (tests/test_house.py), and always run. On two or more cores there are several runs at the same time. One has the tests with
 real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of the
-portal's parts, one all others. With --fast, one has the scheduler's tests, the other the rest.
+portal's parts, one all others. With --fast, one has the tests that plan and simulate, the other the rest.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ FIRST = (
     "tests/system/test_gpus.py",
 )
 """Those that take the most processor time, which begin first: no lane is to be left with one of them at the end."""
-SCHEDULER = "tests/scheduler"
-FAST_PARTS = ([*FAST, "-q", f"--ignore={SCHEDULER}"], [*FAST, "-q", SCHEDULER])
+PLANNING = ("tests/scheduler", "tests/portal/laboratory", "tests/portal/bench")
+FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in PLANNING)], [*FAST, "-q", *PLANNING])
 COSTS = "TESTS_COSTS_IN"
 """Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
 COSTLIEST = 10

@@ -28,6 +28,7 @@ def build_launch(launch: Mapping[str, Any]) -> dict[str, Any]:
         "cwd": launch["tmp_dir"],
         "copied_from": None,
         "time_limit_s": build["limit_s"],
+        "time_limit_fixed": True,
         "walls": build["walls"],
     }
 

@@ -26,7 +26,10 @@ def lease_ended(directory: Path, launch: dict[str, Any]) -> bool:
     return True
 
 
-def limit_now(directory: Path, limit_s: float | None) -> float | None:
-    """Return the time limit: `limit_s`, or a longer one that the agent wrote down since. Raises as `lease_ended` does."""
+def limit_now(directory: Path, launch: dict[str, Any]) -> float | None:
+    """Return the launch's time limit, or a longer one that the agent wrote down since. Raises as `lease_ended` does."""
+    limit_s: float | None = launch["time_limit_s"]
+    if launch.get("time_limit_fixed"):
+        return limit_s
     longer = read_record(directory / "limit.json", limit_s=(int, float))
     return limit_s if longer is None or limit_s is None else max(limit_s, longer["limit_s"])

@@ -199,7 +199,7 @@ class Shim:
     def _follow_orders(self, now: float) -> None:
         self.cores.look(now)
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
-        self.limit_s = limit_now(self.directory, self.limit_s)
+        self.limit_s = limit_now(self.directory, self.launch)
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.told:

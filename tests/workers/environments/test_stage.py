@@ -86,7 +86,10 @@ def test_a_failure_ends_the_job_with_the_reason_and_its_command_never_runs(stage
 
 
 def test_a_build_that_hangs_is_ended(stage):
-    result = stage.prepare("sleep 1000", limits={"build_s": 1.0}).start().result()
+    """However much time its job was given since."""
+    stage.prepare("sleep 1000", limits={"build_s": 1.0})
+    (stage.directory / "limit.json").write_text('{"limit_s": 500.0}')
+    result = stage.start().result()
     assert result["reason"] == "start_failed"
     assert "was not ready within 1 s, the node's limit" in result["detail"]
     assert processes_of(stage.directory) == []
