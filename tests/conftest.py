@@ -78,6 +78,7 @@ def pytest_collection_finish(session):
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000, 20, 100)  # a search for rings after each 700 new objects takes a twentieth of the time
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -81,6 +81,9 @@ def postgres_server():
             run_sql = stack.enter_context(postgres_started(directory))
         except BenchError as error:
             pytest.skip(f"SKIPPED LOUDLY: {error}")
+        for name in ("fsync", "full_page_writes"):
+            run_sql(f"ALTER SYSTEM SET {name} = off")  # it ends with the tests: nothing of it must outlive a power cut
+        run_sql("SELECT pg_reload_conf()")
         yield directory, run_sql
 
 

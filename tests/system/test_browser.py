@@ -2,6 +2,7 @@
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -191,7 +192,11 @@ def test_a_slash_goes_to_the_search_field(page, berth):
 def test_pictures_of_pages_are_taken_and_faults_told(berth, jobs, tmp_path):
     people = {"tenant": ("viktor", berth.users["viktor"]["password"])}
     shown = (Page("jobs", "/jobs/", "job-list"), Page("gone", "/jobs/{ended}/gone", ""))
-    taken = pictures_take(Seeded(berth.url, people, {"ended": jobs["ended"]}), tmp_path, print, shown)
+    seeded = Seeded(berth.url, people, {"ended": jobs["ended"]})
+    with ThreadPoolExecutor(
+        1
+    ) as alone:  # Playwright takes one loop a thread, and this one has the other tests' browser
+        taken = alone.submit(pictures_take, seeded, tmp_path, print, shown).result()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in taken.files)
     assert len(taken.files) == len(VIEWS)  # of the one that there is
     assert {where for where, _ in taken.faults} == {f"gone, {view.name}" for view in VIEWS}

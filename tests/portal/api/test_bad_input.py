@@ -207,7 +207,7 @@ def test_idempotency_keys(world, unchanged, key):
         ({"priority": "1"}, 400, "wrong_type", "priority"),
         ({"priority": 1}, 403, "priority_too_high", "priority"),
         ({"priority": -101}, 400, "out_of_range", "priority"),
-        ({"name": "x"}, 400, "not_changeable", "name"),
+        ({"command": "x"}, 400, "not_changeable", "command"),
         ({"state": "HELD"}, 400, "read_only", "state"),
         ({"x": 1}, 400, "unknown_field", "x"),
     ],
