@@ -413,5 +413,5 @@ def test_a_longer_time_limit_holds(shim):
 def test_a_shorter_one_changes_nothing(shim):
     shim.prepare(command="true", time_limit_s=600)
     shim.engine.limit(shim.directory, limit_s=5)
-    assert limit_now(shim.directory, 600) == 600
-    assert limit_now(shim.directory, None) is None
+    assert limit_now(shim.directory, {"time_limit_s": 600}) == 600
+    assert limit_now(shim.directory, {"time_limit_s": None}) is None
