@@ -59,7 +59,7 @@ def submit_training(tenant):
 
 def resized(berth, tenant, training, *, attempt, gpus):
     """Wait until a re-plan has given the training its next attempt, of so many GPUs; return the step that the last one saved."""
-    berth.wait(lambda: len(attempts(tenant, training)) > attempt, limit_s=90, what="the re-plan that resizes it")
+    berth.wait(lambda: len(attempts(tenant, training)) > attempt, limit_s=240, what="the re-plan that resizes it")
     saved = re.search(
         r"saved at step (\d+)", tenant.wait_log(training, "asked to stop: saved at step ", attempt=attempt)
     )
