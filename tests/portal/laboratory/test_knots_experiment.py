@@ -8,6 +8,7 @@ from portal.laboratory.experiments.registry import experiment_named
 def test_each_policy_stands_beside_the_papers_figures_and_the_answer_is_the_same_again(monkeypatch):
     monkeypatch.setattr(knots, "QUICK_HOURS", 0.01)
     monkeypatch.setattr(knots_cluster, "QUICK_PART", 1 / 256)
+    monkeypatch.setattr(knots_cluster, "STEP_S", 10 * knots_cluster.STEP_S)
     result = experiment_named("knots").run(Options(quick=True))
     rows = [[row[0] for row in table.rows] for table in result.tables]
     assert rows == [list(knots.POLICIES)] * 3 + [list(knots_cluster.POLICIES)] * 2
