@@ -82,7 +82,8 @@ def test_an_elastic_training_grows_and_shrinks_with_the_losses_of_an_unbroken_ru
     tenant.act(others[1], "cancel")  # the other node stays full, so that it can grow where it is alone
     grown_at = resized(berth, tenant, training, attempt=1, gpus=4)
     berth.wait(lambda: attempts(tenant, training)[1]["restart_s"], what="the restart's cost")
-    late = tenant.submit(WAITING, gpus=2, **RTX)
+    # Said to be short, it soon weighs more, however fast four seemed on a machine that others kept busy before.
+    late = tenant.submit(WAITING, gpus=2, expected_duration_s=20, **RTX)
     shrunk_at = resized(berth, tenant, training, attempt=2, gpus=2)
     tenant.wait_state(late, "RUNNING")
     job = tenant.job(training)
