@@ -1,31 +1,36 @@
 """Paths under /api/v1/. An id is any text without a slash: a malformed one answers as a missing one does."""
 
 from django.urls import path
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerView
 
+from portal.accounts import api as accounts
+from portal.api.schema import SchemaView
 from portal.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
 from portal.estimation.api import NeighboursView
-from portal.jobs.api import imports, jobs
+from portal.jobs.api import imports, jobs, usage
 from portal.jobs.api import nodes as cluster
 from portal.jobs.api import uploads as jobs_uploads
+from portal.jobs.api.again import JobDescriptionView
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
 from portal.laboratory.api import simulations, traces
 from portal.offers.api import JobOffersView
 from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
+from portal.secrets import api as secrets
 from portal.sharing import api as sharing
 from portal.templating import api as templating
 from portal.uploads import api as uploads
 
 urlpatterns = [
-    path("schema", SpectacularJSONAPIView.as_view(), name="api-schema"),
+    path("schema", SchemaView.as_view(), name="api-schema"),
     path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/plan", planned.JobsPlanView.as_view(), name="api-jobs-plan"),
     path("jobs/import", imports.JobsImportView.as_view(), name="api-jobs-import"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
+    path("jobs/<str:number>/description", JobDescriptionView.as_view(), name="api-job-description"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
     path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
     path("jobs/<str:number>/offers", JobOffersView.as_view(), name="api-job-offers"),
@@ -42,9 +47,16 @@ urlpatterns = [
     path("templates/<str:name>/versions", templating.TemplateVersionsView.as_view(), name="api-template-versions"),
     path("templates/<str:name>/submit", templating.TemplateSubmitView.as_view(), name="api-template-submit"),
     path("templates/<str:name>/plan", templating.TemplatePlanView.as_view(), name="api-template-plan"),
+    path("tenants/<str:name>/members", accounts.MembersView.as_view(), name="api-members"),
+    path("tenants/<str:name>/members/<str:username>", accounts.MemberView.as_view(), name="api-member"),
+    path("tenants/<str:name>/invitations", accounts.InvitationsView.as_view(), name="api-invitations"),
+    path("tenants/<str:name>/invitations/<str:number>", accounts.InvitationView.as_view(), name="api-invitation"),
+    path("tenants/<str:name>/usage", usage.UsageView.as_view(), name="api-usage"),
     path("uploads", uploads.UploadsView.as_view(), name="api-uploads"),
     path("uploads/content/<str:sha256>", uploads.ContentView.as_view(), name="api-upload-content"),
     path("uploads/<str:digest>", jobs_uploads.UploadView.as_view(), name="api-upload"),
+    path("secrets", secrets.SecretsView.as_view(), name="api-secrets"),
+    path("secrets/<str:name>", secrets.SecretView.as_view(), name="api-secret"),
     path("nodes", cluster.NodesView.as_view(), name="api-nodes"),
     path("nodes/<str:name>", cluster.NodeView.as_view(), name="api-node"),
     path("nodes/<str:name>/drain", cluster.NodeDrainView.as_view(), name="api-node-drain"),

@@ -9,7 +9,7 @@ from django.core.asgi import get_asgi_application
 from portal.secret_key import key_require
 
 key_require()
-django_application = get_asgi_application()
+asgi_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -20,20 +20,26 @@ from portal.agents.sync import sync_application
 from portal.dashboard.board import ticker
 from portal.dashboard.shell.consumers import LiveConsumer
 from portal.events import relay
+from portal.jobs.api.log_socket import LogConsumer
 from portal.loaded import portal_loaded
+from portal.middleware import RequestThreads
 from portal.uploads.receiving import Receiving
 
+django_application = RequestThreads(asgi_application)
 http_routes = [
     path("api/agent/v1/sync", sync_application),
     path("api/v1/uploads/content/<str:sha256>", Receiving(django_application)),
     re_path(r"", django_application),
 ]
-websocket_routes = [path("ws/live", LiveConsumer.as_asgi())]
+websocket_routes = [
+    path("ws/live", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
+    path("ws/jobs/<str:number>/logs", LogConsumer.as_asgi()),
+]
 
 application = ProtocolTypeRouter(
     {
         "http": URLRouter(http_routes),
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_routes))),
+        "websocket": URLRouter(websocket_routes),
     }
 )
 

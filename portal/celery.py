@@ -6,7 +6,7 @@ from multiprocessing import current_process
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import beat_init, celeryd_init, worker_process_init
+from celery.signals import beat_init, celeryd_init, task_prerun, worker_process_init
 
 from portal import alive
 from portal.secret_key import key_require
@@ -22,7 +22,7 @@ laboratory = Celery("berth", set_as_current=False)
 """The laboratory's worker's: it loads what is sent to its queue (`portal.rounds.settings.schedule.QUEUES`)."""
 for each in (app, clock, laboratory):
     each.config_from_object("django.conf:settings", namespace="CELERY")
-laboratory.autodiscover_tasks(["portal.laboratory", "portal.backups"])
+laboratory.autodiscover_tasks(["portal.laboratory", "portal.backups", "portal.artefacts"])
 app.autodiscover_tasks(
     [
         "portal.rounds",
@@ -65,6 +65,14 @@ def pool_signs(**_: Any) -> None:
 def loaded_stays(**_: Any) -> None:
     """What the pool's parent loaded is shared with it; a collector's pass would copy it, page by page."""
     gc.freeze()
+
+
+@task_prerun.connect
+def database_kept(**_: Any) -> None:
+    """Keep the open database for the next task (CELERY_DB_REUSE_MAX) for as long as a request would, and ask it first."""
+    from django.db import close_old_connections
+
+    close_old_connections()
 
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a file there is opened by its descriptor alone, and deleted before it is used

@@ -155,6 +155,20 @@ VARIABLES = (
         "0-1000000",
     ),
     Variable(
+        "BERTH_GIT_SCHEMES",
+        str,
+        "https,ssh",
+        "How nodes may fetch the repositories that jobs name. `file` opens every repository on the nodes' own disks.",
+        range="comma list of https, ssh, http, file",
+    ),
+    Variable(
+        "BERTH_CODE_ROOTS",
+        str,
+        "",
+        "Directories on the nodes below which jobs may name their code (`code.path`); empty: none.",
+        range="comma list of absolute paths",
+    ),
+    Variable(
         "BERTH_SMTP_HOST",
         str,
         "",
@@ -246,6 +260,24 @@ VARIABLES = (
         "With less free on the data directory's disk no artefacts are taken in; they wait on the nodes.",
         "MiB",
         "0-1000000",
+    ),
+    Variable(
+        "BERTH_S3_URL",
+        str,
+        "",
+        "Bucket of a server that speaks S3, to which artefacts are brought a minute after they came; empty: they stay in the "
+        "data directory.",
+        range="s3://BUCKET, s3://BUCKET/FOLDER",
+    ),
+    Variable("BERTH_S3_ENDPOINT", str, "", "Address of that server; empty: Amazon's.", range="http(s)://"),
+    Variable("BERTH_S3_REGION", str, "us-east-1", "Its region.", range="text"),
+    Variable(
+        "BERTH_S3_CREDENTIALS_FILE",
+        str,
+        "",
+        "File with the credentials, as AWS's programs write it; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what "
+        "the machine has of its own.",
+        range="a path",
     ),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}

@@ -21,7 +21,7 @@ class NotFound(BerthError):
     """The same answer for what is missing and for what is another tenant's."""
 
     def __init__(self, what: str = "object") -> None:
-        super().__init__("not_found", f"No such {what}, or it is not yours to see.", status=404)
+        super().__init__("not_found", f"No such {what}, or you may not see it.", status=404)
 
 
 class Conflict(BerthError):

@@ -22,6 +22,7 @@ INTERNAL = {
     "BERTH_READY_DESCRIPTOR": "`up --detach` gives it to the supervisor, which says there when all is well.",
     "BERTH_PART": "Marks the processes of jobs that an agent of version 0.1 began; they are found by it during an upgrade.",
     "BERTH_MARK": "The shim marks a job's processes with a random word, to find those that left their process group.",
+    "BERTH_GIT_SECRET": "The shim gives it to the stage that fetches a job's code, and to nothing else: the repository's secret.",
     "BERTH_ALIVE_DESCRIPTOR": "The pipe into which what `./berth up` or `./berth node` starts signs that it lives.",
 }
 """Variables that Berth sets for its own processes; nobody else needs to."""

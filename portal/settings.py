@@ -49,6 +49,7 @@ INSTALLED_APPS = [
     "portal.tenants",
     "portal.cluster",
     "portal.uploads",
+    "portal.secrets",
     "portal.jobs",
     "portal.accounts",
     "portal.artefacts",
@@ -128,7 +129,7 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_DEFAULT_QUEUE = "berth"
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SYNC_EVERY = 1  # tasks: beat's last run is in the database at once, where /healthz reads its age
+CELERY_DB_REUSE_MAX = 1_000  # tasks with the same connection, which CONN_MAX_AGE ends sooner (`database_kept`)
 CELERY_BEAT_SCHEDULER = "portal.beat:LivingScheduler"
 CELERY_TASK_TIME_LIMIT = 1800  # a task that hangs is ended with its pool process; none of ours needs minutes
 
@@ -199,6 +200,7 @@ SPECTACULAR_SETTINGS = {
         "SimulationState": "portal.laboratory.models.Simulation.State",
         "SharedWith": "portal.laboratory.models.SharedWith",
         "PlanningStatus": "portal.rounds.models.Planning.Status",
+        "MemberRole": "portal.tenants.models.Membership.Role",
     },
 }
 UNFOLD = CONFIGURATION

@@ -144,7 +144,7 @@ class _Builder:
             if isinstance(value, (list, dict)):
                 _refuse("a list or mapping stands where a field's name should", event)
             if not is_merge and value in top.value:
-                _refuse(f"the field {str(value)[:60]!r} stands twice", event)
+                _refuse(f"the field {str(value)[:60]!r} is given twice", event)
             top.key = _Merge if is_merge else value
         elif top.key is _Merge:
             parts = value if isinstance(value, list) else [value]

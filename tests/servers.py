@@ -189,6 +189,7 @@ class RunningBerth:
 
     def wait(self, condition, *, limit_s=60.0, what="the condition"):
         """Ask until `condition()` is true and return its value; an exception in it counts as not yet."""
+        limit_s = stretched(limit_s)
         deadline = time.monotonic() + limit_s
         last = None
         while (asked := time.monotonic()) < deadline:
@@ -222,6 +223,15 @@ class RunningBerth:
             time.sleep(0.05)
             found = [pid for pid, _ in processes_of(self.data)]
         groups_remove(self.data)
+
+
+USUAL_LOAD = 4.0
+"""Processes a core that want to run while the tests do; each limit knows of so many."""
+
+
+def stretched(limit_s):
+    """The limit of a wait, longer by as much as more than usual wants to run on this machine now."""
+    return limit_s * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / USUAL_LOAD)
 
 
 def pause_s(asking_s, least_s=0.1):

@@ -4,6 +4,7 @@ An installation in the same clone (`var/`), or one that the caller's environment
 """
 
 import atexit
+import copy
 import gc
 import os
 import shutil
@@ -27,6 +28,16 @@ if MARK not in os.environ:
     atexit.register(_remove)
 
 from portal.settings import *  # noqa: E402, F403
+from portal.settings import DATABASES as OF_PRODUCT  # noqa: E402
+from portal.settings import STORAGES as OF_PORTAL  # noqa: E402
 
 # Argon2 is slow on purpose, and many a test makes six people. tests/portal/tenants/test_passwords.py has the product's.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+# Static files by their plain names: no collectstatic has run for a test.
+STORAGES = OF_PORTAL | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+
+# No test takes the power away: a commit need not wait for the disk. tests/portal/test_durable.py has the product's.
+DATABASES = copy.deepcopy(OF_PRODUCT)
+if "init_command" in (options := DATABASES["default"].get("OPTIONS", {})):
+    options["init_command"] = options["init_command"].replace("synchronous=FULL", "synchronous=OFF")

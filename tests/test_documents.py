@@ -83,7 +83,8 @@ def test_flag_exists(document, flag):
         "--lr",
         "--mixed",
         "--epochs",
-    }  # of torchrun, Django, curl and an example
+        "--start",
+    }  # of torchrun, Django, curl, squeue and an example
     assert flag in agents | foreign or f'"{flag}"' in CODE or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
 
 

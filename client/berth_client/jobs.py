@@ -1,9 +1,8 @@
-"""Jobs over REST: submit, list, show, act, read logs; and what needs several requests: wait for an end, follow a log."""
+"""Jobs over REST: submit, list, show, act, read logs; and waiting for an end, which needs several requests."""
 
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from berth_client.errors import AwayError
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"})
 
-FOLLOW_S = 20
 POLL_S = 1.0
 PATIENCE_S = 600.0
 """For so long one who waits asks a portal that does not answer."""
@@ -96,6 +94,11 @@ class Jobs(Rest):
 
     def jobs_show(self, number: int | str) -> JobDetail:
         return self._job("GET", number)
+
+    def jobs_description(self, number: int | str, *, begin_with: str | None = None) -> JobDescription:
+        """Return what it was submitted with; `begin_with`: an artefact of it, or folder with a / at its end, as `inputs`."""
+        found: JobDescription = self.ask("GET", f"/jobs/{part(number)}/description", query={"begin_with": begin_with})
+        return found
 
     def jobs_change(
         self,
@@ -217,47 +220,6 @@ class Jobs(Rest):
                 on_state(job)
             if job["state"] in FINAL:
                 return job
-            time.sleep(POLL_S)
-
-    def jobs_follow(
-        self,
-        number: int | str,
-        *,
-        attempt: int | None = None,
-        rank: int | None = None,
-        stream: Literal["stdout", "stderr"] | None = None,
-        tail: int | None = None,
-        since: str | None = None,
-    ) -> Iterator[LogPiece]:
-        """Yield the output as it comes, from attempt to attempt, until the job has ended; of `attempt`: until that has.
-
-        Through a connection that breaks it goes on where it was: no line is missing and none comes twice.
-        """
-        only = attempt is not None
-        query: dict[str, Any] = {"attempt": attempt, "rank": rank, "stream": stream, "tail": tail, "since": since}
-        while True:
-            asked_s = time.monotonic()
-            piece = self._patiently(partial(self.jobs_logs, number, follow=True, wait=FOLLOW_S, **query))
-            if piece["attempt"] is not None:  # from here on it is this attempt's, also when another begins meanwhile
-                query |= {"attempt": piece["attempt"], "cursor": piece["next"], "tail": None, "since": None}
-            if piece["text"]:
-                yield piece
-            if piece["complete"]:
-                following = None if only else self._attempt_after(number, piece["attempt"])
-                if following is None:
-                    return
-                query |= {"attempt": following, "cursor": None}
-            elif not piece["text"] and time.monotonic() - asked_s < POLL_S:
-                time.sleep(POLL_S)  # too many follow logs: it was answered at once
-
-    def _attempt_after(self, number: int | str, attempt: int | None) -> int | None:
-        """Return the attempt that follows once it has begun; None when the job ends without another."""
-        while True:
-            job = self._patiently(lambda: self.jobs_show(number))
-            if attempt is not None and job["epoch"] > attempt:
-                return attempt + 1
-            if job["state"] in FINAL:
-                return None
             time.sleep(POLL_S)
 
     def _patiently(self, ask: Callable[[], T]) -> T:

@@ -54,8 +54,7 @@ class Rest:
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """Return the body of the answer. `body` is sent as JSON, `content` as it is. A None in the query is left out."""
-        asked = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        url = f"{self.url}/api/v1{path}" + (f"?{urlencode(asked)}" if asked else "")
+        url = f"{self.url}/api/v1{path}{_query(query)}"
         sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
         if body is not None:
             content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
@@ -71,6 +70,23 @@ class Rest:
         if 200 <= answer.status < 300:
             return answer.body
         raise _refusal(answer, self.url)
+
+    def heard(self, path: str, *, query: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the messages of a WebSocket of the portal's until it ends, breaks, or does not open at all.
+
+        None opens through a proxy or where the caller brought a transport.
+        """
+        from berth_client.transport import UrllibTransport
+        from berth_client.websocket import BrokenError, texts
+
+        transport = self._transport or UrllibTransport(ca_file=self._ca_file)
+        if not isinstance(transport, UrllibTransport):
+            return
+        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "berth-client"}
+        try:
+            yield from texts(f"{self.url}{path}{_query(query)}", headers=headers, tls=transport.tls)
+        except BrokenError:
+            return
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Return the JSON of the answer; None of an empty one."""
@@ -123,6 +139,11 @@ def part(name: object) -> str:
 def path_parts(path: str) -> str:
     """Return a path of several parts as such; `.` and `..` are names to the portal, which has none of them."""
     return quote(path.strip("/"), safe="/")
+
+
+def _query(values: Mapping[str, Any] | None) -> str:
+    asked = {name: _text(value) for name, value in (values or {}).items() if value is not None}
+    return f"?{urlencode(asked)}" if asked else ""
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ A portal that is newer than the client may answer with more.
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, Required, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NotRequired, Required, TypedDict, TypeVar
 
 Row = TypeVar("Row")
 State = Literal[
@@ -45,6 +45,8 @@ class JobDescription(TypedDict, total=False):
     working_directory: str | None
     environment: dict[str, str] | None
     software: dict[str, str] | None
+    secrets: dict[str, str] | None
+    code: dict[str, Any] | None
     labels: dict[str, str] | list[str] | None
     category: str | None
     pipelined: bool | None
@@ -174,6 +176,8 @@ class JobDetail(Job):
     working_directory: str
     environment: dict[str, str]
     software: dict[str, str]
+    secrets: dict[str, str]
+    code: dict[str, Any] | None
     files: list[dict[str, Any]]
     depends_on: list[dict[str, Any]]
     pipelined: bool | None
@@ -196,6 +200,8 @@ class JobDetail(Job):
     age_s: float | None
     age_source: str
     progress: dict[str, Any] | None
+    inputs: list[dict[str, Any]]
+    continued_by: dict[str, Any]
     template: dict[str, Any] | None
     attempts: list[Attempt]
     profiles: list[dict[str, Any]]
@@ -212,7 +218,45 @@ class LogPiece(TypedDict):
     offset: int | None
     next_offset: int | None
     complete: bool
-    available: list[dict[str, Any]]
+    available: NotRequired[list[dict[str, Any]]]  # not of a log that is followed
+
+
+class Member(TypedDict):
+    username: str
+    role: str
+
+
+class Invitation(TypedDict):
+    number: int
+    role: str
+    made_by: str | None
+    expires_at: str
+
+
+class NewInvitation(Invitation):
+    """`url` is the link, told this once."""
+
+    url: str
+
+
+class UsageRow(TypedDict):
+    """`user` and `category` None: all, or not said."""
+
+    user: str | None
+    category: str | None
+    attempts: int
+    gpu_hours: float
+    idle_gpu_hours: float
+    unmeasured_gpu_hours: float
+    core_hours: float
+
+
+class Usage(TypedDict):
+    tenant: str
+    since: str
+    until: str
+    rows: list[UsageRow]
+    total: UsageRow
 
 
 class Plan(TypedDict):
@@ -310,6 +354,15 @@ class Imported(TypedDict):
     format: str
     description: JobDescription
     lines: list[ImportedLine]
+
+
+class Secret(TypedDict):
+    """A secret in a list. Its value is never told."""
+
+    name: str
+    tenant: str
+    changed_by: str
+    changed_at: str
 
 
 class Template(TypedDict):

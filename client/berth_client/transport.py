@@ -35,11 +35,11 @@ class UrllibTransport:
         if scheme not in self._openers:  # reading the machine's certificates takes longer than a request by http
             handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
             if scheme == "https":
-                handlers.append(urllib.request.HTTPSHandler(context=self._tls()))
+                handlers.append(urllib.request.HTTPSHandler(context=self.tls()))
             self._openers[scheme] = urllib.request.build_opener(*handlers)
         return self._openers[scheme]
 
-    def _tls(self) -> ssl.SSLContext:
+    def tls(self) -> ssl.SSLContext:
         try:
             return ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:

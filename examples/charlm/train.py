@@ -183,7 +183,13 @@ def tell(step, loss, chars_s):
     """Add a line to this attempt's `metrics-N.jsonl`, of which Berth draws curves."""
     if ARTEFACTS:
         with (Path(ARTEFACTS) / f"metrics-{os.environ.get('BERTH_EPOCHS_BEFORE', '0')}.jsonl").open("a") as file:
-            file.write(json.dumps({"step": step, "loss": round(float(loss), 4), "chars_per_s": round(chars_s)}) + "\n")
+            told = {
+                "step": step,
+                "time": round(time.time(), 3),
+                "loss": round(float(loss), 4),
+                "chars_per_s": round(chars_s),
+            }
+            file.write(json.dumps(told) + "\n")
 
 
 def parse():

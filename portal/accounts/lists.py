@@ -71,7 +71,7 @@ def view_save(
     if not name:
         raise BerthError("required", "Give the view a name.", field="name")
     if len(name) > NAME_MOST or not name.isprintable():
-        raise BerthError("too_long", f"`name` may have {NAME_MOST} letters at most, on one line.", field="name")
+        raise BerthError("too_long", f"`name` may have {NAME_MOST} characters at most, on one line.", field="name")
     if tenant is not None:
         _shared_check(user=user, tenant=tenant, filters=filters)
     User.objects.select_for_update().get(pk=user.pk)  # so that two at once count one after the other
@@ -86,15 +86,11 @@ def _shared_check(*, user: User, tenant: Tenant, filters: Mapping[str, str]) -> 
     """A shared view names no other tenant, and nobody who is not a member of the one that it is shared with."""
     work_check(user, tenant)
     if filters.get("tenant") not in {None, "", tenant.name}:
-        detail = (
-            f"A view that {tenant.name} shares cannot filter by another tenant; clear that filter, or keep it yours."
-        )
+        detail = f"A view shared with {tenant.name} cannot filter by another tenant. Clear that filter, or keep it for yourself."
         raise BerthError("view_not_shared", detail, field="tenant")
     owner = filters.get("owner")
     if owner and owner != MINE and not Membership.objects.filter(tenant=tenant, user__username=owner).exists():
-        detail = (
-            f"A view that {tenant.name} shares can filter by its own members alone; clear the owner, or keep it yours."
-        )
+        detail = f"A view shared with {tenant.name} can filter by its members only. Clear the owner, or keep it for yourself."
         raise BerthError("view_not_shared", detail, field="owner")
 
 

@@ -30,12 +30,8 @@ OPEN_MOST = 100
 """Invitations of one tenant that are open at one time."""
 
 
-def tenant_find(*, user: User, name: str) -> Tenant:
-    """Return one of the reader's tenants. A missing and a foreign one alike: NotFound."""
-    tenant = Tenant.objects.visible_to(user).filter(name=name).first()
-    if tenant is None:
-        raise NotFound("tenant")
-    return tenant
+def members_of(tenant: Tenant) -> QuerySet[Membership]:
+    return Membership.objects.filter(tenant=tenant).select_related("user").order_by("user__username")
 
 
 def _member(tenant: Tenant, username: str) -> Membership:
@@ -88,8 +84,8 @@ def invitations_open(tenant: Tenant) -> QuerySet[Invitation]:
 
 
 @transaction.atomic
-def invitation_make(*, tenant: Tenant, role: str, days: int, actor: User) -> str:
-    """Return the secret of a new invitation: it is shown once, and only its hash is kept."""
+def invitation_make(*, tenant: Tenant, role: str, days: int, actor: User) -> tuple[Invitation, str]:
+    """Return a new invitation and its secret, which is shown once: only its hash is kept."""
     manage_check(actor, tenant)
     Tenant.objects.select_for_update().get(pk=tenant.pk)
     if role not in Membership.Role.values:
@@ -108,7 +104,7 @@ def invitation_make(*, tenant: Tenant, role: str, days: int, actor: User) -> str
     )
     detail = {"role": role, "days": days}
     audit_record(actor=actor, action="invitation.make", target=f"invitation:{made.pk}", tenant=tenant, detail=detail)
-    return secret
+    return made, secret
 
 
 @transaction.atomic

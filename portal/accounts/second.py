@@ -31,7 +31,7 @@ RECOVERY_CODES = 10
 CODE_CHARS = 40
 REFUSED = {
     "wrong_code": "This code is wrong, or was used already. Wait for the next one.",
-    "locked": f"{FAILURES} codes were wrong. None is taken for {REST // timedelta(minutes=1)} minutes, a right one neither.",
+    "locked": f"{FAILURES} codes were wrong. For {REST // timedelta(minutes=1)} minutes none is accepted, not even a right one.",
 }
 """Code of an error -> its message."""
 

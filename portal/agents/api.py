@@ -19,6 +19,7 @@ from portal.agents.authentication import bearer_secret
 from portal.agents.base import AgentView, checked, key_of, number_of, parameter_of
 from portal.agents.fields import MEASURES, clock_check
 from portal.agents.serializers_inventory import Inventory
+from portal.agents.serializers_spec import Secrets, Spec
 from portal.api.streams import Streamed
 from portal.artefacts.inputs import input_content, with_inputs
 from portal.cluster.services import (
@@ -34,6 +35,7 @@ from portal.disk import disk_require
 from portal.environment import env
 from portal.errors import BerthError, Conflict
 from portal.estimation.records import records_apply
+from portal.jobs.fields.handing import part_secrets
 from portal.jobs.keys import KEY_PATTERN
 from portal.jobs.selectors import attempts_of, part_content_check, part_spec
 from portal.jobs.services import log_append, report_apply
@@ -86,9 +88,15 @@ class HelloView(AgentView):
 
 
 class SpecView(AgentView):
-    @extend_schema(responses=shapes.Spec)
+    @extend_schema(responses=Spec)
     def get(self, request: Request, attempt: str) -> Response:
         return Response(with_inputs(part_spec(node=self.node, key=attempt)))
+
+
+class SecretsView(AgentView):
+    @extend_schema(responses=Secrets)
+    def get(self, request: Request, attempt: str) -> Response:
+        return Response(part_secrets(node=self.node, key=attempt), headers={"Cache-Control": "no-store"})
 
 
 class ContentView(AgentView):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_GPUS = 1024
+COMMIT_PATTERN = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 CLOCK_AHEAD_S = 120
 """So far may a node's clock be ahead of the portal's."""
 OLDEST_S = 2 * 86_400

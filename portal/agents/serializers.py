@@ -4,9 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from portal.agents.fields import MOST_GPUS, Number, series_check
-from portal.agents.serializers_files import SpecFile
-from portal.agents.serializers_rules import ArtefactRules
+from portal.agents.fields import COMMIT_PATTERN, MOST_GPUS, Number, series_check
 from portal.estimation.queries import QUERY_EDGES_MS
 from portal.jobs.keys import KEY_PATTERN
 
@@ -76,6 +74,7 @@ class Report(PartKey):
     signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
+    commit = serializers.RegexField(COMMIT_PATTERN, required=False, help_text="Of its code.")
     overran = serializers.BooleanField(
         required=False, help_text="It was asked to stop, and still ran when its grace was over."
     )
@@ -234,64 +233,6 @@ class RecordsTaken(PartKey):
 
 class RecordsAnswer(serializers.Serializer):
     parts = RecordsTaken(many=True)
-
-
-class SpecWorldNode(serializers.Serializer):
-    name = serializers.CharField()
-    address = serializers.CharField()
-
-
-class SpecWorld(serializers.Serializer):
-    nodes = SpecWorldNode(many=True)
-    port = serializers.IntegerField()
-    gpus_total = serializers.IntegerField()
-
-
-class Spec(PartKey):
-    job = serializers.IntegerField(help_text="The job's number, as people see it.")
-    job_key = serializers.CharField(
-        help_text="The job's key, by which the node names its checkpoints. It never comes again."
-    )
-    name = serializers.CharField()
-    tenant = serializers.CharField()
-    tenant_id = serializers.IntegerField()
-    unix_account = serializers.CharField(allow_null=True, help_text="The tenant's account, where a node has it.")
-    user = serializers.CharField()
-    command = serializers.CharField()
-    files = serializers.DictField(child=serializers.CharField())
-    upload = SpecFile(many=True, help_text="Files whose contents the node fetches by their hash.")
-    working_directory = serializers.CharField(allow_null=True)
-    environment = serializers.DictField(child=serializers.CharField())
-    software = serializers.DictField(
-        child=serializers.CharField(), help_text="One of environment, path, requirements; empty: the node's own."
-    )
-    gpus = serializers.ListField(child=serializers.IntegerField())
-    gpu_uuids = serializers.ListField(child=serializers.CharField())
-    gpu_type = serializers.CharField(allow_null=True)
-    gpu_compute = serializers.IntegerField(
-        allow_null=True,
-        min_value=1,
-        max_value=1000,
-        help_text="Thousandths of each of its GPUs, which others may share; null: it has them for itself.",
-    )
-    gpu_memory_mib = serializers.IntegerField(
-        allow_null=True, min_value=1, help_text="The most that it may take of each of its GPUs; null: no limit."
-    )
-    cores = serializers.ListField(child=serializers.IntegerField())
-    memory_mib = serializers.IntegerField(allow_null=True)
-    disk_mib = serializers.IntegerField(
-        allow_null=True,
-        help_text="The most that its directories, logs and checkpoints may take on this node together; null: no limit.",
-    )
-    time_limit_s = serializers.IntegerField(allow_null=True)
-    grace_s = serializers.IntegerField(help_text="Seconds from SIGTERM to SIGKILL.")
-    world = SpecWorld()
-    profile = serializers.BooleanField(
-        help_text="It is a profile: to be run in a scratch directory with BERTH_PROFILE=1, for its time limit at most."
-    )
-    artefacts = ArtefactRules(allow_null=True, help_text="Null: nothing is kept.")
-    epochs_before = serializers.IntegerField()
-    log_limit_bytes = serializers.IntegerField()
 
 
 class LogAnswer(serializers.Serializer):

@@ -64,6 +64,7 @@ class SoftwareOffer(serializers.Serializer):
     images = serializers.ChoiceField(
         choices=["apptainer"], allow_null=True, required=False, help_text="What runs container images; null: nothing."
     )
+    git = serializers.BooleanField(required=False, help_text="It fetches repositories.")
     environments = serializers.ListField(
         child=serializers.RegexField(NAME_PATTERN), max_length=256, help_text="By name; that it has."
     )

@@ -15,5 +15,6 @@ urlpatterns = [
     path("artefacts", api_artefacts.ArtefactsView.as_view(), name="agent-artefacts"),
     path("artefacts/piece", api_artefacts.ArtefactPieceView.as_view(), name="agent-artefact-piece"),
     path("attempts/<str:attempt>/content/<str:sha256>", agent_api.ContentView.as_view(), name="agent-content"),
+    path("attempts/<str:attempt>/secrets", agent_api.SecretsView.as_view(), name="agent-secrets"),
     path("attempts/<str:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),
 ]

@@ -26,7 +26,7 @@ _CODES = {
     400: ("bad_request", "The request is malformed."),
     401: ("not_authenticated", "Send `Authorization: Bearer TOKEN`."),
     403: ("forbidden", "You may not do this."),
-    404: ("not_found", "No such object, or it is not yours to see."),
+    404: ("not_found", "No such object, or you may not see it."),
     405: ("method_not_allowed", "This path does not know that method."),
     406: ("not_acceptable", "Berth answers in JSON."),
     413: ("too_large", "The body is larger than 1.5 MiB; put large input on storage that the nodes can read."),

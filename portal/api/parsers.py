@@ -109,7 +109,7 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             if name in seen:
                 shown = name[:60].encode("utf-8", "replace").decode()
                 raise BerthError(
-                    "duplicate_key", f"The name {shown!r} stands twice in an object; give it once.", field=shown
+                    "duplicate_key", f"The name {shown!r} is given twice in an object; give it once.", field=shown
                 )
             seen.add(name)
     return found

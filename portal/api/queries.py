@@ -34,7 +34,7 @@ class Query:
                 detail = f"There is no parameter {shown}; known: {', '.join(known)}."
                 raise BerthError("unknown_parameter", detail, field=shown.strip("'"))
             if len(found) > 1:
-                raise BerthError("duplicate", f"`{name}` stands twice; give it once.", field=name)
+                raise BerthError("duplicate", f"`{name}` is given twice; give it once.", field=name)
             self.values[name] = checks.text_safe(found[0], name)
 
     def text(self, name: str, *, max_chars: int = 150) -> str | None:

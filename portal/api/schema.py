@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
+from django.http import HttpResponse
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.plumbing import get_lib_doc_excludes
+from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, inline_serializer
+from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework import serializers
 
 from portal.api.base import MAX_KEY_CHARS, ApiView
@@ -14,6 +19,24 @@ from portal.api.queries import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from rest_framework.request import Request
+
+
+@functools.cache
+def document() -> bytes:
+    """Return the OpenAPI document as JSON, made once a process: that takes half a second, and all are given the same."""
+    made: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
+    return made
+
+
+class SchemaView(SpectacularJSONAPIView):
+    """Open to all, so it must cost nothing."""
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> HttpResponse:
+        told = {"Content-Disposition": 'inline; filename="Berth.json"'}
+        return HttpResponse(document(), content_type=request.accepted_media_type, headers=told)
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
@@ -82,7 +105,7 @@ _REFUSALS = {
     400: "What is wrong with the request: `code`, `field` and the remedy.",
     401: "No token, or one that is unknown, revoked or expired.",
     403: "The token lacks the scope, or you the right.",
-    404: "Missing, or not yours to see: the same answer.",
+    404: "It does not exist, or you may not see it: the same answer.",
     409: "It does not go with the present state.",
     413: "The body is larger than 1.5 MiB.",
     415: "The body is not `application/json`.",

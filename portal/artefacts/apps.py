@@ -9,10 +9,10 @@ class ArtefactsConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_delete
 
-        from portal.artefacts.inputs import is_kept
+        from portal.artefacts.inputs import kept_among
         from portal.artefacts.models import JobArtefacts
         from portal.artefacts.services.removing import job_gone
         from portal.jobs.services.asked.keeping import kept_asked_by
 
-        kept_asked_by(is_kept)
+        kept_asked_by(kept_among)
         post_delete.connect(job_gone, sender=JobArtefacts, dispatch_uid="artefacts.job_gone")

@@ -6,11 +6,11 @@ A tar without compression has a known length before its first byte, so a broken 
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import tarfile
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -108,7 +108,10 @@ def _header(name: str, row: Artefact) -> bytes:
 
 
 def download_answer(request: HttpRequest, found: Download, *, content_type: str) -> HttpResponseBase:
-    """Answer with all of it, with the one range that is asked for (206), 304, or 416. Never shown as a page."""
+    """Answer with all of it, with the one range that is asked for (206), 304, or 416. Never shown as a page.
+
+    Raises NotFound and StoreAway for what a first piece of cannot be had.
+    """
     headers = {
         "ETag": found.etag,
         "Accept-Ranges": "bytes",
@@ -130,8 +133,9 @@ def download_answer(request: HttpRequest, found: Download, *, content_type: str)
         start, stop, status = *bounds, 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{found.length}"
     headers["Content-Length"] = str(stop - start)
-    body = io.BytesIO() if request.method == "HEAD" else found.read(start, stop)
-    return Streamed(body, status=status, content_type=content_type, headers=headers)
+    body = iter(()) if request.method == "HEAD" else found.read(start, stop)
+    first = next(body, b"")  # so that what is not there, or away, is told before anything is sent
+    return Streamed(chain((first,), body), status=status, content_type=content_type, headers=headers)
 
 
 def _bounds(first: str, last: str, length: int) -> tuple[int, int] | None:

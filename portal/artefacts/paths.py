@@ -17,7 +17,7 @@ def path_problem(path: str) -> str | None:
         if len(path.encode()) > MOST_BYTES or any(len(name.encode()) > MOST_NAME_BYTES for name in names):
             return f"its path is longer than {MOST_BYTES} bytes, or a name in it than {MOST_NAME_BYTES}"
     except UnicodeEncodeError:
-        return "its name is no UTF-8 text"
+        return "its name is not UTF-8 text"
     if len(names) > DEEPEST:
         return f"it lies more than {DEEPEST} folders deep"
     if any(name in {"", ".", ".."} for name in names):

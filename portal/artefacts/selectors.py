@@ -68,8 +68,11 @@ class Use:
 def artefacts_of(job: Job, *, under: str = "") -> QuerySet[Artefact]:
     """Return a job's artefacts by path; `under`: those below that folder."""
     rows = Artefact.objects.filter(job=job).order_by("path")
-    if not under:
-        return rows
+    return below(rows, under) if under else rows
+
+
+def below(rows: QuerySet[Artefact], under: str) -> QuerySet[Artefact]:
+    """Keep the artefacts that lie in a folder."""
     head = under.rstrip("/") + "/"
     return rows.alias(head=Left("path", len(head))).filter(head=Value(head))  # LIKE would ignore case on SQLite
 

@@ -1,4 +1,4 @@
-"""Where artefacts' bytes lie: `DIR/artefacts/KE/KEY/NAME`, by the job's key and a random name.
+"""Where artefacts' bytes lie: `DIR/artefacts/KE/KEY/NAME`, by the job's key and a random name, or later in a bucket (`remote`).
 
 A content is written under a new name from its beginning to its end, and never changed once it is whole. So what a reader
 has open stays as it is, and a file without a row is nobody's: `sweep` removes it.
@@ -7,21 +7,29 @@ has open stays as it is, and a file without a row is nobody's: `sweep` removes i
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from portal.artefacts import remote
 from portal.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
+
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
+ORPHAN_S = 86_400
+"""What no row names is removed when it is so old."""
 _HASH_BYTES = 1024 * 1024
 _KEY = re.compile(r"[0-9a-zA-Z]{1,64}\Z")
 _NAME = re.compile(r"[0-9a-f]{32}\Z")
@@ -54,6 +62,11 @@ def length(key: str, name: str) -> int:
         return _path(key, name).stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def is_there(key: str, name: str, size: int) -> bool:
+    """Say whether a whole content lies here; one that may lie in the store is taken to be there, without asking it."""
+    return remote.is_set() or length(key, name) == size
 
 
 def append(key: str, name: str, data: bytes, *, at: int) -> int:
@@ -94,11 +107,18 @@ def seal(key: str, name: str) -> str:
 
 
 def pieces(key: str, name: str, *, start: int, stop: int) -> Iterator[bytes]:
-    """Yield the bytes from `start` to before `stop`. Raises NotFound at the first piece where the file is gone."""
+    """Return the bytes from `start` to before `stop`, piece by piece. Raises NotFound, and StoreAway where they are elsewhere."""
     try:
         file = _path(key, name).open("rb")
     except FileNotFoundError:
-        raise NotFound("artefact") from None
+        if not remote.is_set():
+            raise NotFound("artefact") from None
+        found = remote.pieces(key, name, start=start, stop=stop)
+        return chain((next(found, b""),), found)
+    return _pieces(file, start=start, stop=stop)
+
+
+def _pieces(file: BufferedReader, *, start: int, stop: int) -> Iterator[bytes]:
     with file:
         file.seek(start)
         while start < stop and (piece := file.read(min(READ_BYTES, stop - start))):
@@ -110,14 +130,34 @@ def pieces(key: str, name: str, *, start: int, stop: int) -> Iterator[bytes]:
 
 def drop(key: str, names: list[str]) -> None:
     """Remove contents; those that are gone already do no harm."""
-    for name in names:
-        if name:
-            _path(key, name).unlink(missing_ok=True)
+    elsewhere = []
+    for name in filter(None, names):
+        try:
+            _path(key, name).unlink()
+        except FileNotFoundError:
+            elsewhere.append((key, name))
+    _drop_elsewhere(elsewhere)
 
 
 def drop_job(key: str) -> None:
     """Remove all that is kept of a job."""
     shutil.rmtree(folder(key), ignore_errors=True)
+    try:
+        pages = list(remote.listing(key)) if remote.is_set() else []
+    except remote.StoreAway as error:
+        logger.warning("artefacts of job %s stay in the store for now: %s", key, error.why)
+        return
+    _drop_elsewhere([(each.key, each.name) for page in pages for each in page])
+
+
+def _drop_elsewhere(names: list[tuple[str, str]]) -> None:
+    """Remove what lies in the store, where one is set; while it is away it stays there until the sweep."""
+    if not names or not remote.is_set():
+        return
+    try:
+        remote.drop(names)
+    except remote.StoreAway as error:
+        logger.warning("%d artefacts stay in the store for now: %s", len(names), error.why)
 
 
 def folders() -> Iterator[tuple[str, Path]]:

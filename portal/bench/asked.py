@@ -42,11 +42,16 @@ def _each(argument: str, values: str, **more: Any) -> list[tuple[str, dict[str, 
 
 JOB_PARTS = "header body timeline log artefacts"
 ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
-    "overview": [("", {}, "view=cluster"), (" 24 h", {}, "view=cluster&h=24"), (" mine", {}, "view=mine")],
+    "overview": [
+        ("", {}, "view=cluster"),
+        (" 24 h", {}, "view=cluster&h=24"),
+        (" mine", {}, "view=mine"),
+        (" tenant", {}, "view=tenant-1"),
+    ],
     "home-part": [
         (f" {name} {view}", {"name": name}, f"view={view}")
         for name in ("needs", "jobs", "share", "changes", "cluster")
-        for view in ("mine",)
+        for view in ("mine", "tenant-1")
     ],
     "overview-fragment": _each("name", "head tiles notice problems nodes next tenants rounds"),
     "figure": _each("name", "latency-ratio fragments"),
@@ -69,6 +74,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     ],
     "planning-detail": [("", {"number": "{planning}"}, ""), (" page 100", {"number": "{planning}"}, "page=100")],
     "tokens": [("", {}, "")],
+    "tenant-usage": [("", {"name": "{tenant}"}, "range=30d")],
     "account": [("", {}, "")],
     "help": [("", {}, ""), (" found", {}, "q=window"), (" none found", {}, "q=zebrafish")],
     "help-guide": [("", {"name": "words"}, ""), (" long", {"name": "evidence"}, "")],
@@ -109,6 +115,10 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         (" ended within 7 d", {}, "when=ended&within=7d"),
         (" ended within 24 h, label", {}, "when=ended&within=24h&label=team%3D1"),
     ],
+    "job-compare": [("", {}, "job={running}&job={ended}&job={waiting}"), (" one", {}, "job={ended}")],
+    "job-compare-figure": [
+        (f" {each}", {"name": each}, "job={running}&job={ended}") for each in ("speed", "gpu", "memory")
+    ],
     "job-submit": [("", {}, ""), (" again", {}, "from={ended}")],
     "template-list": [("", {}, "")],
     "template-new": [("", {}, "")],
@@ -134,6 +144,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "laboratory-compare-figure": [(" cdf-lr", {"name": "cdf-lr"}, "run={simulation}&run={other_simulation}")],
     "api-docs": [("", {}, "")],
     "api-me": [("", {}, "")],
+    "api-usage": [("", {"name": "{tenant}"}, "")],
     "api-jobs": [
         ("", {}, ""),
         (" 500 a page", {}, "page_size=500"),
@@ -152,10 +163,12 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         (" tasks", {}, "array={array}"),
     ],
     "api-job": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
+    "api-job-description": [("", RUNNING, "")],
     "api-job-logs": [("", RUNNING, "")],
     "api-job-artefacts": [("", RUNNING, "")],
     "api-job-explain": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
     "api-templates": [("", {}, "")],
+    "api-secrets": [("", {}, "")],
     "api-uploads": [("", {}, "")],
     "api-nodes": [("", {}, ""), (" 500 a page", {}, "page_size=500")],
     "api-node": [("", NODE, "")],
@@ -195,7 +208,7 @@ LEFT_OUT = {
                 tenant-webhooks tenant-webhook job-extend time-zone api-job-hold api-job-release api-job-requeue api-node-drain
                 api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
                 api-simulation-share job-artefacts-remove api-gpu-cordon api-gpu-resume sharing-train sharing-decide
-                template-delete saved-delete form-save
+                template-delete saved-delete form-save api-secret tenant-secrets tenant-secret-remove
             """.split()
         ),
         ACTS,
@@ -218,7 +231,10 @@ LEFT_OUT = {
     ),
     "job-artefacts-figure": "read from files that a job wrote, a set number of bytes of them",
     "sharing-curve": "a proposal's, and none was trained",
-    **dict.fromkeys(("tenant", "invitation"), "a few rows of one tenant"),
+    **dict.fromkeys(
+        ("tenant", "invitation", "api-members", "api-invitations", "api-member", "api-invitation"),
+        "a few rows of one tenant",
+    ),
     **dict.fromkeys(("api-upload", "api-upload-content"), "the files of one job"),
     "job-csv": "every job, as a stream",
     "login": "hashes a password, slowly on purpose",

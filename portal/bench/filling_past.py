@@ -63,6 +63,7 @@ def past_fill(*, jobs: int, seed: int) -> dict[str, Any]:
         "array": array.number,
         "node": node.name,
         "name": "resnet50",
+        "tenant": people[0][0].name,
     }
 
 

@@ -10,9 +10,12 @@ from portal.dashboard.help import views as help_views
 from portal.dashboard.home import views as home_views
 from portal.dashboard.jobs import saved as job_saved
 from portal.dashboard.jobs import views as job_views
+from portal.dashboard.jobs.compare import views as compare_views
 from portal.dashboard.jobs.extending import job_extend
 from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.people import notifications as people_notifications
+from portal.dashboard.people import secrets as people_secrets
+from portal.dashboard.people import usage as people_usage
 from portal.dashboard.people import views as people_views
 from portal.dashboard.queue import views as queue_views
 from portal.dashboard.sharing import views as sharing_views
@@ -36,13 +39,15 @@ job_urls = [
     path("jobs/", job_views.job_list, name="job-list"),
     path("jobs/new", submit_views.submit, name="job-submit"),
     path("jobs/new/script", submit_views.from_script, name="job-from-script"),
-    path("jobs/new/save", template_views.form_save, name="form-save"),
+    path("jobs/new/save", submit_views.form_save, name="form-save"),
     path("jobs/plan", submit_views.dry_run, name="job-dry-run"),
     path("jobs/bulk", job_views.job_bulk, name="job-bulk"),
     path("jobs/columns", job_saved.job_columns, name="job-columns"),
     path("jobs/views", job_saved.job_view_save, name="job-view-save"),
     path("jobs/views/<str:number>/delete", job_saved.job_view_delete, name="job-view-delete"),
     path("jobs/csv", job_views.job_csv, name="job-csv"),
+    path("jobs/compare", compare_views.job_compare, name="job-compare"),
+    path("jobs/compare/figures/<slug:name>", compare_views.job_compare_figure, name="job-compare-figure"),
     path("jobs/<str:number>/", job_views.job_detail, name="job-detail"),
     path("jobs/<str:number>/tasks", job_views.job_tasks, name="job-tasks"),
     path("jobs/<str:number>/log", job_views.job_log, name="job-log"),
@@ -93,7 +98,10 @@ page_urls = [
     path("account/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="account-webhook"),
     path("tenants/<slug:name>/webhooks", people_notifications.hook_new, name="tenant-webhooks"),
     path("tenants/<slug:name>/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="tenant-webhook"),
+    path("tenants/<slug:name>/secrets", people_secrets.secret_new, name="tenant-secrets"),
+    path("tenants/<slug:name>/secrets/<str:secret>/remove", people_secrets.secret_end, name="tenant-secret-remove"),
     path("tenants/<slug:name>/", people_views.tenant, name="tenant"),
+    path("tenants/<slug:name>/usage", people_usage.tenant_usage, name="tenant-usage"),
     path("tenants/<slug:name>/members/<str:username>", people_views.member, name="tenant-member"),
     path("tenants/<slug:name>/invite", people_views.invite, name="tenant-invite"),
     path("tenants/<slug:name>/invitations/<int:number>/end", people_views.invitation_end, name="tenant-invitation-end"),

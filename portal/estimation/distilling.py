@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
-from portal.cluster.telemetry import MEAN_S, batches_between, too_much_in_full
+from portal.cluster.telemetry import MEAN_S, TEN_S, batches_between, too_much_in_full
 from portal.estimation.models import AttemptDistilled, Signature, SignatureUse
 from portal.estimation.runs import type_beside
 from portal.jobs.models import Attempt, GpuAllocation
 from portal.jobs.states import FINAL
+from portal.jobs.use import WHOLE
 from scheduler.estimator.tables import signature_of
 
 if TYPE_CHECKING:
@@ -59,12 +60,23 @@ def attempts_distil() -> int:
 def _distil(attempt: Attempt) -> bool:
     """Distil one; False when another process has."""
     job = attempt.job
-    values = _values(attempt) if job.model or job.state not in FINAL else {}
+    kept = bool(job.model or job.state not in FINAL)  # else nobody will ask for its signature's use
+    values = _values(attempt, step_s=1 if kept else TEN_S) if kept or attempt.gpus else {}
     with transaction.atomic():
         _, first = AttemptDistilled.objects.get_or_create(attempt=attempt)
-        if first and max(map(len, values.values()), default=0) >= LEAST_SAMPLES:
-            _keep(attempt, values)
+        if first:
+            Attempt.objects.filter(pk=attempt.pk).update(gpu_busy=_busy(attempt, values))
+            if kept and max(map(len, values.values()), default=0) >= LEAST_SAMPLES:
+                _keep(attempt, values)
     return first
+
+
+def _busy(attempt: Attempt, values: Values) -> float | None:
+    """Return the part of its GPUs, or of its part of one, that computed on average; None where it was not measured."""
+    used = values.get("gpu_utilisation")
+    if not attempt.gpus or not used:
+        return None
+    return min(1.0, sum(used.values()) / len(used) / 100 / ((attempt.gpu_compute or WHOLE) / WHOLE))
 
 
 def _keep(attempt: Attempt, values: Values) -> None:
@@ -97,13 +109,13 @@ def signature_locked(job: Job) -> Signature:
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
 
-def _values(attempt: Attempt) -> Values:
-    """Return each measure of an attempt by the second, over all its parts, as far as it was measured."""
+def _values(attempt: Attempt, *, step_s: int) -> Values:
+    """Return each measure of an attempt by the second or coarser, over all its parts, as far as it was measured."""
     since, until = attempt.started_at, attempt.ended_at
     nodes = list(attempt.allocations.values_list("node_id", flat=True))
     held = _held_alone(attempt)
     sums: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    step_s = MEAN_S if too_much_in_full(nodes=len(nodes), since=since, until=until) else 1
+    step_s = MEAN_S if too_much_in_full(nodes=len(nodes), since=since, until=until) else step_s
     for node_id, batch in batches_between(node_ids=nodes, since=since, until=until, step_s=step_s):
         for name, at, value in _of_attempt(attempt.key, batch, held.get(node_id, ())):
             if since.timestamp() <= at <= until.timestamp():

@@ -6,11 +6,13 @@ are named. Another check is a function of `now` that returns sentences, added to
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from portal.artefacts.services import store_state
 from portal.backups.automatic import backup_problems
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
+from portal.environment import env
 from portal.jobs.models import Attempt
 from portal.jobs.states import AttemptState
 from portal.rounds.models import Planning
@@ -18,7 +20,6 @@ from portal.rounds.planning.learned import policy_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import datetime
 
     from django.db.models import QuerySet
 
@@ -76,6 +77,19 @@ def nodes_unsettled(_now: datetime) -> list[str]:
     return _counted("nodes", waited_for.values_list("name"), what, lambda row: row[0])
 
 
+def store_away(_now: datetime) -> list[str]:
+    """The store of artefacts, as it was when something was last brought there. Only the log says why: no token is needed here."""
+    state = store_state() if env("BERTH_S3_URL") else None
+    if state is None or state["why"] is None:
+        return []
+    since = datetime.fromtimestamp(state["since"], UTC)
+    told = (
+        f"artefacts: their store does not answer since {since:%Y-%m-%d %H:%M:%S} UTC; they wait in the data directory "
+        "(the log of the laboratory's worker says why)"
+    )
+    return [told]
+
+
 def _counted(subject: str, rows: QuerySet, what: str, words: Callable[[tuple[Any, ...]], str]) -> list[str]:
     """Return `subject: 7 what (first, second, ... and 2 more)`; nothing when there is none. Two queries at most."""
     found = list(rows[: NAMED + 1])
@@ -94,5 +108,6 @@ CHECKS: Iterable[Callable[[datetime], list[str]]] = (
     plannings_failing,
     nodes_unsettled,
     backup_problems,
+    store_away,
     policy_problems,
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from portal import checks
 from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
-from portal.jobs.fields import keeping
+from portal.jobs.fields import code, keeping
 from portal.jobs.naming import name_of
 from portal.jobs.software import software_check
 from portal.uploads.manifest import sha256_check
@@ -28,25 +28,19 @@ MAX_DISK_GIB = 1_000_000
 MAX_SECONDS = 10 * 366 * 86_400
 GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
 """Of a job that names none; of any; and what the operator allows unless he says otherwise."""
-MAX_COUNT = 2**63 - 1
-MAX_SMALL = 2**31 - 1
+MAX_COUNT, MAX_SMALL = 2**63 - 1, 2**31 - 1
 PRIORITY_LIMIT = 100
 R_NUM = 8
 LATENCY_CLASSES = ("batch", "latency")
 
-NOT_SUPPORTED = frozenset(
-    """
-        notify webhook container image
-        deadline
-    """.split()
-)
+NOT_SUPPORTED = frozenset("notify webhook container image deadline".split())
 """Fields of the full description whose engine does not exist yet."""
 READ_ONLY = frozenset(
     """
         id number state owner url submitted_at started_at ended_at waited_s waiting_since age_s age_source
-        latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window
-        exit_code end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts
-        array_made array_retries array_job gpu_memory_whole checkpoint_domain profiles overran_epoch template
+        latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window exit_code
+        end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts array_made
+        array_retries array_job gpu_memory_whole checkpoint_domain profiles overran_epoch template
     """.split()
 )
 """What an answer shows and a request may not set."""
@@ -67,6 +61,8 @@ class JobDescription:
     working_directory: str = ""
     environment: Mapping[str, str] | None = None
     software: Mapping[str, str] | None = None
+    code: Mapping[str, Any] | None = None
+    secrets: Mapping[str, str] | None = None
     labels: Mapping[str, str] | None = None
     category: str | None = None
     pipelined: bool | None = None
@@ -94,7 +90,7 @@ class JobDescription:
     array_concurrency: int | None = None
     depends_on: tuple[tuple[int, str], ...] = ()
     artefacts: tuple[str, ...] = ()
-    inputs: tuple[tuple[int, str, str], ...] = ()
+    inputs: tuple[keeping.Input, ...] = ()
     priority: int = 0
     shareable: bool = False
     gpu_compute: int | None = None
@@ -102,14 +98,14 @@ class JobDescription:
     latency_class: str = "batch"
 
     def __post_init__(self) -> None:
-        for name in ("files", "environment", "software", "labels"):
+        for name in ("files", "environment", "software", "labels", "code", "secrets"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, {})
 
     def job_fields(self) -> dict[str, Any]:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
-        apart = "tenant command files upload working_directory environment software depends_on artefacts inputs".split()
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
+        apart = "tenant command files upload code secrets working_directory environment software depends_on artefacts inputs"
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart.split()}
         return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
 
 
@@ -138,6 +134,8 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "upload": sha256_check,
     "working_directory": lambda value, _: parts.working_directory(value),
     "environment": lambda value, _: parts.environment(value),
+    "secrets": lambda value, _: code.secret_variables(value),
+    "code": lambda value, _: code.code_source(value),
     "labels": lambda value, _: parts.labels(value),
     "category": lambda value, field: checks.choice(value, field, CATEGORIES),
     "pipelined": checks.flag,
@@ -169,7 +167,7 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "gpu_memory_mib": _whole(1, MAX_SMALL),
     "latency_class": lambda value, field: checks.choice(value, field, LATENCY_CLASSES),
 }
-"""A field's check; null means not given. The composed ones below need more than their own value."""
+"""A field's check; null means not given. The composed ones need more than their own value."""
 COMPOSED = frozenset({"software", "gpus", "learning_rate", "array", "epochs", "dataset_size"})
 FIELDS = frozenset(SIMPLE) | COMPOSED
 
@@ -232,6 +230,7 @@ def _composed(
                 "software": software_check(given["software"], values.get("files") or {}, upload="upload" in values)
             }
         )
+    check(lambda: code.code_directory(values))
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
         check(lambda: {"learning_rate": parts.learning_rate(given["learning_rate"], values["gpus"])})
@@ -285,6 +284,7 @@ def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
     """Refuse fields that mean nothing for this kind of job, instead of ignoring them."""
     yield from parts.sharing_mismatches(values)
     yield from keeping.keeping_mismatches(values)
+    yield from code.code_mismatches(values)
     if values["gpus"] == (0,):
         for name in ("cores_per_gpu", "cores_exactly", "gpu_types", "batch_per_gpu"):
             if values.get(name):

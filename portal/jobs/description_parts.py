@@ -86,7 +86,7 @@ def _file_name(name: str) -> str:
         detail = f"The file name {checks.quoted(name)} leaves the job's directory; use a relative name without `..`."
         raise BerthError("path_escape", detail, field="files")
     if any(part.strip() in {"", "."} or len(part.encode()) > MAX_PATH_PART_BYTES for part in parts):
-        detail = f"The file name {checks.quoted(name)} is no plain relative name such as `data/input.txt`."
+        detail = f"The file name {checks.quoted(name)} is not a plain relative name such as `data/input.txt`."
         raise BerthError("bad_file_name", detail, field="files")
     return name
 
@@ -118,7 +118,7 @@ def environment(value: object) -> dict[str, str]:
     found: dict[str, str] = {}
     total = 0
     for name, content in checks.mapping(value, "environment", max_items=MAX_VARIABLES).items():
-        _variable_name(name)
+        variable_name(name)
         if not isinstance(content, str):
             raise BerthError(
                 "wrong_type", f"The variable `{name}` must be text; write it in quotes.", field="environment"
@@ -132,7 +132,7 @@ def environment(value: object) -> dict[str, str]:
     return found
 
 
-def _variable_name(name: str) -> None:
+def variable_name(name: str, field: str = "environment") -> None:
     if not _VARIABLE.match(name) or len(name) > MAX_PATH_PART_BYTES:
         detail = (
             f"{checks.quoted(name)} is no name of a variable; use letters, digits and `_`, not starting with a digit."
@@ -141,7 +141,7 @@ def _variable_name(name: str) -> None:
         detail = f"`{name}` may not be set by a job: Berth or the node sets it; remove it."
     else:
         return
-    raise BerthError("env_key_forbidden", detail, field="environment")
+    raise BerthError("env_key_forbidden", detail, field=field)
 
 
 def labels(value: object) -> dict[str, str]:

@@ -11,6 +11,7 @@ from portal.jobs import description as d
 from portal.jobs import description_parts as parts
 from portal.jobs import software
 from portal.jobs.fields import keeping
+from portal.jobs.fields.schema import CODE, SECRETS
 from portal.uploads.manifest import SHA256_PATTERN
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -37,6 +38,7 @@ def _flag(says: str) -> dict[str, Any]:
 _GPUS = {"type": "integer", "minimum": 1, "maximum": parts.MAX_GPUS}
 _ID = {"type": "integer", "minimum": 1, "maximum": parts.MAX_ID}
 _KIND = {"type": "string", "enum": list(parts.KINDS), "default": "ok"}
+_NUMBER = {"oneOf": [_ID, {"type": "string", "pattern": f"^{keeping.NUMBER}$"}]}
 _SINGLETON = {"type": "string", "enum": [parts.SINGLETON]}
 
 PROPERTIES: dict[str, dict[str, Any]] = {
@@ -65,10 +67,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     },
     "inputs": {
         "type": "array",
-        "items": _object({"job": _ID, "path": _TEXT, "as": {**_TEXT, "nullable": True}}, ["job", "path"]),
+        "items": _object({"job": _NUMBER, "path": _TEXT, "as": {**_TEXT, "nullable": True}}, ["job", "path"]),
         "maxItems": keeping.MAX_INPUTS,
         "nullable": True,
-        "description": "Artefacts of the tenant's jobs, laid into this job's directory, `as` a path or by their name.",
+        "description": "Artefacts of the tenant's jobs, laid into this job's directory, `as` a path or by their name; with "
+        "a / at its end `path` is a folder, with all in it.",
     },
     "working_directory": {
         **_TEXT,
@@ -83,6 +86,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "maxProperties": parts.MAX_VARIABLES,
         "description": "Variables. BERTH_*, CUDA_VISIBLE_DEVICES, LD_PRELOAD and their like are refused.",
     },
+    "secrets": SECRETS,
+    "code": CODE,
     "software": {
         "type": "object",
         "properties": {

@@ -96,7 +96,7 @@ class BothStreams:
             text = rests[stream] + bytes(data)[max(0, start.get(stream) - offset) :]
             cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
             if len(text) - cut >= limit:
-                cut = len(text)  # longer than an answer: its end is not waited for
+                cut = len(utf8_whole(text))  # longer than an answer: its end is not waited for
             if cut:
                 yield stream, text[:cut]
             rests[stream] = text[cut:]

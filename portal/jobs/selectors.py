@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Subquery
 
 from portal.cluster.models import Gpu, Node
 from portal.cluster.selectors import environments_named
 from portal.environment import env
 from portal.errors import NotFound
+from portal.jobs.fields.handing import code_spec
 from portal.jobs.learning_rates import learning_rate_at
-from portal.jobs.models import Allocation, Job, JobPayload
+from portal.jobs.models import Allocation, GpuAllocation, Job, JobPayload
 from portal.jobs.sizes import grace_of, slo_ms
 from portal.uploads.selectors import upload_files, upload_holds
 from portal.uploads.store import is_there
@@ -20,7 +21,7 @@ from portal.uploads.store import is_there
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.jobs.models import Attempt, GpuAllocation
+    from portal.jobs.models import Attempt
     from portal.jobs.querysets import JobQuerySet
     from portal.tenants.models import User
 
@@ -64,8 +65,11 @@ def parts_wanted(*, node_id: int) -> dict[str, Any]:
     revision, heartbeat_s = Node.objects.values_list("revision", "heartbeat_s").get(pk=node_id)
     parts = Allocation.objects.filter(node_id=node_id, released_at=None).select_related("attempt__job").order_by("pk")
     partners = Allocation.objects.filter(attempt=OuterRef("attempt")).exclude(pk=OuterRef("pk"))
+    granted = GpuAllocation.objects.filter(allocation=OuterRef("pk"), mode=Gpu.Mode.SHARED).values("memory_mib")
     parts = parts.annotate(
-        alone=~Exists(partners), partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED))
+        gpu_memory_mib=Subquery(granted[:1]),
+        alone=~Exists(partners),
+        partners_ready=~Exists(partners.filter(state=Allocation.State.WANTED)),
     )
     return {
         "revision": revision,
@@ -98,6 +102,7 @@ def _wanted(part: Any) -> dict[str, Any]:
         "cores": part.core_ids if part.core_ids_ordered is None else part.core_ids_ordered,
         "share": part.share,
         "cores_sequence": part.cores_sequence,
+        "gpu_memory_mib": part.gpu_memory_mib,
     }
 
 
@@ -150,9 +155,11 @@ def part_content_check(*, node: Node, key: str, sha256: str) -> None:
     raise NotFound("content of an attempt on this node")
 
 
-def software_of(job: Job) -> dict[str, str]:
-    """Return the software that a job asks for, {} for the node's own; reads nothing else of its payload."""
-    return JobPayload.objects.values_list("software", flat=True).get(pk=job.array_id or job.pk)
+def brought_of(job: Job) -> tuple[dict[str, str], dict[str, Any], dict[str, str]]:
+    """Return a job's software ({}: the node's own), code ({}: its files) and {variable: secret}; reads no more of its payload."""
+    payload = JobPayload.objects.values_list("software", "code", "description__secrets")
+    software, code, secrets = payload.get(pk=job.array_id or job.pk)
+    return software, code, secrets or {}
 
 
 def _spec_command(attempt: Attempt) -> dict[str, Any]:
@@ -166,6 +173,7 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "working_directory": payload.working_directory or None,
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
         "software": payload.software,
+        **code_spec(payload),
         "artefacts": None if attempt.is_profile else _spec_artefacts(payload),
     }
 

@@ -21,7 +21,7 @@ MAX_REQUIREMENTS_BYTES = 64 * 1024
 MAX_REQUIREMENTS = 1000
 MAX_PATH_CHARS = 1024
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
-BUILD, IMAGE = "build", "image"
+BUILD, IMAGE, GIT = "build", "image", "git"
 IMAGE_PATTERN = (
     r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$"
 )
@@ -96,12 +96,21 @@ def _image(given: object, field: str) -> str:
 def image_check(software: Mapping[str, str], *, tenant: str, allowed: str) -> None:
     """Refuse an image that the tenant may not use. `allowed`: a pattern a line, `*` for any characters. Raises BerthError."""
     image = software.get("image")
-    patterns = [line.strip() for line in allowed.splitlines() if line.strip()]
-    if image is None or any(fnmatchcase(image, _literal(pattern)) for pattern in patterns):
+    if image is None or image_allowed(image, allowed):
         return
+    patterns = _patterns(allowed)
     known = f"It may use: {', '.join(patterns[:5])}." if patterns else "None is allowed yet."
     detail = f"Tenant {tenant} may not use the image {image}. {known} An operator can allow more."
     raise BerthError("image_not_allowed", detail, field="software")
+
+
+def image_allowed(image: str, allowed: str) -> bool:
+    """Say whether one of the patterns is the image's. `allowed`: as in `image_check`."""
+    return any(fnmatchcase(image, _literal(pattern)) for pattern in _patterns(allowed))
+
+
+def _patterns(allowed: str) -> list[str]:
+    return [line.strip() for line in allowed.splitlines() if line.strip()]
 
 
 def _literal(pattern: str) -> str:
@@ -120,7 +129,7 @@ def _from_files(name: str, files: Mapping[str, str], field: str) -> str:
     try:
         return base64.b64decode(files[name]).decode()
     except UnicodeDecodeError:
-        raise BerthError("not_text", f"The file {checks.quoted(name)} is no UTF-8 text.", field=field) from None
+        raise BerthError("not_text", f"The file {checks.quoted(name)} is not UTF-8 text.", field=field) from None
 
 
 def _lines(text: str) -> list[str]:
@@ -153,8 +162,12 @@ def _requirements(given: object, field: str) -> str:
     return text
 
 
-def software_need(software: Mapping[str, str]) -> str:
-    """Return what a node must offer, as `node_offers` says it; "" = nothing that it tells of."""
+def software_need(software: Mapping[str, str], *, git: bool = False) -> str:
+    """Return what a node must offer, as `node_offers` says it; "" = nothing that it tells of. `git`: it fetches a repository."""
+    return "+".join(filter(None, (_software_need(software), GIT if git else "")))
+
+
+def _software_need(software: Mapping[str, str]) -> str:
     if "requirements" in software or "requirements_file" in software:
         return BUILD
     if "image" in software:
@@ -166,6 +179,8 @@ def node_offers(told: Mapping[str, Any]) -> frozenset[str]:
     """Return what a node offers, from what its agent told of its software."""
     found = {f"environment:{name}" for name in told.get("environments") or ()}
     found |= {word for word, key in ((BUILD, "installer"), (IMAGE, "images")) if told.get(key)}
+    if told.get(GIT):
+        found |= {f"{word}+{GIT}" for word in found} | {GIT}
     return frozenset(found)
 
 
@@ -175,6 +190,10 @@ def need_check(need: str, told: Callable[[], Sequence[Mapping[str, Any]]]) -> No
     offered = frozenset[str]().union(*map(node_offers, nodes))
     if not nodes or need in offered:
         return
+    need, _, git = need.partition("+") if need != GIT else ("", "", GIT)
+    if git and (not need or need in offered):
+        detail = f"No node{' for its software' if need else ''} has git. Ask an operator to install it on the nodes."
+        raise BerthError("no_git", detail, field="code")
     if need == BUILD:
         detail = "No node builds environments: neither uv nor pip was found on any. Ask an operator to install one."
     elif need == IMAGE:

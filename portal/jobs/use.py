@@ -1,18 +1,29 @@
-"""What tenants use now of what their quotas count."""
+"""What tenants use: now, of what their quotas count; and over a stretch of time, person by person.
+
+An attempt, a profile too, uses what it holds from its placement to its end. A GPU hour is idle as far as the GPU did not
+compute: that is measured for each attempt and known some minutes after its end (`Attempt.gpu_busy`). Hours of attempts
+that run, or that no agent measured, are counted as not measured, neither busy nor idle.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, ExpressionWrapper, F, IntegerField, Q, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Count, ExpressionWrapper, F, FloatField, IntegerField, Q, Sum, Value
+from django.db.models.functions import Coalesce, Greatest, Least
+from django.utils import timezone
 
+from portal.errors import BerthError
 from portal.jobs.models import Attempt, Job
+from portal.jobs.queue_counts import SecondsUntil
 from portal.jobs.states import FINAL, QUEUED
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from django.db.models import QuerySet
 
     from portal.tenants.models import Tenant
@@ -58,3 +69,79 @@ def queued_jobs(tenants: QuerySet[Tenant]) -> Counter[int]:
     begun = Job.objects.filter(array__in=arrays).exclude(state__in=QUEUED)
     found.subtract(dict(begun.order_by().values_list("tenant").annotate(n=Count("*"))))
     return found
+
+
+# ---- over a stretch of time ------------------------------------------------------------------------------------------
+
+HOUR_S = 3600
+USUAL, LONGEST = timedelta(days=30), timedelta(days=400)
+HOURS = ("gpu_hours", "idle_gpu_hours", "unmeasured_gpu_hours", "core_hours")
+DIGITS = 4
+"""Of hours: each figure is rounded once, and a sum is that of the rounded ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What one person's jobs of one category used; `user` and `category` None: not said, or all."""
+
+    user: str | None
+    category: str | None
+    attempts: int
+    gpu_hours: float
+    idle_gpu_hours: float
+    unmeasured_gpu_hours: float
+    core_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The rows of a stretch of time, largest first, and their sum."""
+
+    since: datetime
+    until: datetime
+    rows: list[UsageRow]
+    total: UsageRow
+
+
+def usage_of(tenant: Tenant, *, since: datetime | None = None, until: datetime | None = None) -> Usage:
+    """Return the use from `since` (30 days before the end) until `until` (now). One query, whatever the number of jobs."""
+    now = timezone.now()
+    until = min(until or now, now)
+    since = since or until - USUAL
+    if not since < until or until - since > LONGEST:
+        detail = f"`since` must lie before `until` and before now, by {LONGEST.days} days at most."
+        raise BerthError("invalid", detail, field="since")
+    rows = sorted(_rows(tenant, since, until, now), key=lambda row: (-row.gpu_hours, -row.core_hours, row.user or ""))
+    return Usage(since, until, rows, _sum(rows))
+
+
+def _rows(tenant: Tenant, since: datetime, until: datetime, now: datetime) -> list[UsageRow]:
+    held_s = SecondsUntil(
+        Greatest(F("created_at"), Value(since)), Least(Coalesce(F("ended_at"), Value(now)), Value(until))
+    )
+    gpu_s = held_s * GPU_MILLI / Value(float(WHOLE))
+
+    def hours(seconds: object, kept: Q | None = None) -> Coalesce:
+        return Coalesce(Sum(seconds, filter=kept, output_field=FloatField()), Value(0.0)) / Value(float(HOUR_S))
+
+    found = (
+        Attempt.objects.filter(Q(ended_at=None) | Q(ended_at__gt=since), job__tenant=tenant, created_at__lt=until)
+        .order_by()
+        .values_list("job__owner__username", "job__category")
+        .annotate(
+            attempts=Count("*"),
+            held=hours(gpu_s),
+            idle=hours(gpu_s * (Value(1.0) - F("gpu_busy"))),
+            unmeasured=hours(gpu_s, Q(gpu_busy=None)),
+            cores_held=hours(held_s * F("cores")),
+        )
+    )
+    return [
+        UsageRow(user, category, count, *(round(each, DIGITS) for each in hours_held))
+        for user, category, count, *hours_held in found
+    ]
+
+
+def _sum(rows: list[UsageRow]) -> UsageRow:
+    totals = [round(sum(getattr(row, name) for row in rows), DIGITS) for name in HOURS]
+    return UsageRow(None, None, sum(row.attempts for row in rows), *totals)

@@ -91,7 +91,7 @@ def _trace(value: Any, *, user: User, tenant: Tenant | None) -> LabTrace:
     number = checks.whole(value, "trace", 1, 2**63 - 1)
     found = traces_for(user=user, tenant=tenant).filter(pk=number).first()
     if found is None:
-        detail = "No such trace, or it is not yours to see; `/api/v1/simulations/traces` lists yours."
+        detail = "No such trace, or you may not see it; `/api/v1/simulations/traces` lists yours."
         raise BerthError("unknown_trace", detail, field="trace")
     return found
 

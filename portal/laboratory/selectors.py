@@ -120,8 +120,11 @@ def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, 
     What a restart takes is told of the jobs that the user may see. For operators it has every tenant's weight and quota.
     `tenant`: the only one that the token is restricted to.
     """
-    rows = Node.objects.alive().select_related("gpu_type", "speed").defer("live").order_by("pk")
-    nodes, gpus = list(rows), gpus_by_type()
+    rows = Node.objects.alive().select_related("gpu_type", "speed").order_by("pk")
+    nodes, gpus = (
+        list(rows.only("storage_domain", "cores", "memory_mib", "gpu_type__name", "speed__factor")),
+        gpus_by_type(),
+    )
     domains = Counter(node.storage_domain for node in nodes)
     groups: dict[str, dict[str, Any]] = {}
     for node in nodes:

@@ -1,6 +1,7 @@
 """Checks before anything starts. Each failure is one sentence with its remedy."""
 
 import errno
+import importlib.util
 import ipaddress
 import os
 import shutil
@@ -8,6 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
+from portal.artefacts import remote
 from portal.command_errors import LaunchError
 
 # SQLite's write-ahead log and the logs need room. With less, the first hour of work may already fail.
@@ -44,6 +46,21 @@ def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:
         raise LaunchError(
             f"Only {free} MiB are free on the disk of {directory}; Berth needs {needed_mib} MiB for its first start.",
             "Free some space, or choose another place with --data DIR.",
+        )
+
+
+def check_store() -> None:
+    """Check what the bucket for artefacts is called, and that what speaks to it is installed; it need not answer yet."""
+    if not remote.is_set():
+        return
+    try:
+        remote.place()
+    except ValueError as error:
+        raise LaunchError(str(error), "Correct BERTH_S3_URL, or leave it empty to keep artefacts here.") from error
+    if importlib.util.find_spec("boto3") is None:
+        raise LaunchError(
+            "BERTH_S3_URL needs the package boto3, which is not installed.",
+            f'Run `{sys.executable} -m pip install "boto3~=1.44"`, or leave BERTH_S3_URL empty to keep artefacts here.',
         )
 
 

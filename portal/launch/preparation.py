@@ -32,8 +32,11 @@ class Prepared:
 
 
 def fingerprint(*, demo: bool) -> str:
-    """Return a hash that changes when a migration, a static file, a requirement, Python or the database's address does."""
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {demo} {os.environ.get('DATABASE_URL', '')}".encode())
+    """Return a hash that changes when a migration, a static file, a requirement, Python or the database's address does, or
+    whether artefacts go to a bucket: beat's schedule depends on it.
+    """
+    bucket = bool(os.environ.get("BERTH_S3_URL"))
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {demo} {os.environ.get('DATABASE_URL', '')} {bucket}".encode())
     digest.update((SOURCE / "requirements.txt").read_bytes())
     watched = [*SOURCE.glob("portal/*/migrations/*.py"), *(p for p in SOURCE.glob("static/**/*") if p.is_file())]
     for path in sorted(watched):

@@ -85,6 +85,7 @@ class Launch:
     def _start(self) -> None:
         self._end_leftovers()
         preflight.check_port(self.options.host, self.options.port)
+        preflight.check_store()
         preflight.check_demo_minutes(self.options.demo_minutes, demo=self.demo)
         tls = self._tls()
         site = programs.site_of(self.options, tls)

@@ -110,13 +110,13 @@ class TemplatesView(ApiView):
         return Response(page_of(query, found, lambda rows: Template([_row(each) for each in rows], many=True).data))
 
     @documented(
-        "Keep a job template: a new one, or the next version of the one with its name",
+        "Save a job template: a new one, or the next version of the one with its name",
         answer=TemplateDetail,
         status=201,
         refusals=(409, 413, 415),
         request=TemplateGiven,
         operation_id="templates_save",
-        description="A document that is the last version makes no other one.",
+        description="A document equal to the last version makes no new one.",
     )
     def post(self, request: Request) -> Response:
         body = _body(request, ("text", "document", "files", "tenant", "operators"))
@@ -171,7 +171,7 @@ class TemplateView(ApiView):
         refusals=(404,),
         parameters=TEMPLATE_PATH,
         operation_id="templates_delete",
-        description="A tenant's managers do this, of the operators' templates operators. Jobs keep what they were made of.",
+        description="A tenant's managers may do this, and operators with theirs. Jobs keep what they were made of.",
     )
     def delete(self, request: Request, name: str) -> Response:
         template = _of(request, name, Query(request, known=("tenant", "operators")))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 * 1024
 MOST_ARGUMENTS = 1000
 _NOT_IN_JOB = {
-    "tenant": "A template names no `tenant`: who submits it says for which tenant.",
-    "upload": "A template names no `upload`, which is one job's and ends: put small files into `files`, large ones on storage.",
+    "tenant": "A template cannot have a `tenant`: whoever submits it chooses the tenant.",
+    "upload": "A template cannot have an `upload`: put small files into `files`, large ones on storage.",
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 KEYS = frozenset({"name", "title", "about", "parameters", "job"})
@@ -113,7 +113,7 @@ def _job_check(made: Document) -> None:
     for name, field in used:
         if name not in known:
             detail = (
-                f"`{field}` refers to `{name}`, which is no parameter; add it to `parameters`, or correct the name."
+                f"`{field}` refers to `{name}`, which is not a parameter; add it to `parameters`, or correct the name."
             )
             raise BerthError("unknown_parameter", detail, field=field)
     for place, each in enumerate(made.parameters):

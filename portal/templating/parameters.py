@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from portal import checks
 from portal.errors import BerthError
 from portal.jobs.description_parts import MAX_GPUS, MAX_SIZES, working_directory
+from portal.secrets.services import secret_name_check
 from portal.templating.references import NAME
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MOST_PARAMETERS = 50
 MOST_CHOICES = 100
 LONGEST, USUAL_LONGEST = 4096, 1000
 MOST_WHOLE = 2**53
-TYPES = ("text", "integer", "number", "choice", "boolean", "gpus", "path")
+TYPES = ("text", "integer", "number", "choice", "boolean", "gpus", "path", "secret")
 OWN = {
     "text": {"longest", "lines"},
     "integer": {"least", "most"},
@@ -32,6 +33,7 @@ OWN = {
     "boolean": {"word"},
     "gpus": {"least", "most"},
     "path": set(),
+    "secret": set(),
 }
 COMMON = {"label", "help", "default"}
 _NAME = re.compile(NAME)
@@ -279,4 +281,5 @@ _READS: dict[str, Callable[[Parameter, object, str], Any]] = {
     "boolean": _boolean,
     "gpus": _gpus,
     "path": _path,
+    "secret": lambda _, value, field: secret_name_check(value, field),
 }

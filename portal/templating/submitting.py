@@ -69,7 +69,7 @@ def _changes(changes: object) -> dict[str, Any]:
     for name in found:
         if name == "tenant" or name in READ_ONLY:
             shown = checks.quoted(name)
-            detail = f"{shown} is not among what `job` may change; the tenant stands beside it."
+            detail = f"`job` cannot change {shown}. The tenant is given beside `job`."
             raise BerthError("not_changeable", detail, field=f"job.{shown.strip(chr(39))}")
     return {SHORT_NAMES.get(name, name): value for name, value in found.items()}
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
+
+from portal.errors import NotFound
 from portal.tenants.models import Membership, Tenant, User
 
 OWN_TENANT = "berth"
@@ -31,3 +35,16 @@ def tenants_of(user: User) -> list[Tenant]:
     if user.is_operator and not own:
         return list(Tenant.objects.filter(is_active=True).exclude(name=OWN_TENANT))
     return sorted(own, key=lambda tenant: tenant.name == OWN_TENANT)
+
+
+def tenant_find(*, user: User, name: str, only: Tenant | None = None) -> Tenant:
+    """Return one of the reader's tenants; `only`: the one of the token. A missing and a foreign one alike: NotFound."""
+    tenant = Tenant.objects.visible_to(user).filter(name=name).first()
+    if tenant is None or (only is not None and tenant != only):
+        raise NotFound("tenant")
+    return tenant
+
+
+def zone_of(user: User) -> tzinfo:
+    """Return the time zone that a person chose; UTC where the browser's was left."""
+    return ZoneInfo(user.time_zone) if user.time_zone else UTC

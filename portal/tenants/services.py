@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 TOKEN_PREFIX = "berth_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
-SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write", "operator")
+SCOPES = (
+    "jobs:read",
+    "jobs:write",
+    "cluster:read",
+    "simulations:read",
+    "simulations:write",
+    "members:write",
+    "operator",
+)
 SYSTEM = "berth"
 TENANT_FIELDS = (
     "weight",

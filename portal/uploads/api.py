@@ -166,7 +166,7 @@ def _tenant(request: Request, name: str | None) -> Tenant:
 def _length(request: Request) -> int:
     length = request.META.get("CONTENT_LENGTH") or ("" if "Transfer-Encoding" in request.headers else "0")
     if not length.isascii() or not length.isdigit() or len(length) > 18:
-        detail = "Say in `Content-Length` how many bytes come; a body in chunks is not taken here."
+        detail = "Give the number of bytes in `Content-Length`; a body in chunks is not accepted here."
         raise BerthError("length_required", detail, field="Content-Length", status=400)
     return int(length)
 
@@ -187,6 +187,6 @@ def _read(request: Request, size_bytes: int) -> Incoming:
 
 def _taken(tenant: Tenant, sha256: str, incoming: Incoming, size_bytes: int) -> None:
     if incoming.size_bytes != size_bytes or incoming.sha256 != sha256:
-        detail = "What came has another SHA-256 than the path says: the file was changed, or its bytes on the way; send it again."
+        detail = "The SHA-256 of what arrived is not that of the path: it was changed, or its bytes on the way. Send it again."
         raise BerthError("digest_mismatch", detail, field="sha256")
     content_take(tenant=tenant, sha256=sha256, size_bytes=size_bytes, incoming=incoming.path)

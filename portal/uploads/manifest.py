@@ -35,7 +35,7 @@ class Entry:
 
 def sha256_check(value: object, field: str) -> str:
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise BerthError("bad_sha256", f"`{field}` is no SHA-256: 64 digits and letters a to f.", field=field)
+        raise BerthError("bad_sha256", f"`{field}` is not a SHA-256: 64 digits and letters a to f.", field=field)
     return value
 
 
@@ -70,7 +70,7 @@ def path_check(value: object) -> str:
         detail = f"The file name {checks.quoted(path)} leaves the job's directory; use a relative name without `..`."
         raise BerthError("path_escape", detail, field="files")
     if path != value or any(part.strip() in {"", "."} or len(part.encode()) > MAX_PART_BYTES for part in parts):
-        detail = f"The file name {checks.quoted(path)} is no plain relative name such as `data/input.txt`."
+        detail = f"The file name {checks.quoted(path)} is not a plain relative name such as `data/input.txt`."
         raise BerthError("bad_file_name", detail, field="files")
     return path
 
@@ -81,7 +81,9 @@ def _names_check(paths: list[str]) -> None:
     for path in paths:
         normal = unicodedata.normalize("NFC", path)
         if normal in seen:
-            raise BerthError("duplicate", f"The file {checks.quoted(path)} stands twice; name it once.", field="files")
+            raise BerthError(
+                "duplicate", f"The file {checks.quoted(path)} is listed twice; list it once.", field="files"
+            )
         seen.add(normal)
     for path in paths:
         parts = unicodedata.normalize("NFC", path).split("/")
@@ -97,7 +99,9 @@ def _sizes_check(entries: Iterable[Entry], *, limit_mib: int) -> None:
     for entry in entries:
         total += entry.size_bytes
         if sizes.setdefault(entry.sha256, entry.size_bytes) != entry.size_bytes:
-            detail = f"{checks.quoted(entry.path)} has the hash of another file, and another size; list them anew."
+            detail = (
+                f"{checks.quoted(entry.path)} has the hash of another file, but another size; list the files again."
+            )
             raise BerthError("size_mismatch", detail, field="files")
     if total > limit_mib * MIB:
         raise too_large(total, limit_mib)

@@ -63,7 +63,7 @@ def file_text(*, tenant: Tenant, digest: str, path: str, most_bytes: int) -> str
     try:
         return b"".join(store.pieces(sha256)).decode()
     except UnicodeDecodeError:
-        raise BerthError("not_text", "The file is no UTF-8 text.", field="software.requirements_file") from None
+        raise BerthError("not_text", "The file is not UTF-8 text.", field="software.requirements_file") from None
 
 
 def contents_known(tenant: Tenant, hashes: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -56,7 +56,7 @@ def upload_declare(*, user: User, tenant: Tenant, entries: Sequence[Entry]) -> D
     known = {sha256: row for sha256, row in contents_known(tenant, list(sizes)).items() if store.is_there(sha256)}
     for entry in entries:
         if entry.sha256 in known and known[entry.sha256][1] != entry.size_bytes:
-            detail = f"A content with the hash of {entry.path[:60]!r} has another size; list the files anew."
+            detail = f"The content with the hash of {entry.path[:60]!r} has another size; list the files again."
             raise BerthError("size_mismatch", detail, field="files")
     missing = [sha256 for sha256 in sizes if sha256 not in known]
     quota_check(tenant, sum(sizes[sha256] for sha256 in missing))

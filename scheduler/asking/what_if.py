@@ -198,8 +198,8 @@ def _tries(state: ClusterState, job: Job, now_s: float) -> Iterator[_Try]:
         jobs = [other if each.id == job.id else each for each in state.jobs]
         return _Try(change, value, replace(state, jobs=jobs), now_s)
 
-    if job.ineligible_reason is Reason.RESTORED:
-        return  # nothing that its tenant could change would be safe
+    if job.ineligible_reason in {Reason.RESTORED, Reason.INVALID}:
+        return  # nothing that its tenant could change would be safe, or let it run
     if not job.eligible:
         change = Change.DEPENDENCY if job.ineligible_reason is Reason.DEPENDENCY else Change.RELEASE
         yield changed(change, None, replace(job, eligible=True, ineligible_reason=None, ineligible_figures={}))

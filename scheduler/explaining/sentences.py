@@ -193,15 +193,15 @@ def _checkpoint_elsewhere(figures: Figures) -> str:
 
 
 def _software_missing(figures: Figures) -> str:
-    kind, _, name = figures["software"].partition(":")
+    need, _, git = figures["software"].partition("+")
+    kind, _, name = need.partition(":")
     what, remedy = {
         "environment": (f"a node with the environment {name}", "make it on nodes and name it in the console"),
-        "image": (
-            "a node that runs container images",
-            "install Apptainer on one (each node's page says what it lacks)",
-        ),
+        "image": ("a node that runs container images", "install Apptainer on one (its page says what it lacks)"),
         "build": ("a node that builds environments", "install uv or pip on one and start its agent again"),
+        "git": ("a node that has git", "install git on nodes and start their agents again"),
     }[kind]
+    what, remedy = (f"{what} and has git", f"{remedy}, and install git there") if git else (what, remedy)
     if figures["nodes"]:
         return f"It needs {what}. These have no room for it now: {listed(figures['nodes'])}."
     up = " that takes jobs now" if figures.get("ever", True) else ""

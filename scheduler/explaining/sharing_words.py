@@ -38,13 +38,17 @@ RULES: Mapping[str, str] = {
 }
 
 
+HARVESTED = "For it, jobs there gave back memory that they were granted and do not use."
+
+
 def placed_words(shared: Figures) -> str:
     """Where it starts, with what of the GPU, beside whom, and by which rule."""
     beside = _beside(shared["beside_own"], shared["beside_others"])
     why = RULES[shared["rule"]].format(**shared)
+    given = f" {HARVESTED}" if shared.get("harvested") else ""
     return (
         f"It gets {part_words(shared['compute'], shared['memory_mib'])} of GPU {shared['gpu']} on {shared['node']}"
-        f"{beside}: {why}."
+        f"{beside}: {why}.{given}"
     )
 
 

@@ -101,7 +101,7 @@ class Job:
     expected_duration_s: float | None = None
     total_samples: float | None = None
     eligible: bool = True
-    ineligible_reason: Reason | None = None  # `held`, `dependency` or `restored` when not eligible
+    ineligible_reason: Reason | None = None  # `held`, `dependency`, `restored` or `invalid` when not eligible
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
     software: str = ""  # what its nodes must offer (`Node.offers`); "" = nothing

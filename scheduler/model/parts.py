@@ -38,7 +38,10 @@ class HeldPart:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A live attempt on a shared GPU. `used_mib`: of the GPU's memory, as far as it is known; `ran_s`: since it started."""
+    """A live attempt on a shared GPU. `used_mib`: of the GPU's memory, as far as it is known; `ran_s`: since it started.
+
+    `harvest`: it may be left less memory than it holds, as `GpuPart` says, and what it uses now is known.
+    """
 
     job: int
     tenant: int
@@ -48,6 +51,15 @@ class Holder:
     used_mib: float = 0.0
     apart_from: frozenset[str] = frozenset()
     ran_s: float = 0.0
+    harvest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Regrant:
+    """A running job gives memory of its shared GPU back: from now on it holds so much of it (MiB)."""
+
+    job: int
+    memory_mib: int
 
 
 @dataclass(frozen=True, slots=True)

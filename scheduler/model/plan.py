@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from scheduler.model.cluster import LinkWish
     from scheduler.model.jobs import Figures, Reason
+    from scheduler.model.parts import Regrant
     from scheduler.model.placements import Piece, Placement, Share
 
 Clock = Callable[[], float]
@@ -249,6 +250,7 @@ class Plan:
     profiles: tuple[ProfileOrder, ...] = ()  # to be started beside the placements
     blocking: tuple[Blocking, ...] = ()
     probes: tuple[LinkOrder, ...] = ()  # to be started beside them
+    harvests: tuple[Regrant, ...] = ()  # to be written before the placements, which count on them
     sharing: Any = field(default=None, repr=False, compare=False)
     """A `scheduler.planning.sharing.Sharing` that a shadow is to be compared with, or None. It is no part of the plan's bytes."""
 

@@ -72,6 +72,7 @@ def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
         "window_ran_out": decided.window_ran_out,
         "profiles": tuple(decided.measuring.profiles.orders),
         "probes": decided.measuring.probes,
+        "harvests": decided.measuring.sharing.harvests,
         "sharing": decided.measuring.sharing if decided.measuring.sharing.asked is not None else None,
     }
 

@@ -23,17 +23,20 @@ from scheduler.fairness.drf import gpu_shares, gpu_units
 from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Reason, Share
 from scheduler.model.parts import WHOLE
 from scheduler.placement.parts.gaps import gap_worth
+from scheduler.planning.harvesting import Harvests
 from scheduler.planning.shared_places import Places
 from scheduler.planning.sharing_askers import Askers, expected_parts
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import Rule
-from scheduler.sharing.policy import BY_NUMBER, NUMBERS, admitting, granted
+from scheduler.sharing.policy import granted
+from scheduler.sharing.rules import BY_NUMBER, NUMBERS, WORDS, admitting
 from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.model import Job, Ranked
+    from scheduler.model.parts import Regrant
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.parts.pool import Floats
@@ -64,13 +67,14 @@ class Asked:
 class Sharing:
     """Who starts on a shared GPU, what is told of it (by job id), and why the others that share wait.
 
-    `asked`: None where no shadow is wanted, or nobody shares.
+    `asked`: None where no shadow is wanted, or nobody shares. `harvests`: what running jobs give back for them.
     """
 
     chosen: dict[int, Chosen] = field(default_factory=dict)
     told: dict[int, dict[str, Any]] = field(default_factory=dict)
     waiting: dict[int, Why] = field(default_factory=dict)
     asked: Asked | None = None
+    harvests: tuple[Regrant, ...] = ()
 
     def apart(self, queue: Sequence[Ranked]) -> Sequence[Ranked]:
         """The jobs of the queue that share no GPU."""
@@ -119,6 +123,7 @@ class _Step:
         types = [room.node.gpu_type or "" for room in self._places.rooms]
         self._askers = Askers(sharers, self._places.gpus, uses, types, measured)
         self._board = self._askers.board
+        self._harvests = Harvests(self._board, wanted=self._policy is not None and self._policy.harvests)
         self._worth = _worth(expected_parts(sharers, self._places.gpus))
         self._whys: dict[int, Why] = {}  # of kinds for which no GPU was open: within a planning room only shrinks
 
@@ -139,6 +144,7 @@ class _Step:
                 shares.add(job.tenant, gpu_units(room.node.gpu_type, job.part.compute / WHOLE, self._state.gpu_weights))
             if waiting[tenant]:
                 heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
+        self.sharing.harvests = tuple(self._harvests.orders.values())
 
     def _turn(self, job: Job) -> Room | None:
         """Give the job a place, or say why it waits. Returns where it starts."""
@@ -167,11 +173,11 @@ class _Step:
     def _best(self, job: Job, row: int, found: np.ndarray) -> int:
         board, policy = self._board, self._policy
         assert policy is not None
-        found = _least(found, np.round(board.order(row, policy.keys(board))[found], 9))
+        found = _least(found, board.order(row, policy.keys(board))[found].round(9))
         if len(found) > 1:
             left = board.left_compute[found]
             # Prices are rounded at the sixth digit: equal losses differ by as much.
-            found = _least(found, np.round(self._worth[left] - self._worth[left - board.compute[row]], 4))
+            found = _least(found, (self._worth[left] - self._worth[left - board.compute[row]]).round(4))
             found = _least(found, np.maximum(0, job.cores - self._places.cores[found]))
             found = _least(found, board.left_compute[found])
         return int(found[0])
@@ -193,6 +199,8 @@ class _Step:
         self.sharing.chosen[job.id] = Chosen(configuration, placement, 1.0, 1.0, 1)
         self.sharing.told[job.id] = {"shared": self._told(job, row, column, held, rules)}
         board.join(row, column, grant)
+        if givers := self._harvests.take(column):
+            self.sharing.told[job.id]["shared"]["harvested"] = givers
         board.joined[column][-1] = job.id
         self._tenants[job.id] = job.tenant
         self._places.taken(room)
@@ -216,10 +224,15 @@ class _Step:
             "closed": _counted(rules, ~admitting(rules)),
         }
         if rule == "uncorrelated":
-            found["correlation"] = round(float(board.alike.correlated[row, column]), 3)
+            found["correlation"] = round(float(board.alike.correlated(row, np.array([column]))[0]), 3)
         elif rule == "forecast":
             found["ahead_mib"] = round(float(board.ahead_mib[column]))
-        if board.harms is not None and board.harms.people[column] and board.harms.known(row)[column]:
+        if (
+            board.harms is not None
+            and board.harms.measured
+            and board.harms.people[column]
+            and board.harms.known(row)[column]
+        ):
             found["slowdown"] = round(1.0 + float(board.harms.worst[row, column]), 3)
         return found
 
@@ -252,5 +265,5 @@ def _least(found: np.ndarray, keys: np.ndarray) -> np.ndarray:
 def _counted(rules: np.ndarray, where: Flags) -> dict[str, int]:
     """How many GPUs each rule closes, the most first."""
     counts = np.bincount(rules[where])
-    found = [(str(BY_NUMBER[number]), int(counts[number])) for number in counts.nonzero()[0].tolist()]
+    found = [(WORDS[number], count) for number, count in enumerate(counts.tolist()) if count]
     return dict(sorted(found, key=lambda item: (-item[1], item[0])))

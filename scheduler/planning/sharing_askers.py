@@ -91,7 +91,7 @@ class Askers:
         )
 
     def _shared(self, key: int, gpu: PartedGpu, gpu_type: str) -> SharedGpu:
-        """A GPU with those on it. What they were granted stays theirs: no running job is harvested here."""
+        """A GPU with those on it, and what they were granted."""
         residents = tuple(
             Resident(
                 Asker(
@@ -99,7 +99,7 @@ class Askers:
                     max(1, each.memory_mib),
                     each.signature,
                     compute=each.compute,
-                    whole_request=True,
+                    whole_request=not each.harvest,
                     apart_from=each.apart_from,
                     profile=self._profiles.get(each.signature),
                 ),

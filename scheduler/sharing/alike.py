@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.model import MEASURES, POINTS
-from scheduler.sharing.series import standard_ranks
+from scheduler.sharing.series import whole_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.sharing.model import Asker, SharedGpu
-    from scheduler.sharing.series import Flags, Floats
+    from scheduler.sharing.series import Flags, Floats, Ints, Singles
 
 
 class Alike:
-    """A row an asker, a column a GPU. `correlated` is worked out when it is first asked for: not every policy wants it.
+    """A row an asker, a column a GPU. Correlations are worked out when they are asked for: not every policy wants them.
 
     `unknown`: one of the two was never seen to run. `apart`: one of them was ended for memory beside the other's signature.
     """
@@ -34,9 +34,11 @@ class Alike:
             for signature in asker.apart_from:
                 self._keeping_from[signature].append(row)
         shape = (len(askers), len(gpus))
+        self._seen: _Seen | None = None
+        self._last: tuple[int, int] | None = None
         without = np.array([asker.profile is None for asker in askers], dtype=bool)
-        self.unknown: Flags = np.repeat(without[:, None], len(gpus), axis=1).reshape(shape)
-        self.apart: Flags = np.zeros(shape, dtype=bool)
+        self.unknown: Flags = np.array(np.broadcast_to(without[:, None], shape), order="F")
+        self.apart: Flags = np.zeros(shape, dtype=bool, order="F")
         for column, people in enumerate(self._people):
             for other in people:
                 self._meet(other, column)
@@ -46,30 +48,32 @@ class Alike:
         asker = self._askers[row]
         self._people[column].append(asker)
         self._meet(asker, column)
-        if "correlated" in self.__dict__ and asker.profile is not None:
-            np.maximum(self.correlated[:, column], self._between[row], out=self.correlated[:, column])
+        if self._seen is not None and asker.profile is not None:
+            self._seen.add(column, *self._own(row))
 
     def people(self, column: int) -> Sequence[Asker]:
         """Return those on a GPU, and those who joined it since."""
         return self._people[column]
 
-    @cached_property
-    def correlated(self) -> Floats:
-        """The largest correlation of an asker with one on a GPU, over the measures; -1 where nobody was seen to run."""
-        self._ranks = _ranks_of(self._askers)
-        found: Floats = np.full(self.apart.shape, -1.0, order="F")  # who joins changes a column
-        self.__dict__["correlated"] = found
-        seen = [(column, other) for column, people in enumerate(self._people) for other in people if other.profile]
-        if seen:
-            largest = _largest(self._ranks, _ranks_of([one for _, one in seen]))
-            columns, firsts = np.unique([column for column, _ in seen], return_index=True)
-            found[:, columns] = np.maximum.reduceat(largest, firsts, axis=1)
-        return found
+    def correlated(self, row: int, columns: Ints) -> Floats:
+        """Return the largest correlation of the asker with one on each of these GPUs, over the measures. Shape as `columns`.
+
+        -1 where nobody was seen to run.
+        """
+        if self._seen is None:
+            self._seen = _Seen(self._people, len(self._askers))
+        if self._last != (row, self._seen.count):
+            self._last = row, self._seen.count
+            self._found = self._seen.largest(*self._own(row))
+        return self._found[columns]
+
+    def _own(self, row: int) -> tuple[Singles, Floats]:
+        ranked, scales = self._ranks
+        return ranked[:, row], scales[:, row]
 
     @cached_property
-    def _between(self) -> Floats:
-        """The largest correlation of each asker with each, over the measures: all at once takes a tenth of the time."""
-        return _largest(self._ranks, self._ranks)
+    def _ranks(self) -> tuple[Singles, Floats]:
+        return _ranks_of(self._askers)
 
     def _meet(self, other: Asker, column: int) -> None:
         if other.profile is None:
@@ -81,16 +85,34 @@ class Alike:
         return [row for signature in signatures for row in self._by_signature.get(signature, [])]
 
 
-def _largest(own: Floats, others: Floats) -> Floats:
-    """Return the largest correlation of each with each of the others, over the measures."""
-    found: Floats = own[0] @ others[0].T
-    for one, other in zip(own[1:], others[1:], strict=True):
-        np.maximum(found, one @ other.T, out=found)
-    return np.round(found, 9, out=found)
+class _Seen:
+    """The ranks of those on GPUs who were seen to run, one beneath the other, and on which GPU each of them is."""
+
+    def __init__(self, people: Sequence[Sequence[Asker]], more: int) -> None:
+        """`more`: so many may be added."""
+        seen = [(column, other) for column, there in enumerate(people) for other in there if other.profile]
+        self.count, self._gpus = len(seen), len(people)
+        self._at: Ints = np.zeros(len(seen) + more, dtype=np.int64)
+        self._ranks: Singles = np.zeros((len(MEASURES), len(seen) + more, POINTS), dtype=np.float32)
+        self._scales: Floats = np.zeros((len(MEASURES), len(seen) + more))
+        self._at[: self.count] = [column for column, _ in seen]
+        self._ranks[:, : self.count], self._scales[:, : self.count] = _ranks_of([other for _, other in seen])
+
+    def add(self, column: int, ranks: Singles, scales: Floats) -> None:
+        self._at[self.count], self._ranks[:, self.count], self._scales[:, self.count] = column, ranks, scales
+        self.count += 1
+
+    def largest(self, own: Singles, scales: Floats) -> Floats:
+        """Return for each GPU the largest correlation with anybody there. Shapes (measures, POINTS) and (measures,)."""
+        many, found = self.count, np.full(self._gpus, -1.0)
+        products = (self._ranks[:, :many] @ own[:, :, None])[..., 0]
+        between = products * self._scales[:, :many] * scales[:, None]
+        np.maximum.at(found, self._at[:many], between.max(axis=0))
+        return found.round(9)
 
 
-def _ranks_of(askers: Sequence[Asker]) -> Floats:
-    """Return the standard ranks of each asker's profile, zeros without one. Shape (measures, askers, POINTS)."""
+def _ranks_of(askers: Sequence[Asker]) -> tuple[Singles, Floats]:
+    """Return `whole_ranks` of each asker's profile. Shapes (measures, askers, POINTS) and (measures, askers)."""
     series = np.zeros((len(MEASURES), len(askers), POINTS))
     for row, asker in enumerate(askers):
         if asker.profile is None:
@@ -100,4 +122,4 @@ def _ranks_of(askers: Sequence[Asker]) -> Floats:
         else:
             for which, name in enumerate(MEASURES):
                 series[which, row] = asker.profile.at_points(name)
-    return standard_ranks(series)
+    return whole_ranks(series)

@@ -12,7 +12,8 @@ import numpy as np
 
 from scheduler.sharing.alike import Alike
 from scheduler.sharing.measured import NOTHING, Harms
-from scheduler.sharing.model import WHOLE
+from scheduler.sharing.model import WHOLE, Rule
+from scheduler.sharing.rules import NUMBERS
 from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Board:
         self.requests: Ints = np.array([asker.memory_mib for asker in askers], dtype=np.int64)
         self.compute: Ints = np.array([asker.compute for asker in askers], dtype=np.int64)
         self.total_mib: Ints = np.array([gpu.memory_mib for gpu in gpus], dtype=np.int64)
+        self.most_mib = self.total_mib.max(initial=1)
         self.left_mib = self.total_mib - _sums(gpus, "grant")
         self.left_compute: Ints = WHOLE - _sums(gpus, "compute")
         self.people: Ints = np.array([len(gpu.residents) for gpu in gpus], dtype=np.int64)
@@ -55,6 +57,7 @@ class Board:
         self.joined: list[list[int]] = [[each.asker.key for each in gpu.residents] for gpu in gpus]
         self.alike = Alike(askers, gpus)
         self.harms = Harms(askers, gpus, measured) if measured.says else None
+        self._rooms: dict[bool, Ints] = {}
 
     def join(self, row: int, column: int, grant_mib: int) -> None:
         """Asker `row` is on GPU `column` from now on, with so much memory."""
@@ -68,14 +71,50 @@ class Board:
         self.alike.join(row, column)
         if self.harms is not None:
             self.harms.meet(asker, column)
+        for harvested, rules in self._rooms.items():
+            rules[:, column] = _room(self, column, self.needs(harvested=harvested))
+
+    def needs(self, *, harvested: bool) -> Ints:
+        """Return the memory (MiB) that each asker would be granted."""
+        return self.grants if harvested else self.requests
+
+    def rooms(self, row: int, *, harvested: bool) -> Ints:
+        """Return the number of `_room`'s rule for each GPU, which is the caller's to change. All askers' are found at once."""
+        if (rules := self._rooms.get(harvested)) is None:
+            needs = self.needs(harvested=harvested)
+            columns = [_room(self, column, needs) for column in range(len(self.gpus))]
+            shape = (len(self.askers), len(self.gpus))
+            rules = np.array(columns, dtype=np.int64).T.copy() if columns else np.empty(shape, dtype=np.int64)
+            self._rooms[harvested] = rules
+        own: Ints = rules[row].copy()
+        return own
 
     def order(self, row: int, keys: Floats) -> Floats:
         """Return a policy's keys of the GPUs as they count for an asker: where it is slowed, or slows, comes later."""
-        return keys if self.harms is None else keys + self.harms.steps(row)
+        return keys if self.harms is None or not self.harms.measured else keys + self.harms.steps(row)
 
     def regrant(self, column: int, more_mib: int) -> None:
         """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""
         self.left_mib[column] -= more_mib
+        self._rooms.clear()
+
+
+def _room(board: Board, column: int, needs_mib: Ints) -> Ints:
+    """Return for each asker: ALONE or FITS where the GPU's ledger has room, else what is lacking. For every policy alike.
+
+    Grants never come to more than a GPU's memory, nor compute to more than a whole GPU, whatever a policy thinks.
+    `needs_mib`: the memory that each asker would be granted. Shape (askers,).
+    """
+    free = Rule.FITS if board.people[column] else Rule.ALONE
+    found: Ints = np.full(len(needs_mib), NUMBERS[free], dtype=np.int64)
+    found[board.alike.apart[:, column]] = NUMBERS[Rule.APART]
+    if free is Rule.FITS and board.harms is not None and board.harms.limited:
+        found[board.harms.crowded(column)] = NUMBERS[Rule.CROWDED]
+        if (slowed := board.harms.too_much(column)) is not None:
+            found[slowed] = NUMBERS[Rule.SLOWED]
+    found[board.left_compute[column] < board.compute] = NUMBERS[Rule.COMPUTE]
+    found[board.left_mib[column] < needs_mib] = NUMBERS[Rule.MEMORY]
+    return found
 
 
 def _sums(gpus: Sequence[SharedGpu], what: str) -> Ints:

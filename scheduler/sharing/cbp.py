@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.model import Rule
-from scheduler.sharing.policy import LIMIT, NUMBERS, by_memory, room
+from scheduler.sharing.policy import LIMIT, by_memory
+from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
@@ -32,8 +33,8 @@ class Cbp:
 
     def keys(self, board: Board) -> Floats:
         """Consolidation: a GPU with nobody stays in its lowest power state as long as another will do."""
-        free = (board.total_mib - board.used_mib) / board.total_mib.max(initial=1)
-        keys: Floats = np.where(board.people == 0, 2.0, 0.0) - free
+        keys: Floats = (board.used_mib - board.total_mib) / board.most_mib
+        keys[board.people == 0] += 2.0
         return keys
 
     def need_mib(self, board: Board, row: int) -> int:
@@ -41,14 +42,14 @@ class Cbp:
         return int(board.grants[row] if self.harvests else board.requests[row])
 
     def rules(self, board: Board, row: int) -> Ints:
-        found = room(board, row, self.need_mib(board, row))
+        found = board.rooms(row, harvested=self.harvests)
         beside = (found == NUMBERS[Rule.FITS]).nonzero()[0]
         if not len(beside):
             return found
-        alike = board.alike.correlated[row, beside] < LIMIT
+        alike = board.alike.correlated(row, beside) < LIMIT
         seen = np.where(alike, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
         seen[board.alike.unknown[row, beside]] = NUMBERS[Rule.UNKNOWN]
-        if board.harms is not None:
+        if board.harms is not None and board.harms.measured:
             fits = board.harms.known(row)[beside] & (board.left_mib[beside] >= board.requests[row])
             seen[fits & (seen != NUMBERS[Rule.UNCORRELATED])] = NUMBERS[Rule.MEASURED]
         found[beside] = seen

@@ -20,7 +20,7 @@ from scheduler.sharing.learned.masks import TOLERANCE, Limits, Reach
 from scheduler.sharing.learned.seen import phases_of_profile
 from scheduler.sharing.model import Rule
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.policy import NUMBERS
+from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board

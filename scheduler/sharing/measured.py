@@ -101,9 +101,10 @@ class Harms:
         self._rows: dict[str, list[int]] = defaultdict(list)
         for row, asker in enumerate(askers):
             self._rows[asker.signature].append(row)
-        self.worst: Floats = np.zeros((len(askers), len(gpus)))
-        self._seen: Ints = np.zeros(self.worst.shape, dtype=np.int64)
-        self._together: Floats = np.zeros(self.worst.shape)
+        shape = (len(askers), len(gpus))
+        self.worst: Floats = np.zeros(shape, order="F")  # who joins changes a column
+        self._seen: Ints = np.zeros(shape, dtype=np.int64, order="F")
+        self._together: Floats = np.zeros(shape, order="F")
         self._carried: Floats = np.zeros(len(gpus))
         self._busy: Floats = np.zeros(len(gpus))
         self._room = most_busy(np.array([_busy(asker) for asker in askers], dtype=np.float64), measured.limit or 0.0)
@@ -114,6 +115,11 @@ class Harms:
                 self.meet(each.asker, column)
 
     @property
+    def measured(self) -> bool:
+        """Whether any pair was."""
+        return bool(self._measured.beside)
+
+    @property
     def limited(self) -> bool:
         return self._measured.limit is not None
 
@@ -121,7 +127,7 @@ class Harms:
         """That one is on the GPU from now on."""
         self.people[column] += 1
         self._busy[column] += _busy(asker)
-        if not self._measured.beside:
+        if not self.measured:
             return
         told = self._measured.beside.get((self._types[column], asker.signature), {})
         there = [(name, harm + told.get(name, (0.0, 0.0))[0]) for name, harm in self._there[column]]
@@ -133,24 +139,24 @@ class Harms:
                 self._together[rows, column] += harm
                 self._seen[rows, column] += counts >= ENOUGH
 
-    def too_much(self, row: int) -> Flags | None:
-        """Where the asker and those there were measured to slow each other by more than is accepted: it, or one of them.
+    def too_much(self, column: int) -> Flags | None:
+        """Which askers and those on the GPU were measured to slow each other by more than is accepted: it, or one of them.
 
-        None: nowhere, as with `crowded`.
+        None: none.
         """
-        if not self._measured.beside:
+        if not self.measured:
             return None
-        limit, worst = self._measured.limit or 0.0, self.worst[row]
-        found: Flags = (self._together[row] > limit) | ((worst > 0.0) & (self._carried + worst > limit))
+        limit, worst = self._measured.limit or 0.0, self.worst[:, column]
+        found: Flags = (self._together[:, column] > limit) | ((worst > 0.0) & (self._carried[column] + worst > limit))
         return found
 
-    def crowded(self, row: int) -> Flags | None:
-        """Where not all were measured, and they would want the GPU for longer than is accepted; nobody unseen counts."""
-        room = self._room[row]
-        if np.isnan(room):
-            return None
-        found: Flags = (self._busy > room) & (self.people > 0)  # False beside who was never seen
-        return found & ~self.known(row) if self._measured.beside else found
+    def crowded(self, column: int) -> Flags:
+        """Which askers were not measured beside all on the GPU, and would with them want it for longer than is accepted.
+
+        Nobody unseen counts.
+        """
+        found: Flags = self._busy[column] > self._room  # False for who was never seen, and beside them
+        return found & (self._seen[:, column] < self.people[column]) if self.measured else found
 
     def known(self, row: int) -> Flags:
         """Where the asker was measured beside everybody."""

@@ -125,6 +125,11 @@ class Resident:
     used_mib: float = 0.0
     ran_s: float = 0.0
 
+    @property
+    def kept_mib(self) -> int:
+        """What a harvesting policy leaves it: never less than it uses, and less only of who may be harvested."""
+        return min(self.grant_mib, max(self.asker.grant_mib, int(np.ceil(self.used_mib))))
+
 
 @dataclass(frozen=True, slots=True)
 class SharedGpu:

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.sharing.cbp import Cbp
 from scheduler.sharing.model import Rule
-from scheduler.sharing.policy import NUMBERS
+from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board

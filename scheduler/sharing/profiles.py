@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,8 @@ def profiles_of(uses: Uses) -> dict[str, Profile]:
 
 def _of_one_length(names: Sequence[str], uses: Uses) -> Iterable[tuple[str, Profile]]:
     try:
-        block = np.array([[uses[name][measure] for measure in MEASURES] for name in names], dtype=np.float64)
+        rows = [uses[name][measure] for name in names for measure in MEASURES]
+        block = np.fromiter(chain.from_iterable(rows), np.float64).reshape(len(names), len(MEASURES), -1)
     except (TypeError, ValueError):  # one of them holds what is no number: only that one is left out
         return [each for name in names if len(names) > 1 for each in _of_one_length([name], uses)]
     sound = (block.min(axis=(1, 2)) >= 0) & (block.max(axis=(1, 2)) < np.inf)  # neither for NaN

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.policy import by_memory, room
+from scheduler.sharing.policy import by_memory
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
@@ -26,4 +26,4 @@ class ResAg:
         return np.zeros(len(board.gpus))
 
     def rules(self, board: Board, row: int) -> Ints:
-        return room(board, row, int(board.requests[row]))
+        return board.rooms(row, harvested=False)

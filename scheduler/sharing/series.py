@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Singles = NDArray[np.float32]
 
 LEAST_SAMPLES = 5
 """Fewer say nothing: a correlation of three points is 1 or -1 half of the time."""
@@ -16,17 +17,24 @@ LEAST_SAMPLES = 5
 def ranks(values: ArrayLike) -> Floats:
     """Return each value's rank along the last axis, 1 for the smallest; equal ones share the mean of their ranks."""
     given = np.asarray(values, dtype=np.float64)
-    order = np.argsort(given, axis=-1, kind="stable")
+    order = np.argsort(given, axis=-1)  # equal ones in any order: they share a rank
     risen = np.take_along_axis(given, order, axis=-1)
     at = np.arange(given.shape[-1])
     new = np.ones(given.shape, dtype=bool)
     new[..., 1:] = risen[..., 1:] != risen[..., :-1]
+    if new.all():
+        return _put(order, at.astype(np.float64) + 1.0)
     first = _accumulated(np.maximum, np.where(new, at, 0))
     ends = np.ones(given.shape, dtype=bool)
     ends[..., :-1] = new[..., 1:]
     last = _accumulated(np.minimum, np.where(ends, at, given.shape[-1])[..., ::-1])[..., ::-1]
-    found = np.empty(given.shape)
-    np.put_along_axis(found, order, (first + last) / 2.0 + 1.0, axis=-1)
+    return _put(order, (first + last) / 2.0 + 1.0)
+
+
+def _put(order: Ints, values: Floats) -> Floats:
+    """Return the values, which stand in rising order, where `order` says that they belong."""
+    found = np.empty(order.shape)
+    np.put_along_axis(found, order, np.broadcast_to(values, order.shape), axis=-1)
     return found
 
 
@@ -37,16 +45,17 @@ def _accumulated(of: np.ufunc, values: Ints) -> Ints:
     return found
 
 
-def standard_ranks(values: ArrayLike) -> Floats:
-    """Return ranks of mean 0 and length 1: a product of two is Spearman's correlation (eq. 1). Zeros for a constant series.
+def whole_ranks(values: ArrayLike) -> tuple[Singles, Floats]:
+    """Return ranks as whole numbers of mean 0, and one over their length (0 for a constant series). Along the last axis.
 
-    Along the last axis, at once for all series that stand in the others.
+    The ranks' product times both scales is Spearman's correlation (eq. 1). They are twice the ranks, so whole also where several
+    share one, and sums of their products are below 2**24 for up to 256 values: single precision holds them exactly.
     """
-    found = ranks(values)
-    found -= found.mean(axis=-1, keepdims=True)
-    length = np.sqrt((found * found).sum(axis=-1, keepdims=True))
-    standard: Floats = np.divide(found, length, out=np.zeros_like(found), where=length > 0.0)
-    return standard
+    doubled = 2.0 * ranks(values)
+    doubled -= doubled.shape[-1] + 1
+    squares = (doubled * doubled).sum(axis=-1)
+    scales: Floats = np.divide(1.0, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0.0)
+    return doubled.astype(np.float32), scales
 
 
 def autocorrelation(values: ArrayLike, lag: int = 1) -> float:

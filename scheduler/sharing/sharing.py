@@ -17,22 +17,23 @@ from scheduler.sharing.dqn import Dqn
 from scheduler.sharing.measured import NOTHING
 from scheduler.sharing.model import Harvest, Joined, Refused, Rule
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.policy import BY_NUMBER, admitting, granted
+from scheduler.sharing.policy import granted
 from scheduler.sharing.res_ag import ResAg
+from scheduler.sharing.rules import BY_NUMBER, admitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.sharing.learned.record import Stored
     from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Asker, Resident, SharedGpu
+    from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Ints
 
 LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
 """Who is told what was used before: all, for what would crowd a GPU is closed to each. Res-Ag itself looks at requests alone."""
-LOOKS_AHEAD = frozenset({"cbp-pp", "dqn"})
-"""Who is told the GPUs' memory of the last minute."""
+LOOKS_NOW = frozenset({"cbp", "cbp-pp", "dqn"})
+"""Who is told the memory of the last minute: of the GPUs for forecasts, of the jobs for what may be harvested."""
 POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak, Dqn)}
 
 
@@ -85,16 +86,11 @@ def _harvests(board: Board) -> list[Harvest]:
     found = []
     for column, gpu in enumerate(board.gpus):
         for each in gpu.residents:
-            grant = _kept(each)
+            grant = each.kept_mib
             if grant < each.grant_mib:
                 board.regrant(column, grant - each.grant_mib)
                 found.append(Harvest(each.asker.key, gpu.key, grant))
     return found
-
-
-def _kept(each: Resident) -> int:
-    """Return what a resident is provisioned with from now on: never less than it uses, and less only for who may be harvested."""
-    return min(each.grant_mib, max(each.asker.grant_mib, int(np.ceil(each.used_mib))))
 
 
 def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Joined:
@@ -102,7 +98,7 @@ def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Jo
     grant = granted(policy, board, row, rule)
     figure = None
     if rule is Rule.UNCORRELATED:
-        figure = float(board.alike.correlated[row, column])
+        figure = float(board.alike.correlated(row, np.array([column]))[0])
     elif rule is Rule.FORECAST:
         figure = float(board.ahead_mib[column])
     beside = tuple(board.joined[column])

@@ -23,6 +23,11 @@
     const whole = Math.max(0, Math.round(totalSeconds));
     return whole < 60 ? `${whole}${NBSP}s` : whole < 3600 ? `${Math.floor(whole / 60)}${NBSP}m${NBSP}${whole % 60}${NBSP}s` : Berth.duration(whole);
   };
+  const zoned = new Intl.DateTimeFormat("en-CA", { timeZone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  Berth.wallClock = function (date) { // as an ISO time without a zone: what a clock in the reader's zone shows
+    const part = Object.fromEntries(zoned.formatToParts(date).map(({ type, value }) => [type, value]));
+    return `${part.year}-${part.month}-${part.day}T${part.hour}:${part.minute}:${part.second}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  };
   Berth.clock = (date) => seconds.format(date);
   const zone = () => new Intl.DateTimeFormat([], { timeZone, timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
   Berth.clockWithZone = (date) => `${seconds.format(date)} ${zone()}`;

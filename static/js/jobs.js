@@ -20,6 +20,11 @@
     bar.hidden = selected.length === 0;
     bar.querySelector("[data-bulk-count]").textContent = `${selected.length} selected`;
     bar.querySelector("[data-bulk-words]").textContent = words(selected);
+    const compare = bar.querySelector("[data-bulk-compare]");
+    const fits = selected.length >= 2 && selected.length <= 4;
+    if (fits) { compare.href = `${compare.dataset.bulkCompare}?${new URLSearchParams(selected.map((box) => ["job", box.value]))}`; } else { compare.removeAttribute("href"); }
+    compare.setAttribute("aria-disabled", String(!fits));
+    compare.title = fits ? "" : compare.dataset.none;
     bar.querySelectorAll("[data-bulk-action]").forEach((button) => {
       const count = selected.filter((box) => box.dataset.actions.split(" ").includes(button.dataset.bulkAction)).length;
       button.querySelector(".b-count").textContent = count;

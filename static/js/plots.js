@@ -23,8 +23,7 @@
   // ---- times: UTC from the server, the reader's zone on the axis -----------------------------------------------
   function local(value) {
     if (typeof value !== "string" || !/^\d{4}-\d\d-\d\dT/.test(value)) { return value; }
-    const at = new Date(value);
-    return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
+    return window.Berth.wallClock(new Date(value));
   }
   function localise(figure) {
     figure.data.forEach((trace) => { if (trace.x) { trace.x = trace.x.map(local); } });
@@ -66,7 +65,7 @@
     if (empty) {
       Plotly.purge(element);
       if (!note) { note = document.createElement("div"); note.className = "b-plot-empty"; element.append(note); }
-      note.textContent = "No figures yet.";
+      note.textContent = "No figures.";
       return;
     }
     if (note) { note.remove(); }

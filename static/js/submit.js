@@ -4,14 +4,23 @@
   const form = document.querySelector("[data-submit-form]");
   const summary = document.getElementById("form-errors");
 
-  // ---- ways to ask for GPUs ------------------------------------------------------------------------------------
+  // ---- ways to ask for GPUs, and where code comes from ------------------------------------------------------------------------------------
   function showMode() {
     const chosen = form.querySelector('input[name="gpu_mode"]:checked');
     form.querySelectorAll("[data-gpu-mode]").forEach((part) => { part.hidden = !chosen || part.dataset.gpuMode !== chosen.value; });
+    form.querySelectorAll("[data-shown-by]").forEach((part) => { part.hidden = !form.querySelector(`input[name="${part.dataset.shownBy}"][value="${part.dataset.shownFor}"]:checked`); });
   }
   form.addEventListener("change", showMode);
   form.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); form.requestSubmit(); } });
   showMode();
+  form.addEventListener("click", (event) => { // what earlier jobs needed, taken by one press
+    const take = event.target.closest("[data-take]");
+    if (!take) { return; }
+    const field = document.getElementById("id_cores");
+    field.value = take.dataset.take;
+    field.focus();
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+  });
 
   // ---- errors --------------------------------------------------------------------------------------------------
   const changed = new Set(); // fields that the reader changed: only these get new errors before the form is sent

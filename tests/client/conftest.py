@@ -10,7 +10,7 @@ from berth_client import Berth
 from berth_client.cli import main
 from berth_client.wire import Answer
 from tests.portal.api.conftest import world_make
-from tests.portal.conftest import nothing_counted, plain_static  # noqa: F401 - fixtures
+from tests.portal.conftest import nothing_counted  # noqa: F401 - a fixture
 
 URL = "http://testserver"
 

@@ -78,3 +78,20 @@ def test_removal(cli, number):
 def test_no_path_leads_out_of_the_folder(tmp_path, path):
     with pytest.raises(ClientError):
         local_path(tmp_path, path)
+
+
+def test_submit_continues_an_earlier_job_from_its_artefact(cli, number):
+    begun = cli("submit", "--continue-from", f"{number}:model/best.pt", "--time", "2h", "-o", "json").json
+    assert (begun["time_limit_s"], begun["command"]) == (7200, Job.objects.get(pk=number).payload.command)
+    assert begun["inputs"] == [{"job": number, "path": "model/best.pt", "as": "model/best.pt", "kept": True}]
+    assert cli("show", number, "-o", "json").json["continued_by"] == {"count": 1, "jobs": [begun["number"]]}
+
+
+def test_submit_names_inputs_and_what_is_kept(cli, number):
+    flags = ["--input", f"{number}:a.txt=in/a.txt", "--input", f"#{number}:model/", "--artefacts", "out/*.pt"]
+    told = cli("submit", *flags, "--print", "-o", "json", "--", "true").json
+    inputs = [{"job": number, "path": "a.txt", "as": "in/a.txt"}, {"job": number, "path": "model/"}]
+    assert told == {"command": "true", "inputs": inputs, "artefacts": ["out/*.pt"]}
+    assert "write JOB:PATH" in cli("submit", "--input", "a.txt", "--", "true", code=2).err
+    told = cli("submit", "--input", f"{number}:gone.pt", "--", "true", code=2)
+    assert "has not kept 'gone.pt' yet; wait for it with `depends_on`" in told.err

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from django.utils import timezone
 
-from berth_client import AwayError, Berth, jobs, rest
+from berth_client import AwayError, Berth, following, jobs, rest
 from berth_client.cli import main
 from portal.jobs.models import Job, LogChunk
 from portal.tenants.services import token_create
@@ -38,11 +38,11 @@ class Happening(InProcess):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    for module in (jobs, rest):
+    for module in (following, jobs, rest):
         for name in ("POLL_S", "RETRY_S"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, 0.01)
-    monkeypatch.setattr(jobs, "FOLLOW_S", 1)
+    monkeypatch.setattr(following, "FOLLOW_S", 1)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ SHAPES = {
     "ArtefactRow": shapes.Artefact,
     "ImportAnswer": shapes.Imported,
     "ImportedLine": shapes.ImportedLine,
+    "Secret": shapes.Secret,
     "Template": shapes.Template,
     "TemplateDetail": shapes.TemplateDetail,
     "Explanation": shapes.Explanation,
@@ -33,6 +34,11 @@ SHAPES = {
     "MyTenant": shapes.MyTenant,
     "MyToken": shapes.MyToken,
     "TenantUse": shapes.Use,
+    "Member": shapes.Member,
+    "OpenInvitation": shapes.Invitation,
+    "NewInvitation": shapes.NewInvitation,
+    "TenantUsage": shapes.Usage,
+    "UsageRowShape": shapes.UsageRow,
 }
 OWN = {"description", "order", "content", "idempotency_key"}
 """Arguments that are bodies and headers in REST."""

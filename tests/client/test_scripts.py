@@ -1,4 +1,4 @@
-"""`submit` and `plan` of a batch script or YAML: the portal reads it, the command line comes first, refusals stop it."""
+"""A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, all is told."""
 
 import io
 from types import SimpleNamespace
@@ -25,7 +25,9 @@ def test_a_script_is_submitted_and_what_became_nothing_is_told(cli, script):
     done = cli("submit", script(), "--gpus", "1", "--env", "B=2", "-o", "json")
     assert (done.json["name"], done.json["gpus"], done.json["environment"]) == ("train", [1], {"A": "1", "B": "2"})
     (line,) = done.err.splitlines()
-    assert line.startswith("line 4: #SBATCH --mail-type=END: ignored: Berth sends no mail yet")
+    assert line.startswith(
+        "line 4: #SBATCH --mail-type=END: ignored: Which mails you get is chosen on your account page"
+    )
 
 
 def test_a_refused_directive_stops_it(cli, script):
@@ -51,7 +53,7 @@ def test_from_standard_input_and_planned(cli, monkeypatch):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(SCRIPT.encode())))
     assert "would start" in cli("plan", "-").out
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
-    assert "- is no UTF-8 text" in cli("plan", "-", code=2).err
+    assert "- is not UTF-8 text" in cli("plan", "-", code=2).err
 
 
 def test_what_is_no_yaml_is_told_with_its_line(cli, script):

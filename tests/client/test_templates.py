@@ -38,7 +38,7 @@ def test_submit_and_plan_from_a_template(cli, kept):
     assert made["template"]["values"]["lr"] == 0.2
     assert cli("plan", "--template", "train", "--set", "sizes=1").out
     assert "between 0.0001 and 1" in cli("submit", "--template", "train", "--set", "lr=5", code=2).err
-    assert "not both" in cli("submit", "--template", "train", "job.yaml", code=2).err
+    assert "Give one of --template" in cli("submit", "--template", "train", "job.yaml", code=2).err
     assert "name the template" in cli("templates", "show", code=2).err
 
 

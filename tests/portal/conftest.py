@@ -1,4 +1,4 @@
-"""What the portal's tests share: plain static files, a broker, and given situations."""
+"""What the portal's tests share: a broker, and given situations."""
 
 import pytest
 import redis
@@ -6,13 +6,6 @@ from django.core.cache import cache
 
 from portal.redis_urls import channels_host, kombu_url
 from tests.portal import given
-
-
-@pytest.fixture(autouse=True)
-def plain_static(settings):
-    """Serve static files by their plain names: no collectstatic has run for a test."""
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 
 import pytest
 
@@ -122,6 +123,69 @@ def test_watching_needs_no_reload(page, berth, jobs):
     assert page.evaluate("window.__not_reloaded") is True
 
 
+def test_an_array_of_200_tells_its_three_failures_first_and_retries_them(page, berth, tmp_path):
+    """Story 9: the counts, what failed first, and a retry of what failed. Tasks from 8 on go on until they are cancelled."""
+    tenant, mended = Tenant(berth), tmp_path / "mended"
+    command = (
+        f"i=$BERTH_ARRAY_INDEX; [ $i -lt 8 ] || exec sleep 600; "
+        f"case $i in 1|4|6) [ -e {mended} ] || {{ echo no such file >&2; exit 3; }};; esac"
+    )
+    number = tenant.submit(command, name="sweep", gpus=0, cores=1, array={"size": 200, "concurrency": 6})
+    page.goto(f"{berth.url}/jobs/{number}/")
+    page.evaluate(MARK)
+    until(page, "document.querySelector('#array-progress .b-sentence').innerText.startsWith('5 of 200 tasks are done')")
+    until(
+        page,
+        "document.querySelector('#array-progress .b-sentence').innerText.includes('3 failed, 6 running, 186 waiting')",
+    )
+    until(page, "document.querySelectorAll('[data-taskgrid] .b-task-fail').length === 3")
+    failed = page.inner_text("#failed-FAILED")
+    for words in ("3 tasks: 1, 4, 6", "exit 3 (3)", "no such file"):
+        assert words in failed
+    until(
+        page,
+        "[...document.querySelectorAll('#job-table tbody .b-jobname')].slice(0, 3).map((e) => e.innerText).join() === '1,4,6'",
+    )
+    chips = "All 200 Failed 3 Running 6 Waiting 186 Completed 5"  # Starting ones are told beside Running, and gone soon
+    until(
+        page,
+        f"document.querySelector('#job-table .b-chips').innerText.split(/\\s+/).filter(Boolean).join(' ') === '{chips}'",
+    )
+    assert page.evaluate("window.__not_reloaded") is True
+    mended.touch()
+    page.click("#retry-FAILED")
+    until(page, "!document.querySelector('#failed-first')")
+    for index in (8, 9, 10):  # the array has its six already: retried tasks wait for room
+        tenant.act(f"{number}_{index}", "cancel")
+    until(page, "document.querySelector('#array-progress .b-sentence').innerText.startsWith('8 of 200 tasks are done')")
+    assert page.locator("[data-taskgrid] .b-task-done[data-attempt='2']").count() == 3
+    tenant.act(number, "cancel")
+
+
+def test_a_chain_says_where_it_broke_and_what_does_not_follow(page, berth, tmp_path):
+    """Story 10: prep, train and evaluate; train fails, and the page of what follows says so while it is open."""
+    tenant, go = Tenant(berth), tmp_path / "go"
+    prep = tenant.submit("true", name="prep", gpus=0, cores=1)
+    fails = f"while [ ! -e {go} ]; do sleep 0.2; done; exit 7"
+    train = tenant.submit(fails, name="train", depends_on=[int(prep)])
+    after = tenant.submit("true", name="evaluate", depends_on=[int(train)])
+    tenant.wait_state(train, "RUNNING")
+    page.goto(f"{berth.url}/jobs/{after}/")
+    page.evaluate(MARK)
+    assert page.inner_text("#chain .b-chain-sentence").strip() == f"It may start once #{train} train has completed."
+    assert [words in page.text_content("#chain svg") for words in ("prep", "train", "evaluate")] == [True] * 3
+    go.touch()
+    until(page, "document.querySelector('#chain .b-chain-sentence').innerText.startsWith('The chain broke at')")
+    told = page.inner_text("#chain .b-chain-sentence")
+    assert f"#{train} train (failed: " in told
+    assert f"#{after} evaluate was cancelled and will not run." in told
+    until(page, "document.querySelector('.b-head .b-pill')?.innerText.trim() === 'Cancelled'")
+    assert page.evaluate("window.__not_reloaded") is True
+    page.click(f"#chain .b-chain-sentence a[href='/jobs/{train}/']")
+    page.wait_for_url(f"{berth.url}/jobs/{train}/")
+    assert "exit 7" in page.inner_text("#why-card")
+
+
 def test_the_laboratory_answers_what_another_policy_would_have_done(page, berth):
     """By its own worker, from the form to the plots, with no reload of ours."""
     page.goto(f"{berth.url}/laboratory/new")
@@ -178,6 +242,31 @@ def test_the_operators_pages_err_neither(browser, watch, berth, jobs):
         answer = page.goto(berth.url + path, wait_until="load")
         assert answer.status == 200, path
         page.wait_for_timeout(600)
+    page.context.close()
+
+
+def test_a_plot_is_drawn_in_the_zone_that_the_reader_chose(browser, watch, berth, jobs):
+    """Asia/Kathmandu is 5:45 ahead of UTC; the browser's own zone is another."""
+    page = new_page(browser, watch, timezone_id="America/New_York")
+    sign_in(page, berth.url, "viktor", berth.users["viktor"]["password"])
+    for zone, ahead_min in (("Asia/Kathmandu", 345), ("", None)):
+        page.goto(f"{berth.url}/account/")
+        page.select_option("select[name=time_zone]", zone)
+        page.locator("form[action$='time-zone'] button").click()
+        page.goto(f"{berth.url}/cluster/a100-01/")
+        page.wait_for_selector(".js-plotly-plot")
+        drawn, told = page.evaluate(
+            """async () => { const plot = document.querySelector(".js-plotly-plot");
+               const figure = await (await fetch(plot.dataset.figureUrl)).json();
+               return [plot.layout.xaxis.range || plot.data[0].x, figure.layout.xaxis.range || figure.data[0].x]; }"""
+        )
+        apart = (
+            datetime.fromisoformat(drawn[0]) - datetime.fromisoformat(told[0]).replace(tzinfo=None)
+        ).total_seconds()
+        if ahead_min is not None:
+            assert abs(apart / 60 - ahead_min) < 5, (drawn, told)
+        else:
+            assert apart < 0, "New York is behind"
     page.context.close()
 
 

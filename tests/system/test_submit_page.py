@@ -7,6 +7,7 @@ import pytest
 
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+from tests.workers.environments.wheels import wheel_write
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 SLOW_MS = 60_000
@@ -14,9 +15,21 @@ DROP = """(files) => { const data = new DataTransfer(); files.forEach(([name, te
   document.querySelector('[data-dropzone]').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); }"""
 
 
+TRAIN = """import json, os, time, tinypack
+out = os.environ["BERTH_ARTEFACTS"]
+for step in range(1, 41):
+    with open(out + "/metrics.jsonl", "a") as metrics:
+        metrics.write(json.dumps({"step": step, "loss": 4 / step}) + "\\n")
+    print("step", step, "of 40 with tinypack", tinypack.VERSION, flush=True)
+    time.sleep(0.4)
+open(out + "/last.pt", "wb").write(b"weights" * 1000)
+"""
+
+
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False)
+def berth(berth_up, tmp_path_factory):
+    wheels = wheel_write(tmp_path_factory.mktemp("wheels")).parent
+    return berth_up(demo=True, workload=False, environment={"BERTH_AGENT_ENVIRONMENTS_WHEELS": str(wheels)})
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +120,34 @@ def test_files_are_chosen_dropped_kept_and_run(page, berth, tmp_path):
     page.click("text=Edit and relaunch")
     page.wait_for_url(re.compile("/jobs/new"))
     assert names(page) == ["a.txt", "big", "main.py"]
+
+
+def test_story_3_dropped_files_train_are_watched_and_the_checkpoint_is_downloaded(page, berth, tmp_path):
+    """train.py and requirements.txt dropped on the form; log and curve watched while it runs; the checkpoint fetched."""
+    page.evaluate(DROP, [["train.py", TRAIN], ["requirements.txt", "tinypack==1.0\n"]])
+    until(page, "document.getElementById('id_software').value === 'requirements_file'")
+    page.fill("#id_command", "python train.py")
+    page.click("button:has-text('Submit job')")
+    page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+    until(page, "document.querySelector('[data-log-lines]').innerText.includes('with tinypack 1.0')", limit_s=300)
+    number = re.search(r"/jobs/(\d+)/", page.url)[1]
+    until(page, "document.querySelector('#curves .js-plotly-plot .scatterlayer path')")
+    assert Tenant(berth).state(number) == "RUNNING", "the curve is there while it runs"
+    Tenant(berth).wait_state(number, "COMPLETED")
+    page.click("#artefacts >> text=last.pt")
+    with page.expect_download() as download:
+        page.click("#shown >> text=Download")
+    download.value.save_as(tmp_path / "last.pt")
+    assert (tmp_path / "last.pt").read_bytes() == b"weights" * 1000
+    page.click("#shown >> text=Continue from this")
+    page.wait_for_url(re.compile("/jobs/new"))
+    assert page.input_value("#id_inputs") == f"{number}:last.pt"
+    assert page.input_value("#id_command") == "python train.py"
+    page.fill("#id_command", "wc -c < last.pt")
+    page.click("button:has-text('Submit job')")
+    page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+    assert f"#{number}'s last.pt" in page.inner_text("#lineage")
+    until(page, "document.querySelector('[data-log-lines]').innerText.includes('7000')", limit_s=120)
 
 
 def test_from_a_template_with_one_value_changed_and_relaunched(page, berth):

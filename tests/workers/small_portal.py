@@ -46,6 +46,7 @@ class SmallPortal:
         self.holding: list[dict] = []
         self.refused: list[dict] = []
         self.spec_calls: list[str] = []
+        self.secrets: dict[str, str] | None = None  # of every part; None: the portal knows none of that name
         self.logs: dict[tuple, bytes] = {}
         self.log_offsets: list[tuple[int, bool]] = []
         self.telemetry: list[dict] = []
@@ -266,6 +267,10 @@ class SmallPortal:
             self.lock.notify_all()
             if (method, path) == ("GET", "sync"):
                 return self.sync(int(query["revision"]), float(query["wait"]))
+            if method == "GET" and path.endswith("/secrets"):
+                if self.secrets is None:
+                    raise RefusalError(400, "unknown_secret")
+                return {"environment": self.secrets, "code": ""}
             if method == "GET" and path.startswith("attempts/"):
                 return self.spec(path.split("/")[1])
             if path == "logs":

@@ -1,7 +1,8 @@
-"""The stage before a job's command, in which its software is made ready: as the job, within limits of its own."""
+"""The stages before a job's command, in which its code and software are made ready: as the job, within limits of their own."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,17 @@ WHY_LIMIT = 2000
 """Bytes that are read of what the build says about its failure: it is written by the job's account."""
 
 
-def build_launch(launch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the launch of the building stage: the job's walls and memory, without the tenant's variables."""
-    build = launch["build"]
+CODE_SECRET = "BERTH_GIT_SECRET"  # noqa: S105 - the variable's name
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
+
+
+def build_launch(launch: Mapping[str, Any], build: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the launch of a stage: the job's walls and memory, and of all variables the secret that code is fetched with."""
+    secret = launch.get("code_secret", "") if "commit" in build else ""
     return {
         **launch,
         "command": "exec " + shlex.join(build["argv"]),
-        "environment": {},
+        "environment": {CODE_SECRET: secret} if secret else {},
         "prefix": None,
         "container": None,
         "cwd": launch["tmp_dir"],
@@ -33,26 +38,46 @@ def build_launch(launch: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def build_disk(launch: Mapping[str, Any]) -> DiskMeter:
+def build_disk(launch: Mapping[str, Any], build: Mapping[str, Any]) -> DiskMeter:
     """Return what measures the environment while it is built, with what the build puts into the job's directories."""
-    build = launch["build"]
     roots = [Path(launch["job_dir"]).parent]
     return DiskMeter([*roots, Path(build["entry"])] if build["entry"] else roots, int(build["disk_mib"]))
 
 
-def build_failure(launch: Mapping[str, Any], reason: str, detail: str) -> tuple[str, str]:
-    """Return reason and detail of a job whose software was not made ready; `reason`: why the stage ended."""
-    build = launch["build"]
+def build_failure(launch: Mapping[str, Any], build: Mapping[str, Any], reason: str, detail: str) -> tuple[str, str]:
+    """Return reason and detail of a job whose code or software was not made ready; `reason`: why the stage ended."""
+    what = build.get("what", "its software environment")
     if reason == "exit":
-        return "start_failed", f"its software environment: {_why(Path(build['why']))}"
+        return "start_failed", f"{what}: {_masked(launch, _why(Path(build['why'])))}"
     if reason == "time_limit":
         limit = f"{build['limit_s']:g} s"
         remedy = "Ask for less, or ask the node's operator to register an environment or to raise the limit"
-        return "start_failed", f"its software environment was not ready within {limit}, the node's limit. {remedy}."
+        return "start_failed", f"{what} was not ready within {limit}, the node's limit. {remedy}."
     if reason == "disk_limit":
-        said = f"its software environment takes more than {build['disk_mib'] / 1024:g} GiB, the node's limit"
+        said = f"{what} takes more than {build['disk_mib'] / 1024:g} GiB, the node's limit"
         return "start_failed", f"{said}. Ask for less, or ask the node's operator."
     return reason, detail
+
+
+def commit_of(build: Mapping[str, Any]) -> str | None:
+    """Return the commit that the stage has fetched; None: it fetched none. The file is the job's account's to write."""
+    if "commit" not in build:
+        return None
+    try:
+        text = read_bytes(Path(build["commit"]), limit=100).decode(errors="replace").strip()
+    except (OSError, BrokenFileError):
+        return None
+    return text if _COMMIT.match(text) else None
+
+
+def _masked(launch: Mapping[str, Any], text: str) -> str:
+    """Return the text without secrets: a server may repeat in its refusal what it was sent."""
+    if not launch.get("masked"):
+        return text
+    from workers.controls.secrets import Mask
+
+    mask = Mask(launch["masked"])
+    return (mask.feed(text.encode()) + mask.end()).decode(errors="replace")
 
 
 def _why(path: Path) -> str:

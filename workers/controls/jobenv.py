@@ -62,6 +62,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_JOB_DIR": launch["job_dir"],
         "BERTH_CHECKPOINT_DIR": launch["checkpoint_dir"],
         "BERTH_ARTEFACTS": launch.get("artefacts_dir"),
+        "BERTH_COMMIT": launch.get("commit"),
         "BERTH_INSTRUMENT_PATH": Path(instrument.__file__).parent,
         "BERTH_RECORDS_DIR": launch["records_dir"],
         "BERTH_PROFILE": 1 if launch["profile"] else None,

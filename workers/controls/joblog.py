@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from workers.controls.secrets import Mask
+
 STREAMS = ("stdout", "stderr")
 CHUNK_BYTES = 256 * 1024
 """So much is read from a file, and sent to the portal, at a time."""
@@ -34,6 +36,7 @@ class LogPipe:
 
     path: Path
     limit_bytes: int
+    mask: Mask | None = None
     reader: int = -1
     kept: int = 0
     _file: int = -1
@@ -78,11 +81,12 @@ class LogPipe:
         if not data:
             self.close()
             return False
-        kept = data[: max(0, self.limit_bytes - self.kept)]
-        if not kept:
+        room = max(0, self.limit_bytes - self.kept)
+        if not room:
             time.sleep(DISCARD_PAUSE_S)
             return True
-        return self._write(kept)
+        shown = data if self.mask is None else self.mask.feed(data)
+        return self._write(shown[:room])
 
     def _write(self, data: bytes) -> bool:
         try:
@@ -95,7 +99,9 @@ class LogPipe:
         return True
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading, and write what was held back as the possible beginning of a secret."""
+        if self.mask is not None and self._file >= 0:
+            self._write(self.mask.end()[: max(0, self.limit_bytes - self.kept)])
         if self.reader >= 0:
             os.close(self.reader)
             self.reader = -1
@@ -108,8 +114,13 @@ class JobLog:
     streams: list[LogPipe] = field(default_factory=list)
 
     @classmethod
-    def under(cls, directory: Path, limit_bytes: int) -> JobLog:
-        return cls([LogPipe(directory / name, limit_bytes) for name in STREAMS])
+    def under(cls, directory: Path, limit_bytes: int, masked: list[bytes] | None = None) -> JobLog:
+        """`masked`: what the files do not show."""
+        if not masked:
+            return cls([LogPipe(directory / name, limit_bytes) for name in STREAMS])
+        from workers.controls.secrets import Mask  # few jobs need it
+
+        return cls([LogPipe(directory / name, limit_bytes, Mask(masked)) for name in STREAMS])
 
     def readers(self) -> list[int]:
         """Descriptors to wait for."""

@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.cgroups import part_group
@@ -21,7 +20,7 @@ from workers.controls.joblog import JobLog
 from workers.controls.lease import lease_ended, limit_now
 from workers.controls.limits import limits_set, memory_over, peak_mib
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
-from workers.controls.signals import kill_all, signal_all, wake_on_signals
+from workers.controls.signals import Ending, kill_all, signal_all, wake_on_signals
 from workers.controls.spawn import StartFailedError, command_spawn
 from workers.controls.usage import UsageMeter
 from workers.system.files import BrokenFileError, read_record, write_json
@@ -42,18 +41,6 @@ LEASE_GRACE_SHARE = 1 / 3
 BLIND_S = 10.0
 
 
-@dataclass(slots=True)
-class Ending:
-    """Why the shim ends the job, and from when on it kills (seconds since boot)."""
-
-    reason: str
-    detail: str
-    kill_at: float
-    graced: bool = False
-    overran: bool = False
-    """`graced`: it has the whole grace that its order gave it. `overran`: something of it lived when that was over."""
-
-
 class Shim:
     """The life of one part. Times are seconds since boot, except those named unix."""
 
@@ -70,7 +57,7 @@ class Shim:
         self.limit_s: float | None = launch["time_limit_s"]
         limit = launch["memory_mib"]
         self.meter = UsageMeter(Tree(os.getpid()), directory / "usage", limit, count_wait=launch["virtual"])
-        self.log = JobLog.under(directory, launch["log_limit_bytes"])
+        self.log = JobLog.under(directory, launch["log_limit_bytes"], launch.get("masked"))
         self.family = Family(directory / "processes")
         self.disk = disk_meter(launch, directory)
         self.group = part_group(directory, virtual=launch["virtual"])
@@ -87,24 +74,32 @@ class Shim:
             return
         self.cores.begin()
         try:
-            reason, detail = (self.launch.get("build") and self._build()) or self._stage()
+            reason, detail = self._make_ready() or self._stage()
         except StartFailedError as failure:
             reason, detail = "start_failed", str(failure)
         self.cores.end()
         self._write_result(reason, detail)
 
-    def _build(self) -> tuple[str, str] | None:
-        """Make the job's software ready, before the job counts as running. None: it is; else how the job ends."""
-        from workers.controls.building import build_disk, build_failure, build_launch  # few shims need it
+    def _make_ready(self) -> tuple[str, str] | None:
+        """Make the job's code and software ready, before the job counts as running. None: they are; else how the job ends."""
+        if why := self.launch.get("not_handed"):
+            raise StartFailedError(why)
+        builds = [build for kind in ("fetch", "build") if (build := self.launch.get(kind))]
+        return next((end for build in builds if (end := self._build(build))), None)
+
+    def _build(self, build: dict[str, Any]) -> tuple[str, str] | None:
+        from workers.controls.building import build_disk, build_failure, build_launch, commit_of  # few shims need it
 
         whole, own_disk = self.launch, self.disk
-        self.launch, self.disk = build_launch(whole), build_disk(whole)
+        self.launch, self.disk = build_launch(whole, build), build_disk(whole, build)
         reason, detail = self._stage(building=True)
         self.disk.stopped = True
         ready = reason == "exit" and self.status == 0
         self.launch, self.disk, self.ending, self.status, self.pid = whole, own_disk, None, None, 0
         self.begun, self.begun_unix = boottime(), time.time()
-        return None if ready else build_failure(whole, reason, detail)
+        if ready and (commit := commit_of(build)):
+            self.launch["commit"] = commit
+        return None if ready else build_failure(whole, build, reason, detail)
 
     def _stage(self, *, building: bool = False) -> tuple[str, str]:
         """Start the launch's command and watch it until nothing of it lives; return how it ended. Raises StartFailedError."""
@@ -112,7 +107,8 @@ class Shim:
         leader = Identity.of(self.pid)
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
         # The agent reports the job as running when this file says so. Limits and lease are watched in any case.
-        self.job_record = {**identity, "started_at": self.begun_unix, "building": building, **self._log_facts()}
+        about = {"started_at": self.begun_unix, "building": building, "commit": self.launch.get("commit")}
+        self.job_record = {**identity, **about, **self._log_facts()}
         self._note_job()
         if self.disk is not None:
             self.disk.start()
@@ -294,6 +290,10 @@ def main(directory: Path) -> int:
     launch = read_record(directory / "launch.json")
     if launch is None:
         raise BrokenFileError(directory / "launch.json", "is missing")
+    if launch.get("secrets"):
+        from workers.controls.secrets import secrets_take  # few shims need it
+
+        secrets_take(launch)
     shim = Shim(directory, launch, wake)
     shim.told = terminated
     shim.run()

@@ -1,9 +1,10 @@
-"""Signals that the shim gets, and signals that it sends to all processes of its job."""
+"""Signals that the shim gets, and signals that it sends to all processes of its job; why it ends it."""
 
 from __future__ import annotations
 
 import os
 import signal
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
 # From so many processes on, all are stopped before any is killed. Some may not stop, so it is tried so often at most.
 FREEZE_FROM = 50
 FREEZE_ROUNDS = 20
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why the shim ends the job, and from when on it kills (seconds since boot)."""
+
+    reason: str
+    detail: str
+    kill_at: float
+    graced: bool = False
+    overran: bool = False
+    """`graced`: it has the whole grace that its order gave it. `overran`: something of it lived when that was over."""
 
 
 def wake_on_signals(on_terminated: Callable[..., Any]) -> int:

@@ -90,8 +90,12 @@ def _child(
             os._exit(1)
         step = f"working directory {launch.get('copied_from') or launch['cwd']}"
         if copy is not None:
+            os.chdir(launch["copied_from"])
+            _below(launch.get("code_roots"))
             copy(Path(launch["copied_from"]), Path(launch["cwd"]))
         os.chdir(launch["cwd"])
+        if copy is None:
+            _below(launch.get("code_roots"))
         step = "container"
         argv, environment = _started(launch, environment)
         step = argv[0]
@@ -100,6 +104,15 @@ def _child(
     except BaseException as error:  # noqa: BLE001 - the parent must hear of any error
         os.write(writer, f"{step}: {error}".encode())
     os._exit(127)
+
+
+def _below(roots: list[str] | None) -> None:
+    """Refuse a directory of code that a link leads out of those that the operator opened. It is entered already: no race."""
+    here = Path.cwd()
+    if roots is not None and not any(here.is_relative_to(os.path.realpath(root)) for root in roots):
+        raise PermissionError(
+            f"it leads to {here}, which is not below {' or '.join(roots) or 'any directory for code'}"
+        )
 
 
 def _started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:

@@ -19,8 +19,8 @@ class Engine(Protocol):
     A file there that is not as it was written is renamed and reported; it counts as missing.
     """
 
-    def start(self, directory: Path) -> None:
-        """Start the part. Calling it again does no harm."""
+    def start(self, directory: Path, secrets: bytes = b"") -> None:
+        """Start the part with its secrets, as the portal sent them; b"": it has none. Calling it again does no harm."""
 
     def life(self, directory: Path) -> Life:
         """Return the part's state.

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
 
 from workers.controls.cgroups import group_find, part_name
 from workers.controls.cores import HELD, ORDER
@@ -51,12 +51,12 @@ class ProcessEngine:
         self._boot_id = boot_id()
         self.on_broken: Callable[[BrokenFileError], None] = lambda error: log.error("broken file", reason=str(error))
 
-    def start(self, directory: Path) -> None:
+    def start(self, directory: Path, secrets: bytes = b"") -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(directory / "shim.log", flags, 0o600), "ab") as output:
+        with os.fdopen(os.open(directory / "shim.log", flags, 0o600), "ab") as output, _in_memory(secrets) as given:
             child = subprocess.Popen(  # noqa: S603 - our own file under our own interpreter
                 [sys.executable, "-I", "-S", str(_SHIM), str(directory)],
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=output,
                 stderr=output,
                 env={},
@@ -183,6 +183,16 @@ class ProcessEngine:
         with contextlib.suppress(OSError):  # it is gone, or we may not rename it
             set_aside(Path(error.path))
         self.on_broken(error)
+
+
+def _in_memory(data: bytes) -> IO[bytes]:
+    """Return a file that holds the data, at its beginning; no disk holds it."""
+    if not data:
+        return Path(os.devnull).open("rb")
+    file = os.fdopen(os.memfd_create("secrets"), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file
 
 
 def _identity(path: Path) -> Identity | None:

@@ -49,7 +49,7 @@ class Limits:
 class Offer:
     """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none.
 
-    `engine`: the program that runs images; None: none does.
+    `engine`: the program that runs images, `git`: the one that fetches repositories; None: none does.
     """
 
     root: Path
@@ -58,6 +58,7 @@ class Offer:
     installer: str | None = None
     program: tuple[str, ...] = ()
     engine: str | None = None
+    git: str | None = None
     named: Mapping[str, Path] = field(default_factory=dict)
     index: tuple[str, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)  # what is not offered -> why, and the remedy
@@ -69,6 +70,7 @@ class Offer:
             "python": str(self.about.get("version", "")),
             "installer": self.installer,
             "images": ENGINE if self.engine else None,
+            "git": self.git is not None,
             "environments": sorted(self.named),
             "missing": dict(self.missing),
         }
@@ -141,6 +143,9 @@ def offer_find(
         missing["build"] = "neither uv nor pip was found; install one (`pip install uv`) and start the agent again"
     engine, no_engine = engine_find(environ.get("PATH"), is_root=os.geteuid() == 0)
     missing |= {"image": no_engine} if no_engine else {}
+    git = shutil.which("git", path=environ.get("PATH"))
+    if git is None:
+        missing["git"] = "git was not found; install it and start the agent again"
     found, environments = {}, named_parse(named)
     for name, path in environments.items():
         if (path / "bin" / "python").exists():
@@ -154,6 +159,7 @@ def offer_find(
         installer=installer if about else None,
         program=program,
         engine=engine,
+        git=git,
         named=found,
         index=index_options(index, wheels),
         missing=missing,

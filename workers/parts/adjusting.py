@@ -1,4 +1,4 @@
-"""Gives a running part a longer time limit, or other cores.
+"""Gives a running part a longer time limit, other cores, or another grant of a shared GPU's memory.
 
 An order about cores is journalled, handed to the shim, and acknowledged once it holds.
 """
@@ -36,6 +36,7 @@ class Adjusting:
     def want(self, part: Part, wanted: Wanted) -> None:
         """Take note of the cores that the newest list names for the part. The same order again changes nothing."""
         self._limit_note(part, wanted.get("time_limit_s"))
+        self._grant_note(part, wanted.get("gpu_memory_mib"))
         order = _order(wanted)
         if order is None or not part.live or (part.cores_order is None and order["sequence"] == 0):
             return
@@ -61,6 +62,13 @@ class Adjusting:
         elif isinstance(limit_s, int | float) and not isinstance(limit_s, bool) and limit_s > 0:
             self._limits[part.key] = limit_s
             self.follow(part)
+
+    def _grant_note(self, part: Part, mib: object) -> None:
+        """Hold a part that shares a GPU to what it is granted of its memory now."""
+        if type(mib) is int and mib > 0 and part.live and part.gpu_memory_mib not in (None, mib):
+            part.gpu_memory_mib = mib
+            self._tools.journal.save(part)
+            log.info("GPU memory granted anew", **part.name, gpu_memory_mib=mib)
 
     async def _limit_tell(self, part: Part, limit_s: float) -> None:
         directory = self._tools.journal.directory(part)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workers.parts.contents import ContentsError, DamagedError
+from workers.parts.laying import SpecError
 from workers.parts.part import Part
-from workers.parts.workspace import SpecError, Workplace, part_environment, part_prepare
-from workers.protocol.client import PortalAwayError
+from workers.parts.workspace import Workplace, part_environment, part_prepare
+from workers.protocol.client import PortalAwayError, PortalRefusedError
 from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
@@ -98,6 +100,7 @@ class Beginning:
         if not part.live:  # it was stopped while it was prepared
             return False
         self._keep_artefacts(part, spec)
+        part.secrets = bool(spec.get("secrets"))
         part.gpus, part.cores, part.gpu_memory_mib = spec["gpus"], spec["cores"], spec.get("gpu_memory_mib")
         if place.virtual:
             part.response = list(response_parse(spec["environment"].get(RESPONSE, "")))
@@ -180,10 +183,12 @@ class Beginning:
                 return False
         if part.phase != "prepared" or not self._still_wanted(part.key):
             return False
+        if (secrets := await self._secrets(part)) is None:
+            return False
         self._tools.journal.enter(part, "starting")
         directory = self._tools.journal.directory(part)
         try:
-            await self._tools.files.run(part.key, self._tools.engine.start, directory, limit_s=None)
+            await self._tools.files.run(part.key, self._tools.engine.start, directory, secrets, limit_s=None)
         except OSError as error:
             if is_no_room(error):
                 self._tools.journal.enter(part, "prepared")
@@ -191,6 +196,20 @@ class Beginning:
             await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
             return False
         return True
+
+    async def _secrets(self, part: Part) -> bytes | None:
+        """Ask the portal for the part's secrets; b"" where it has none. None: it cannot start, and was ended if it is wanted."""
+        if not part.secrets:
+            return b""
+        try:
+            found = json.dumps(await self._tools.portal.secrets(part.attempt)).encode()
+        except PortalRefusedError as refusal:
+            if refusal.status not in {400, 404, 409}:
+                raise
+            if refusal.status != 404:  # else it is wanted here no more
+                await self._ending.end_unstarted(part, reason="start_failed", detail=refusal.detail)
+            return None
+        return found if part.phase == "prepared" and self._still_wanted(part.key) else None
 
     def _leased(self, part: Part) -> bool:
         return self._tools.reporter.leased_until.get(part.key, 0.0) > boottime()

@@ -156,6 +156,8 @@ class Ending:
         if part.phase not in {"prepared", "starting"} or job is None or job.get("building"):
             return
         report = {"state": "running", "pid": job["pid"], "at": job["started_at"]}
+        if job.get("commit"):
+            report["commit"] = job["commit"]
         self._tools.journal.report(part, report, phase="running")
         self._tools.reporter.wake()
         log.info("part running", **part.name, job=part.job, pid=job["pid"])

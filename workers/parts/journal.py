@@ -131,7 +131,7 @@ class Journal:
         part.phase = phase
         part.sequence += 1
         base: Report = {
-            **part.name,
+            **part.name,  # type: ignore[typeddict-item] # it names a part and holds no commit
             "sequence": part.sequence,
             "state": "prepared",
             "pid": None,

@@ -64,6 +64,8 @@ class Part:
     artefacts: dict[str, Any] | None = None
     artefacts_from: str = ""
     artefacts_done: bool = False
+    # It has secrets, which the portal is asked for when its shim starts. They are kept nowhere.
+    secrets: bool = False
 
     def __post_init__(self) -> None:
         self.attempt = str(self.attempt)  # a number in records from before keys

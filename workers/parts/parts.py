@@ -62,6 +62,10 @@ class Parts:
             self._spawn(self._follow(part))
         elif part.phase == "prepared" and not part.mark:
             self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
+        elif (
+            part.phase == "starting" and part.secrets
+        ):  # only the portal knows them, so it is started as if for the first time
+            self._tools.journal.enter(part, "prepared")
         elif part.phase == "starting":
             # Its shim may be starting at this moment. A second shim does no harm, because only one gets the lock.
             await self._tools.on_files(part, engine.start, directory)

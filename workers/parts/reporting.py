@@ -129,7 +129,7 @@ class Reporter:
     def disown(self, wanted: Wanted) -> None:
         """Report a wanted part as lost, because its name belongs to another job here."""
         self.disowned[part_key(wanted)] = {
-            **part_name(wanted),
+            **part_name(wanted),  # type: ignore[typeddict-item] # it names a part and holds no commit
             # Larger than any number that the portal can have for this part, so it is not taken for an old report.
             "sequence": int(time.time() * 1000),
             "state": "ended",

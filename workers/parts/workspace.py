@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workers.environments.code import fetch_stage
 from workers.environments.plan import PlanError, build_command, plan_write, software_plan
 from workers.environments.tidying import used_mark
 from workers.parts.accounts import Account, AccountError, account_of, give
-from workers.parts.contents import is_safe
+from workers.parts.laying import SpecError, files_write, upload_lay, working_directory
 from workers.protocol.names import job_key, part_name
 from workers.system.files import write_json
 from workers.system.mps import mps_daemon
-from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
 from workers.telemetry.turns import SPEED_FILE
 
@@ -37,10 +35,6 @@ _FOLDERS = {"job_dir": "work", "tmp_dir": "tmp", "records_dir": "records", "arte
 
 
 NO_MPS = "none"
-
-
-class SpecError(Exception):
-    """The part cannot be prepared. The text names the field and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,56 +66,6 @@ class Workplace:
     mps: Path | None = None  # the pipes of the MPS daemon that jobs on one GPU use; None: they take turns
     mps_pipes: Path | None = None  # where a daemon's pipes would lie; None: on a virtual node
     software: Offer | None = None
-
-
-def inside(root: Path, relative: str, *, what: str) -> Path:
-    """Return `root/relative`. Raises SpecError when it would lie outside `root`."""
-    pure = PurePosixPath(relative)
-    if pure.is_absolute() or ".." in pure.parts or "\0" in relative:
-        raise SpecError(f"{what} {relative!r} leads out of the job's directory")
-    path = root / pure
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise SpecError(f"{what} {relative!r} leads out of the job's directory through a link")
-    return path
-
-
-def working_directory(job_dir: Path, wanted: str | None, account: Account | None) -> Path:
-    """Return the working directory. A relative one is made in the job's directory; an absolute one must exist already.
-
-    An account of its own enters it by its own rights, or fails to: this node's agent, who is root, does not look for it.
-    """
-    if wanted is None or not wanted.startswith("/"):
-        path = inside(job_dir, wanted or ".", what="working_directory")
-        path.mkdir(parents=True, exist_ok=True)
-        return path
-    if account is None and not Path(wanted).is_dir():
-        raise SpecError(f"working_directory {wanted} does not exist on this node, or is no directory")
-    return Path(wanted)
-
-
-def _write_files(job_dir: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = inside(job_dir, name, what="file")
-        if path == job_dir:
-            raise SpecError(f"file {name!r} has no name")
-        try:
-            data = base64.b64decode(text, validate=True)
-        except binascii.Error as error:
-            raise SpecError(f"file {name!r} is not base64: {error}") from error
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        except OSError as error:
-            if is_no_room(error):  # the node's fault, and over when there is room
-                raise
-            raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
-
-
-def _upload_lay(spec: Spec, job_dir: Path, lay: Callable[[Spec, Path], None]) -> None:
-    for file in spec.get("upload") or ():
-        if not is_safe(file):
-            raise SpecError(f"uploaded file {file['path']!r} leads out of the job's directory")
-    lay(spec, job_dir)
 
 
 def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> Walls | None:
@@ -199,6 +143,24 @@ def _software(
     return {"walls": walls and walls.to_json(), "build": build, "prefix": plan.prefix and str(plan.prefix)}
 
 
+def _fetch(
+    spec: Spec, place: Workplace, rooms: Rooms, walls: Walls | None, account: Account | None
+) -> dict[str, Any] | None:
+    """Return the stage that fetches the part's repository; None: its code comes otherwise. Raises SpecError."""
+    if not (code := spec.get("code")):
+        return None
+    room = rooms.job / "code"
+    tree_remove(room)
+    room.mkdir(mode=0o700)
+    try:
+        stage = fetch_stage(code, place.software, room=room, into=rooms.job / "work", python=sys.executable)
+    except PlanError as error:
+        raise SpecError(f"its code: {error}") from error
+    if account is not None:
+        give(room, account)
+    return {**stage, "walls": walls and walls.to_json()}
+
+
 def part_prepare(
     rooms: Rooms, spec: Spec, wanted: Wanted, place: Workplace, lay: Callable[[Spec, Path], None] = lambda *_: None
 ) -> None:
@@ -210,8 +172,8 @@ def part_prepare(
     account = _account(spec) if place.accounts else None
     checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
     folders = _folders_make(rooms, checkpoint_dir, scratch=scratch)
-    _upload_lay(spec, folders["job_dir"], lay)
-    _write_files(folders["job_dir"], spec["files"])
+    upload_lay(spec, folders["job_dir"], lay)
+    files_write(folders["job_dir"], spec["files"])
     cwd = working_directory(folders["job_dir"], spec["working_directory"], account)
     copied_from = None
     if scratch and not cwd.is_relative_to(folders["job_dir"]):
@@ -230,6 +192,7 @@ def part_prepare(
         "cores_file": str(rooms.job / "cores"),
         "speed_file": str(rooms.job / SPEED_FILE) if place.virtual and spec.get("gpu_compute") else None,
         **_software(plan, place, rooms, walls, account),
+        "fetch": _fetch(spec, place, rooms, walls, account),
         "account": account.to_json() if account else None,
         "view": view,
         "hidden_devices": hidden,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Telemetry,
     )
     from workers.protocol.wire_artefacts import ArtefactsAnswer, ArtefactsRequest
+    from workers.protocol.wire_code import Secrets
 
 _PREFIX = "/api/agent/v1/"
 _TIMEOUT_S = 15.0
@@ -50,6 +51,7 @@ class PortalRefusedError(Exception):
 
     def __init__(self, status: int, code: str, detail: str, body: Any) -> None:
         super().__init__(f"{status} {code}: {detail}")
+        self.detail = detail
         self.status = status
         self.code = code
         self.body = body
@@ -156,6 +158,10 @@ class Portal:
                 return None
             raise
         return spec
+
+    async def secrets(self, attempt: str) -> Secrets:
+        found: Secrets = await self._call("GET", f"attempts/{attempt}/secrets")
+        return found
 
     async def content(self, attempt: str, sha256: str) -> AsyncIterator[bytes]:
         """Yield a content of a job's upload, in pieces of 256 KiB or a little more."""

@@ -59,6 +59,7 @@ class SoftwareOffer(TypedDict):
     python: str
     installer: str | None
     images: NotRequired[str | None]
+    git: NotRequired[bool]
     environments: list[str]
     missing: dict[str, str]
 

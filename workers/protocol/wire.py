@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+from workers.protocol.wire_code import SpecCode  # noqa: TC001 - type hints are read when it runs
+
 State = Literal["prepared", "running", "ended"]
 Reason = Literal[
     "exit",
@@ -58,6 +60,7 @@ class Wanted(PartName):
     cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
     share: NotRequired[float]  # that it keeps of the memory bandwidth, or CPU time, that it takes; absent: all
     cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared
+    gpu_memory_mib: NotRequired[int | None]  # that it may take of the GPU that it shares, as it is now; null: no limit
 
 
 class Held(PartName):
@@ -110,6 +113,9 @@ class Spec(PartName):
     working_directory: str | None
     environment: dict[str, str]
     software: NotRequired[dict[str, str]]  # environment, path, requirements or image; absent or empty: the node's own
+    code: NotRequired[SpecCode]
+    code_roots: NotRequired[list[str] | None]  # below one of which its working directory lies; null or absent: anywhere
+    secrets: NotRequired[bool]  # it has some, which are asked for when its command starts
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None
@@ -136,6 +142,7 @@ class Report(PartName):
     signal: int | None
     reason: Reason | None
     detail: str
+    commit: NotRequired[str]  # of its code
     overran: NotRequired[bool]  # it was stopped, and something of it still lived when its grace was over
 
 

@@ -166,7 +166,7 @@ def _name_problem(path: str) -> str | None:
     try:
         return f"its path is longer than {PATH_BYTES} bytes" if len(path.encode()) > PATH_BYTES else None
     except UnicodeEncodeError:
-        return "its name is no UTF-8 text"
+        return "its name is not UTF-8 text"
 
 
 def _matches(names: list[str], pattern: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Verbs on nodes (nodes, drain, resume), and `usage`: who I am and what my tenants use."""
+"""Verbs on nodes: nodes, drain, resume."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
     from berth_client import Berth
-    from berth_client.shapes import Me, MyTenant, NodeDetail, Use
+    from berth_client.shapes import NodeDetail
 
 
 def _rate(share: float | None) -> str | None:
@@ -41,27 +41,6 @@ COLUMNS = Columns(
 )
 
 
-def _used(use: Use) -> str:
-    used = f"{use['used']:g}"  # of a GPU that jobs share, a part
-    return used if use["quota"] is None else f"{used} of {use['quota']}"
-
-
-TENANTS = Columns(
-    short=(
-        ("tenant", lambda tenant: tenant["name"]),
-        ("role", lambda tenant: tenant["role"]),
-        ("GPUs", lambda tenant: _used(tenant["gpus"])),
-        ("cores", lambda tenant: _used(tenant["cores"])),
-        ("waiting jobs", lambda tenant: _used(tenant["queued_jobs"])),
-    ),
-    wide=(
-        ("weight", lambda tenant: tenant["weight"]),
-        ("open", lambda tenant: "yes" if tenant["is_active"] else "no"),
-    ),
-    name=lambda tenant: str(tenant["name"]),
-)
-
-
 def parsers_add(verbs: Any) -> None:
     listed = verb_add(verbs, "nodes", nodes, "list the nodes, or show one: what it has and what is held of it")
     completed(listed.add_argument("name", metavar="NODE", nargs="?", help="show this one"), "nodes")
@@ -73,8 +52,6 @@ def parsers_add(verbs: Any) -> None:
     _node(drained)
     drained.add_argument("--reason", required=True, metavar="TEXT", help="why; people who meet it later will read it")
     _node(verb_add(verbs, "resume", resume, "place jobs again on a node, or on one of its GPUs (operators)"))
-    used = verb_add(verbs, "usage", usage, "show who I am, my tenants with quota and use, and what this token may")
-    output_add(used, watch=True)
 
 
 def _node(parser: argparse.ArgumentParser) -> None:
@@ -136,29 +113,3 @@ def _node_told(asked: Any, node: NodeDetail) -> str:
 
 def _holder(gpu: dict[str, Any]) -> str | None:
     return f"job {gpu['job']}" if gpu["job"] else "another tenant" if gpu["allocated"] else None
-
-
-def usage(asked: Any, berth: Berth) -> int:
-    def told() -> str:
-        me = berth.me()
-        if asked.output in {"json", "yaml"}:
-            return value_text(asked, me)
-        rows: list[MyTenant] = me["tenants"]
-        text = rows_told(asked, rows, TENANTS, empty="no tenant yet; an operator adds you to one")
-        if asked.parsable or asked.output == "name":
-            return text
-        return f"{_me_told(me)}\n{text}"
-
-    return repeated(asked, told)
-
-
-def _me_told(me: Me) -> str:
-    told = [("user", me["username"] + (", operator" if me["is_operator"] else ""))]
-    if token := me["token"]:
-        told += [
-            ("token", token["name"]),
-            ("may", ", ".join(token["scopes"])),
-            ("only for", token["tenant"] or ""),
-            ("until", when(token["expires_at"]) or ""),
-        ]
-    return facts(told)

@@ -86,9 +86,14 @@ def _templates(berth: Berth) -> dict[str, str]:
     return {each["name"]: each["title"] for each in berth.templates_list(page_size=MOST)["results"]}
 
 
+def _secrets(berth: Berth) -> dict[str, str]:
+    return {each["name"]: each["tenant"] for each in berth.secrets_list(page_size=MOST)["results"]}
+
+
 LISTS: dict[str, Callable[[Berth], dict[str, str]]] = {
     "jobs": _jobs,
     "nodes": _nodes,
     "tenants": _tenants,
     "templates": _templates,
+    "secrets": _secrets,
 }

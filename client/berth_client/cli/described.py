@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth_client.cli.options import array, completed, duration, gib, gpus, mib, number, pair
+from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, number, pair
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -93,6 +93,17 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--singleton", action="store_true", help="start when your earlier jobs of its name have ended")
     group.add_argument("--env", action="append", type=pair, metavar="NAME=VALUE", help="a variable; may be given again")
+    secret = group.add_argument(
+        "--secret", action="append", type=pair, metavar="NAME=SECRET", help="a variable that gets a secret's value"
+    )
+    completed(secret, "secrets")
+    code = group.add_mutually_exclusive_group()
+    code.add_argument("--git", metavar="URL", help="the job's code: a repository, fetched on the node")
+    code.add_argument("--code-path", metavar="DIR", help="the job's code: a directory on the nodes")
+    group.add_argument("--ref", metavar="REF", help="of --git: branch, tag or commit; else the default branch")
+    named = group.add_argument("--git-secret", metavar="SECRET", help="of --git: the secret that may read it")
+    completed(named, "secrets")
+    group.add_argument("--submodules", action="store_true", help="of --git: its submodules too")
     group.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="a label; may be given again")
     group.add_argument(
         "--file",
@@ -103,6 +114,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--folder", metavar="DIR", help="all files below it come along but what its .berthignore names; sent once"
     )
+    _keeping_add(group)
     software = group.add_mutually_exclusive_group()
     software.add_argument(
         "--requirements", metavar="FILE", help="Python packages, built on the node: a requirements.txt"
@@ -123,6 +135,28 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=[])
     parser.usage = f"{parser.prog} [options] [FILE] [-- COMMAND]"
     parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
+
+
+def _keeping_add(group: Any) -> None:
+    group.add_argument(
+        "--continue-from",
+        type=artefact,
+        metavar="JOB:PATH",
+        help="a job like this earlier one, which begins with this artefact of it; a folder ends with /",
+    )
+    group.add_argument(
+        "--input",
+        action="append",
+        type=begun,
+        metavar="JOB:PATH[=TO]",
+        help="an artefact of an earlier job that it begins with, under its own name or TO; may be given again",
+    )
+    group.add_argument(
+        "--artefacts",
+        action="append",
+        metavar="PATTERN",
+        help="files that are kept beside those in $BERTH_ARTEFACTS: 'out/*.pt'; may be given again",
+    )
 
 
 def labels_of(given: list[str]) -> dict[str, str]:
@@ -147,14 +181,30 @@ def described(asked: Any, berth: Berth) -> dict[str, Any]:
         waits.append({"kind": "singleton"})
     if waits:
         found["depends_on"] = waits
-    if asked.env:
-        found["environment"] = dict(asked.env)
-    if asked.label:
-        found["labels"] = labels_of(asked.label)
+    if asked.input:
+        found["inputs"] = asked.input
+    if asked.artefacts:
+        found["artefacts"] = asked.artefacts
+    named = {
+        "environment": dict(asked.env or ()),
+        "secrets": dict(asked.secret or ()),
+        "labels": labels_of(asked.label or []),
+    }
+    found |= {field: pairs for field, pairs in named.items() if pairs}
     if asked.file or asked.folder:
         found |= _files(asked, berth)
     more = {} if asked.template else dict(map(_set, asked.set or ()))
-    return found | _software(asked) | more
+    return found | _code(asked) | _software(asked) | more
+
+
+def _code(asked: Any) -> dict[str, Any]:
+    of_git = {"ref": asked.ref, "secret": asked.git_secret, "submodules": asked.submodules or None}
+    given = {name: value for name, value in of_git.items() if value is not None}
+    if given and not asked.git:
+        raise ClientError("--ref, --git-secret and --submodules belong to --git URL.")
+    if asked.git:
+        return {"code": {"git": asked.git, **given}}
+    return {"code": {"path": asked.code_path}} if asked.code_path else {}
 
 
 def _software(asked: Any) -> dict[str, Any]:

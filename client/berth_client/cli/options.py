@@ -36,9 +36,14 @@ def verb_add(
     return parser
 
 
-def output_add(parser: argparse.ArgumentParser, *, watch: bool = False) -> None:
+def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tuple[str, ...] = ()) -> None:
+    """Add how it is printed; `more`: formats that this verb alone has."""
     parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="table", help="how it is printed; `name`: only what it is called"
+        "-o",
+        "--output",
+        choices=(*FORMATS, *more),
+        default="table",
+        help="how it is printed; `name`: only what it is called",
     )
     parser.add_argument(
         "--parsable", action="store_true", help="the columns of `wide` between tabs, without a heading; for scripts"
@@ -117,6 +122,21 @@ def pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
     return name, value
+
+
+def artefact(text: str) -> tuple[str, str]:
+    """Return job and path of `41:model/last.pt`."""
+    job, _, path = text.removeprefix("#").partition(":")
+    if not job or not path.strip("/"):
+        raise argparse.ArgumentTypeError(f"{text!r}: write JOB:PATH, such as 41:model/last.pt or 41:checkpoints/")
+    return job, path
+
+
+def begun(text: str) -> dict[str, str]:
+    """Return the input of `41:model/last.pt`, or of `41:model/last.pt=start.pt` to lay it under another name."""
+    source, equals, target = text.rpartition("=")
+    job, path = artefact(source if equals else text)
+    return {"job": job, "path": path} | ({"as": target} if equals else {})
 
 
 def gpus(text: str) -> int | list[int] | dict[str, int]:

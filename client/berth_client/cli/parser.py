@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 
 from berth_client import __version__
-from berth_client.cli import artefacts, cluster, completion, jobs, lab, login, logs, submit, templates
+from berth_client.cli import (
+    artefacts,
+    cluster,
+    completion,
+    jobs,
+    lab,
+    login,
+    logs,
+    members,
+    secrets,
+    submit,
+    templates,
+    usage,
+)
 
 DESCRIPTION = """\
 Asks a Berth over REST. Which one: BERTH_URL and BERTH_TOKEN, else what `login` wrote down.
@@ -19,6 +32,6 @@ def parser_make(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb")
-    for room in (login, submit, templates, jobs, logs, artefacts, cluster, lab, completion):
+    for room in (login, submit, templates, secrets, jobs, logs, artefacts, cluster, members, usage, lab, completion):
         room.parsers_add(verbs)
     return parser

@@ -28,6 +28,7 @@ Submit a job, for example
     berth submit --gpus 1,2,4 --time 10h --file train.py -- python3 train.py --epochs 30
     berth submit train.sbatch --gpus 2
     berth submit --template train --set lr=0.1
+    berth submit --continue-from 41:checkpoints/ --time 20h
 FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. What else the command line
 says comes before what the file says. Directives that became nothing are told on standard error.
 With --wait or --follow the exit code is the job's own (1 where it has none: cancelled, out of time, lost)."""
@@ -74,8 +75,8 @@ def submit(asked: Any, berth: Berth) -> int:
 
 def _order(asked: Any, berth: Berth) -> dict[str, Any]:
     """Return what a template is given: its name, values, and the fields that the flags put in place of its own."""
-    if asked.script is not None:
-        raise ClientError("Give --template or FILE, not both.")
+    if asked.script is not None or asked.continue_from:
+        raise ClientError("Give one of --template, --continue-from and FILE.")
     job = described(asked, berth)
     return {
         "name": asked.template,
@@ -109,6 +110,8 @@ def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
 def _description(asked: Any, berth: Berth) -> JobDescription:
     """Return what the file and the flags say. Raises ClientError when the file asks for what cannot be had."""
     own = described(asked, berth)
+    if asked.continue_from:
+        return cast("JobDescription", _continued(asked, berth, own))
     if asked.script is None:
         return cast("JobDescription", own)
     found = berth.jobs_import(_text(asked.script), format=asked.format)
@@ -120,6 +123,17 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
             "Change it, or submit it --without-refused."
         )
     return cast("JobDescription", _merged(dict(found["description"]), own))
+
+
+def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
+    """Return what the earlier job was submitted with, begun with its artefact, and what the command line says instead."""
+    if asked.script is not None:
+        raise ClientError("Give --continue-from or FILE, not both.")
+    number, path = asked.continue_from
+    told: dict[str, Any] = dict(berth.jobs_description(number, begin_with=path))
+    if "inputs" in own:
+        own["inputs"] = [*told["inputs"], *own["inputs"]]
+    return _merged(told, own)
 
 
 def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +151,7 @@ def _text(path: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise ClientError(f"{path} is no UTF-8 text.") from None
+        raise ClientError(f"{path} is not UTF-8 text.") from None
 
 
 def _lines_told(asked: Any, lines: list[ImportedLine]) -> None:

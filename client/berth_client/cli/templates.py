@@ -122,7 +122,7 @@ def _import(asked: Any, berth: Berth) -> int:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise ClientError(f"{asked.name} is no UTF-8 text.") from None
+        raise ClientError(f"{asked.name} is not UTF-8 text.") from None
     files = files_read(asked) if asked.file or asked.folder else {}
     found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)
     if asked.output == "table" and not asked.parsable:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 UNSENT = timedelta(days=7)
 """So long after a job's end its node may still send; then what did not come is told as lost."""
-ORPHAN_S = 86_400
 JOBS_AT_ONCE = 500
 MOST_REMOVED = 1000
 """So many removed paths of a job are remembered, so that its node, which may have the files still, does not send them again."""
@@ -118,6 +117,6 @@ def artefacts_sweep() -> int:
 
 def _is_old(path: Path) -> bool:
     try:
-        return time.time() - path.stat().st_mtime > ORPHAN_S
+        return time.time() - path.stat().st_mtime > store.ORPHAN_S
     except FileNotFoundError:
         return False

@@ -107,8 +107,11 @@ def _tell(account: Account, part: Part, rows: dict[str, Artefact], each: dict[st
     if row is not None and row.epoch > part.epoch:
         return _answer(each, "refused", "a later attempt wrote it again")
     if row is not None and told.is_kept(row):
-        _stop_coming(account, row, part)
-        return _answer(each, "kept")
+        if store.is_there(part.job.key, row.blob, row.size or 0):
+            _stop_coming(account, row, part)
+            return _answer(each, "kept")
+        row.size, row.sha256, row.blob = None, "", ""  # a backup came back without its files
+        account.count(row)
     if row is not None and told.is_coming(row):
         return _answer(each, "send", offset=store.length(part.job.key, row.incoming))
     if any(at >= told.modified_ns and is_at_or_below(told.path, path) for path, at in account.job.removed.items()):

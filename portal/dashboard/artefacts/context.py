@@ -25,6 +25,7 @@ class FolderRow(TypedDict):
 
     name: str
     url: str
+    continue_url: str
     files: int
     size_bytes: int
     open: bool
@@ -42,11 +43,12 @@ class QuotaRow(TypedDict):
 
 
 class CurvesContext(TypedDict):
-    """Plots of curves; `scales` and `smoothings` are links. `notes`: what was left out."""
+    """Plots of curves; `scales`, `smoothings` and `axes` are links. `notes`: what was left out."""
 
     plots: list[PlotContext]
     scales: list[Choice]
     smoothings: list[Choice]
+    axes: list[Choice]
     notes: list[str]
     more: int
 
@@ -60,6 +62,7 @@ class ShownFile(TypedDict):
     preview: Any
     picture_url: str | None
     download_url: str | None
+    continue_url: str | None
     sha256: str
     attempt: int
     curves: CurvesContext | None
@@ -84,6 +87,22 @@ class ArtefactsContext(TypedDict):
     tree_url: str
     shown_url: str
     may_remove: bool
+
+
+class BeganRow(TypedDict):
+    words: str  # "#41's checkpoints/last.pt"
+    url: str | None
+    target: str
+    note: str | None  # "not kept any more"
+
+
+class LineageContext(TypedDict):
+    """What a job began from, and the newest jobs that began from it; `others`: how many beside the first, `more`: not listed."""
+
+    began: list[BeganRow]
+    later: list[dict[str, str]]
+    others: int
+    more: int
 
 
 class ArtefactsCard(TypedDict):

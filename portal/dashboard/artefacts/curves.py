@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
+from portal.artefacts.remote import StoreAway
 from portal.artefacts.selectors import artefact_bytes, artefacts_of
 from portal.errors import NotFound
 from portal.events.shared import Sharing
@@ -25,7 +26,8 @@ FIRST_NAMES = ("loss", "acc", "reward", "top", "lr")
 
 
 def curves_of(job: Job) -> dict[str, Any] | None:
-    """Return `{"digest", "series": {name: [steps, values]}, "notes"}`; None for a job without such files.
+    """Return `{"digest", "series": {name: [steps, values]}, "times": {name: Unix s of each}, "notes"}`; None: it
+    has no such files.
 
     While the job runs it may be five seconds old. Once the job has ended it is of the files as they are.
     """
@@ -36,7 +38,10 @@ def curves_of(job: Job) -> dict[str, Any] | None:
     name, sharing = f"curves:{job.pk}", Sharing()
 
     def make(_: Sharing) -> dict[str, Any]:
-        return {"digest": digest, **_told(points_of([source_of(job, row) for row in rows]))}
+        try:
+            return {"digest": digest, **_told(points_of([source_of(job, row) for row in rows]))}
+        except StoreAway as error:
+            return {"digest": "", "series": {}, "times": {}, "notes": [error.detail]}
 
     value: dict[str, Any] = sharing.get(name, make, every_s=EVERY_S)
     if value["digest"] != digest and job.state in FINAL:
@@ -53,7 +58,7 @@ def curve_rows(job: Job) -> list[Artefact]:
 
 
 def source_of(job: Job, row: Artefact) -> Source:
-    """Return a kept file for a preview. What was replaced or removed meanwhile reads as empty."""
+    """Return a kept file for a preview. What was replaced or removed meanwhile reads as empty; reading raises StoreAway."""
 
     def read(start: int, length: int) -> bytes:
         try:
@@ -65,11 +70,14 @@ def source_of(job: Job, row: Artefact) -> Source:
 
 
 def _told(points: Points) -> dict[str, Any]:
-    series = {}
+    series, times = {}, {}
     for name in sorted(points.curves, key=_rank):
         steps, values = points.curves[name].thinned()
         series[name] = [steps, [None if value is None else float(f"{value:.6g}") for value in values]]
-    return {"series": series, "notes": _notes(points)}
+        known = [points.curves[name].times.get(step) for step in steps]
+        if None not in known:
+            times[name] = known
+    return {"series": series, "times": times, "notes": _notes(points)}
 
 
 def _rank(name: str) -> tuple[int, str]:

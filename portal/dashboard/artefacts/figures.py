@@ -1,8 +1,9 @@
-"""One curve as a Plotly figure, over steps. Pure; the colours are names of design tokens as in `parts.figures`."""
+"""One curve as a Plotly figure, over steps or over time. Pure; the colours are names of design tokens as in `parts.figures`."""
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,25 +11,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCALES = ("linear", "log")
+AXES = ("step", "time")
 SMOOTHINGS = ("0", "0.6", "0.9")
 
 
 def curve_figure(
-    name: str, steps: Sequence[float], values: Sequence[float | None], *, scale: str = "linear", smooth: float = 0.0
+    name: str,
+    steps: Sequence[float],
+    values: Sequence[float | None],
+    *,
+    times: Sequence[float] | None = None,
+    scale: str = "linear",
+    smooth: float = 0.0,
 ) -> dict[str, Any]:
-    """Return the curve; smoothed, with what was measured pale behind it. A logarithmic scale leaves out what is not above 0."""
+    """Return the curve; smoothed, with what was measured pale behind it. A logarithmic scale leaves out what is not above 0.
+
+    `times` (Unix s): when each point was written; the curve is drawn over these then.
+    """
     logarithmic = scale == "log"
     drawn = [value if value is not None and (value > 0 or not logarithmic) else None for value in values]
     smoothed = smoothed_of(drawn, smooth) if smooth else drawn
-    lines = [_line(name, steps, drawn, "plot-1/0.3")] if smooth else []
-    lines.append(_line(name, steps, smoothed, "plot-1"))
-    axis = {"type": "linear", "tickformatstops": [], "hoverformat": ",d", "tickformat": "~s"}
+    places = steps if times is None else [datetime.fromtimestamp(at, UTC).isoformat() for at in times]
+    lines = [_line(name, places, drawn, "plot-1/0.3")] if smooth else []
+    lines.append(_line(name, places, smoothed, "plot-1"))
+    axis: dict[str, Any] = {"type": "linear", "tickformatstops": [], "hoverformat": ",d", "tickformat": "~s"}
     return {
         "data": lines,
         "layout": {
-            "xaxis": axis,
+            "xaxis": axis if times is None else {"type": "date"},
             "yaxis": {"type": "log"} if logarithmic else {},
-            "annotations": _last(steps, smoothed, logarithmic=logarithmic),
+            "annotations": _last(places, smoothed, logarithmic=logarithmic),
             "meta": {"right_px": 60},
         },
     }
@@ -47,7 +59,7 @@ def smoothed_of(values: Sequence[float | None], weight: float) -> list[float | N
     return found
 
 
-def _line(name: str, steps: Sequence[float], values: Sequence[float | None], token: str) -> dict[str, Any]:
+def _line(name: str, steps: Sequence[float | str], values: Sequence[float | None], token: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(steps) < 3 else "lines",
@@ -60,7 +72,7 @@ def _line(name: str, steps: Sequence[float], values: Sequence[float | None], tok
     }
 
 
-def _last(steps: Sequence[float], values: Sequence[float | None], *, logarithmic: bool) -> list[dict[str, Any]]:
+def _last(steps: Sequence[float | str], values: Sequence[float | None], *, logarithmic: bool) -> list[dict[str, Any]]:
     known = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
     if not known:
         return []

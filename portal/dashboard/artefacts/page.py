@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from portal.artefacts.selectors import artefact_get, artefacts_of, artefacts_summary, tenant_use
 from portal.dashboard.artefacts.curves import curves_of
-from portal.dashboard.artefacts.figures import SCALES, SMOOTHINGS
+from portal.dashboard.artefacts.figures import AXES, SCALES, SMOOTHINGS
 from portal.dashboard.artefacts.previews import picture_url, preview_kept
-from portal.dashboard.artefacts.tree import file_row, page_url, tree_of
+from portal.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
 from portal.dashboard.parts.formatting import number
 from portal.errors import BerthError
 from portal.jobs.states import LIVE
@@ -49,23 +49,25 @@ class ArtefactQuery:
     path: str = ""
     scale: str = SCALES[0]
     smooth: str = SMOOTHINGS[0]
+    axis: str = AXES[0]
 
     @classmethod
     def of(cls, given: QueryDict) -> ArtefactQuery:
         """Raises BerthError with the field that cannot be."""
-        for field, choices in (("scale", SCALES), ("smooth", SMOOTHINGS)):
+        for field, choices in (("scale", SCALES), ("smooth", SMOOTHINGS), ("axis", AXES)):
             if given.get(field, choices[0]) not in choices:
                 raise BerthError("invalid", f"`{field}` must be one of {', '.join(choices)}.", field=field)
         for field in ("under", "path"):
             if len(given.get(field, "")) > QUERY_CHARS or "\0" in given.get(field, ""):
                 raise BerthError("invalid", f"`{field}` has at most {QUERY_CHARS} characters.", field=field)
-        found = {name: given.get(name, "") for name in ("path", "scale", "smooth") if given.get(name)}
+        found = {name: given.get(name, "") for name in ("path", "scale", "smooth", "axis") if given.get(name)}
         return cls(under=given.get("under", "").strip("/"), **found)
 
     def told(self, **changed: str) -> dict[str, str]:
         """Return the query's parts that are not the usual ones."""
-        parts = {"under": self.under, "path": self.path, "scale": self.scale, "smooth": self.smooth, **changed}
-        return {name: value for name, value in parts.items() if value and value not in (SCALES[0], SMOOTHINGS[0])}
+        parts = {**vars(self), **changed}
+        usual = (SCALES[0], SMOOTHINGS[0], AXES[0])
+        return {name: value for name, value in parts.items() if value and value not in usual}
 
 
 def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> ArtefactsContext:
@@ -132,6 +134,7 @@ def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
         "preview": preview,
         "picture_url": picture_url(job, row) if preview is not None and preview.kind == "picture" else None,
         "download_url": _download_url(job, row) if row.size is not None else None,
+        "continue_url": continue_url(job, row.path) if row.size is not None else None,
         "sha256": row.sha256,
         "attempt": row.epoch,
         "curves": curves_make(job, query, most=PAGE_PLOTS) if holds_curves(row.path) and row.size else None,
@@ -147,6 +150,7 @@ def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> CurvesContext |
     return {
         "plots": [_plot(job, name, told["series"][name], query) for name in names[:most]],
         "scales": _choices(job, query, "scale", SCALES, ("Linear", "Logarithmic")),
+        "axes": _choices(job, query, "axis", AXES, ("By step", "By time")) if told["times"] else [],
         "smoothings": _choices(job, query, "smooth", SMOOTHINGS, ("As written", "Smoothed", "Smoother")),
         "notes": told["notes"],
         "more": max(0, len(names) - most),
@@ -154,7 +158,7 @@ def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> CurvesContext |
 
 
 def _plot(job: Job, name: str, series: list[Any], query: ArtefactQuery) -> PlotContext:
-    told = urlencode({"name": name, "scale": query.scale, "smooth": query.smooth})
+    told = urlencode({"name": name, "scale": query.scale, "smooth": query.smooth, "axis": query.axis})
     plot: PlotContext = {
         "name": name,
         "title": name,

@@ -11,11 +11,13 @@ from django.http import HttpResponse
 from django.urls import reverse
 
 from portal.api.streams import Streamed
+from portal.artefacts.remote import StoreAway
 from portal.artefacts.selectors import artefact_pieces
 from portal.dashboard.artefacts.curves import source_of
 from portal.errors import NotFound
 from portal.previews.pictures import picture_preview
 from portal.previews.preview import preview_of
+from portal.previews.shown import Nothing
 from portal.previews.source import Unreadable
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ def preview_kept(job: Job, row: Artefact) -> Preview:
         if key in _kept:
             _kept.move_to_end(key)
             return _kept[key]
-    made = preview_of(source_of(job, row))
+    try:
+        made = preview_of(source_of(job, row))
+    except StoreAway as error:
+        return Nothing(error.detail)
     with _lock:
         _kept[key] = made
         while len(_kept) > MOST_KEPT:

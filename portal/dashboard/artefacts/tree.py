@@ -32,6 +32,11 @@ def page_url(job: Job, **query: str) -> str:
     return reverse("job-artefacts", args=[job.number]) + (f"?{urlencode(told)}" if told else "")
 
 
+def continue_url(job: Job, path: str) -> str:
+    """Return the way to a new job like this one that begins with this artefact."""
+    return f"{reverse('job-submit')}?{urlencode({'from': job.number, 'begin_with': path})}"
+
+
 def file_row(job: Job, row: Artefact, *, selected: str = "", under: str = "") -> FileRow:
     return {
         "name": row.path.rpartition("/")[2],
@@ -90,8 +95,17 @@ def tree_of(job: Job, rows: Iterable[Artefact], *, under: str, selected: str) ->
 
 
 def _folder(job: Job, name: str, path: str) -> FolderRow:
-    url = page_url(job, under=path)
-    return {"name": name, "url": url, "files": 0, "size_bytes": 0, "open": False, "folders": [], "rows": []}
+    url, again = page_url(job, under=path), continue_url(job, f"{path}/")
+    return {
+        "name": name,
+        "url": url,
+        "continue_url": again,
+        "files": 0,
+        "size_bytes": 0,
+        "open": False,
+        "folders": [],
+        "rows": [],
+    }
 
 
 def _place(job: Job, places: dict[str, FolderRow], folder: str, under: str) -> str:

@@ -68,7 +68,9 @@ def job_artefacts_figure(request: HttpRequest, number: str) -> JsonResponse:
     series = (told or {}).get("series", {}).get(request.GET.get("name", ""))
     if series is None:
         raise NotFound("curve")
-    figure = curve_figure(request.GET["name"], *series, scale=query.scale, smooth=float(query.smooth))
+    name = request.GET["name"]
+    times = told["times"].get(name) if told and query.axis == "time" else None
+    figure = curve_figure(name, *series, times=times, scale=query.scale, smooth=float(query.smooth))
     return JsonResponse(figure)
 
 

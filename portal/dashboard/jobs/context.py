@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
-    from portal.dashboard.artefacts.context import ArtefactsCard
+    from portal.dashboard.artefacts.context import ArtefactsCard, LineageContext
     from portal.dashboard.jobs.chain.page import ChainContext
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
@@ -245,6 +245,7 @@ class JobBody(TypedDict):
     events: list[EventRow]
     files: list[JobFile]
     artefacts: ArtefactsCard | None
+    lineage: LineageContext | None
 
 
 class JobBodyContext(JobIdContext, JobBody):

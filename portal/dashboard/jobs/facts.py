@@ -8,9 +8,10 @@ from django.urls import reverse
 
 from portal.dashboard.jobs.rows import gpus_words
 from portal.dashboard.parts.formatting import GIB_MIB
-from portal.dashboard.parts.gpu_sharing import names_words, part_words, place_of
+from portal.dashboard.parts.gpu_sharing import beside_words, part_words, place_of
+from portal.jobs.fields.code import code_words
 from portal.jobs.models import Job
-from portal.jobs.selectors import software_of
+from portal.jobs.selectors import brought_of
 from portal.jobs.sizes import grace_of
 from portal.jobs.software import software_words
 from portal.jobs.states import JobState
@@ -22,15 +23,26 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt
 
 
-def _software(job: Job) -> Fact:
-    software = software_of(job)
+def _brought(job: Job) -> list[Fact]:
+    """Return where its code comes from, its software and the names of its secrets."""
+    software, code, secrets = brought_of(job)
+    ready = software or "git" in code
     fact: Fact = {"label": "Software", "value": software_words(software)}
-    if software and job.state == JobState.STARTING:
+    if ready and job.state == JobState.STARTING:
         fact["note"] = "being made ready; the log tells how far"
-    return fact
+    found: list[Fact] = [fact]
+    if code:
+        commit = code.get("commit", "")
+        found.insert(0, {"label": "Code", "value": code_words(code), "note": f"commit {commit[:12]}" if commit else ""})
+    if secrets:
+        found.append(
+            {"label": "Secrets", "value": ", ".join(f"{variable} from {name}" for variable, name in secrets.items())}
+        )
+    return found
 
 
-def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
+def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, str]]:
+    """Return labels and values of what it asks for; of what it does not say there are none."""
     words = gpus_words(job, attempts[0] if attempts else None)
     gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
     facts: list[tuple[str, Any]] = [
@@ -51,8 +63,12 @@ def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
         ("Runs again", _again(job)),
         ("Records its iterations", "yes" if job.instrumented else None),
     ]
-    shown: list[Fact] = [{"label": label, "value": str(value)} for label, value in facts if value is not None]
-    shown.append(_software(job))
+    return [(label, str(value)) for label, value in facts if value is not None]
+
+
+def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
+    shown: list[Fact] = [{"label": label, "value": value} for label, value in facts_asked(job, attempts)]
+    shown += _brought(job)
     shown += _sharing(job)
     if job.array_id:
         shown.append(
@@ -70,8 +86,7 @@ def _sharing(job: Job) -> list[Fact]:
     place = place_of(job)
     if place is None:
         return [asked]
-    own = [f"#{each.number}" for each in place.beside if each.tenant_id == job.tenant_id]
-    names = names_words(own, len(place.beside) - len(own)) or "nobody now"
+    names = beside_words(job, place) or "nobody now"
     held = part_words(place.compute, place.memory_mib)
     return [
         asked,

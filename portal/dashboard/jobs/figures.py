@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt, Job
 
 POINTS = 240
-ENDS = ("low", "high")
 Samples = dict[int, list[float]]
 
 
@@ -62,14 +61,14 @@ def _batches(attempt: Attempt, step_s: int) -> Iterator[tuple[int, dict[str, Any
 
 
 def _samples(
-    attempt: Attempt, batch: dict[str, Any], values: list[float | None], step_s: int, *, shared: bool = False
+    span: tuple[float, float], batch: dict[str, Any], values: list[float | None], step_s: int, *, shared: bool = False
 ) -> Iterator[tuple[int, float]]:
-    """Yield (slot, value) of a series within the attempt's time.
+    """Yield (slot, value) of a series within the attempt's time, `span` in Unix seconds.
 
     A mean counts if its five minutes touch that time. Of what others use before and after (`shared`), it counts if they
     lie within it, unless the attempt was too short for that.
     """
-    first, last = (at.timestamp() for at in _span(attempt))
+    first, last = span
     period_s = batch["period_s"]
     within = shared and period_s >= MEAN_S and last - first >= 2 * period_s
     for position, value in enumerate(values):
@@ -80,9 +79,15 @@ def _samples(
             yield int(at // step_s * step_s), value
 
 
+def _seconds(attempt: Attempt) -> tuple[float, float]:
+    since, until = _span(attempt)
+    return since.timestamp(), until.timestamp()
+
+
 def _gpu(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -> dict[str, Any]:
     slots: dict[str, Samples] = {name: defaultdict(list) for name in ("mean", "low", "high")}
     for attempt in attempts:
+        span = _seconds(attempt)
         held = {
             part.node_id: {str(row.gpu.index) for row in part.gpu_allocations.all()}
             for part in attempt.allocations.all()
@@ -90,25 +95,31 @@ def _gpu(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -
         for node_id, batch in _batches(attempt, step_s):
             for index, series in (batch.get("gpus") or {}).items():
                 if index in held.get(node_id, ()):
-                    mean = series.get("utilisation") or []
-                    for name, values in (
-                        ("mean", mean),
-                        *((end, series.get(f"utilisation.{end}", mean)) for end in ENDS),
-                    ):
-                        for slot, value in _samples(attempt, batch, values, step_s, shared=True):
-                            slots[name][slot].append(value)
+                    _add(slots, span, batch, series, step_s)
     low, high = slots["low"], slots["high"]
     rows = [(_iso(slot), sum(v) / len(v), min(low[slot]), max(high[slot])) for slot, v in sorted(slots["mean"].items())]
     return figures.gpu_use(_gapped(rows, step_s, 4), **axis)
+
+
+def _add(
+    slots: dict[str, Samples], span: tuple[float, float], batch: dict[str, Any], series: dict[str, Any], step_s: int
+) -> None:
+    """Add a GPU's samples to the slots of mean, low and high: the last two are the samples themselves where these are fine."""
+    mean = [*_samples(span, batch, series.get("utilisation") or [], step_s, shared=True)]
+    for name in slots:
+        own = series.get(f"utilisation.{name}")
+        for slot, value in mean if own is None else _samples(span, batch, own, step_s, shared=True):
+            slots[name][slot].append(value)
 
 
 def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, float]]:
     """Return (time, sum over the job's parts) of what its own processes used: the mean of each slot, node by node."""
     slots: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
+        span = _seconds(attempt)
         for node_id, batch in _batches(attempt, step_s):
             series = (batch.get("attempts") or {}).get(attempt.key, {}).get(measure) or []
-            for slot, value in _samples(attempt, batch, series, step_s):
+            for slot, value in _samples(span, batch, series, step_s):
                 slots[slot][node_id].append(value)
     return [(_iso(slot), sum(sum(v) / len(v) for v in by.values())) for slot, by in sorted(slots.items())]
 

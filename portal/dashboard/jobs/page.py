@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.dashboard.artefacts.lineage import lineage_make
 from portal.dashboard.artefacts.page import artefacts_card
 from portal.dashboard.jobs.chain.page import chain_make
 from portal.dashboard.jobs.extending import extensions
@@ -109,6 +110,7 @@ def body_make(job: Job) -> JobBodyContext:
         "events": events_make(job),
         "files": payload_rows(job.array.payload if job.array_id else job.payload),
         "artefacts": artefacts_card(job),
+        "lineage": lineage_make(job),
     }
 
 

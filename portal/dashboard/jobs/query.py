@@ -160,5 +160,5 @@ def _moment(value: str, name: str) -> datetime | None:
         found = datetime.fromisoformat(value)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        detail = f"`{name}` is no existing time such as 2026-01-31T12:00 (UTC)."
+        detail = f"`{name}` is not a time such as 2026-01-31T12:00 (UTC)."
         raise BerthError("invalid", detail, field=name) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from portal.dashboard.parts.gpu_sharing import beside_words, place_of
 from portal.estimation.selectors import progress_of
 from portal.jobs.states import FINAL
 
@@ -46,10 +47,14 @@ class SpeedContext(TypedDict):
 
 
 def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
-    """`attempts` as `attempts_of` reads them, the last one first. None for what has not run, and for an array's parent."""
+    """`attempts` as `attempts_of` reads them, the last one first. None for what has not run, for an array's parent, and for a
+    CPU job that records nothing.
+    """
     if job.array_size or not any(attempt.started_at for attempt in attempts):
         return None
     speeds = [attempt.speed for attempt in attempts if hasattr(attempt, "speed")]
+    if not speeds and list(job.gpus) == [0]:
+        return None
     rows = [_row(attempt, attempt.speed) for attempt in attempts if hasattr(attempt, "speed")]
     empty = None
     if not rows:
@@ -57,7 +62,7 @@ def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
             "It records no iterations, so its speed is assumed. The user's guide says how a job tells Berth its own."
         )
     dropped = sum(each.dropped for each in speeds)
-    facts = [*_progress(job, progress_of(job), speeds), *_queries(speeds), *_unsaved(speeds), *_dropped(dropped)]
+    facts = [*_progress(job, progress_of(job), speeds), *_queries(job, speeds), *_unsaved(speeds), *_dropped(dropped)]
     return {"facts": facts, "rows": rows, "empty": empty}
 
 
@@ -90,14 +95,17 @@ def _progress(job: Job, progress: JobProgress | None, speeds: Sequence[AttemptSp
     return facts
 
 
-def _queries(speeds: Sequence[AttemptSpeed]) -> list[Fact]:
-    """How fast the last attempt answers; nothing for a job that serves none."""
+def _queries(job: Job, speeds: Sequence[AttemptSpeed]) -> list[Fact]:
+    """How fast the last attempt answers, and beside whom; nothing for a job that serves none."""
     latest = max(speeds, key=lambda speed: speed.at, default=None)
     if latest is None or (found := latest.queries) is None:
         return []
-    p99 = "more than 10 s" if found.p99_ms is None else f"{found.p99_ms:.0f} ms"
-    late = _fact("Late answers", f"{found.late_share:.2%}", None, f"{found.late:,} took longer than they may")
-    return [_fact("Queries", f"{found.answered:,}", None, f"99 % of them within {p99}"), late]
+    half, most = ("more than 10 s" if each is None else f"{each:.0f} ms" for each in (found.median_ms, found.p99_ms))
+    place = place_of(job) if job.shareable and found.late else None
+    names = beside_words(job, place) if place is not None else ""
+    why = f"{found.late:,} took longer than they may" + (f"; beside it is {names}" if names else "")
+    late = _fact("Late answers", f"{found.late_share:.2%}", None, why)
+    return [_fact("Queries", f"{found.answered:,}", None, f"half of them within {half}, 99 % within {most}"), late]
 
 
 def _unsaved(speeds: Sequence[AttemptSpeed]) -> list[Fact]:

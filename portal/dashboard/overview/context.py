@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from portal.dashboard.parts.context import Choice, GpuGroup, PlotContext
+    from portal.dashboard.parts.context import Choice, GpuGroup, PlotContext, StartsContext
 
 SparkKind = Literal["line", "bars"]
 SparkTone = Literal["accent", "wait"]
@@ -63,12 +63,15 @@ class NextJob(TypedDict):
     tenant: str
     needs: str  # "needs 4 or 8"
     reason: str  # vocabulary, verbatim
+    first: str | None  # "2 more idle GPUs on a100-01"; None: another tenant's, or not known
     lr: float | None
     waited_s: float | None
+    starts: StartsContext | None
 
 
 class NextContext(TypedDict):
     jobs: list[NextJob]
+    percent: str | None  # how often ranges should hold; None: there are none
     not_counted: str | None  # "1 waits on a dependency, 1 held."
     empty: str  # "No job waits. Next round at 13:42."
 

@@ -13,14 +13,22 @@ from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.waiting_words import aside_words
 from portal.jobs.queue_counts import first_in_order
 from portal.jobs.use import gpus_of
+from portal.rounds.read.forecasts import RANGE_SHARE, foretold_first
+from portal.rounds.read.kept import places_kept
+from portal.rounds.read.needs import start_need
+from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.selectors import waited_s
 from portal.rounds.record.decisions import decisions_read
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from portal.dashboard.overview.context import NextContext, NextJob, Notice, TenantShare
+    from portal.dashboard.parts.context import StartsContext
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.jobs.models import Job
+    from portal.rounds.models import StartForecast
 
 NEXT_SHOWN = 5
 NOT_PLANNED = "not-planned-yet"
@@ -56,20 +64,55 @@ def needs_words(gpus: list[int]) -> str:
 
 
 def next_context(snapshot: Snapshot) -> NextContext:
-    """Return the first in the order of the last planning; jobs that came after it stand behind, an array is one row."""
+    """Return who is expected to start next, an array as one row.
+
+    Those with a start range come by its middle, then the others in the order of the last planning, then who came after it.
+    """
     decisions = decisions_read(snapshot.planning)
-    order = decisions.jobs[decisions.following].tolist()
-    jobs = [_next_job(job, times, snapshot) for job, times in first_in_order(order, count=NEXT_SHOWN)]
+    ranges = foretold_first()
+    found = first_in_order([*ranges, *decisions.jobs[decisions.following].tolist()], count=NEXT_SHOWN)
+    told = _Told([job for job, _ in found], ranges, snapshot)
     not_counted = aside_words(snapshot.queue.aside())
     return {
-        "jobs": jobs,
+        "jobs": [_next_job(job, times, told) for job, times in found],
+        "percent": f"{RANGE_SHARE:.0%}".replace("%", "\u00a0%") if told.ranges else None,
         "not_counted": not_counted,
         "empty": " ".join(filter(None, ["No job waits for its turn.", not_counted])),
     }
 
 
-def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
-    shown = snapshot.reader.sees(job.tenant_id)
+class _Told:
+    """What is kept of these jobs: start ranges, and for those that the reader may see what must come free, and where."""
+
+    def __init__(self, jobs: Sequence[Job], ranges: Mapping[int, StartForecast], snapshot: Snapshot) -> None:
+        self.reader, self._now, self.ranges = snapshot.reader, snapshot.now, ranges
+        own = [job for job in jobs if self.reader.sees(job.tenant_id)]
+        self._numbers = JobNumbers(job.reason_figures for job in own)
+        self._kept = places_kept(own, snapshot.planning)
+
+    def first(self, job: Job) -> str | None:
+        """Say what must come free first, and where."""
+        if not self.reader.sees(job.tenant_id):
+            return None
+        return self._kept.get(job.pk) or start_need(job.reason, self._numbers.told(job.reason_figures))
+
+    def starts(self, job: Job) -> StartsContext | None:
+        """Return its range from now on; None without one."""
+        found = self.ranges.get(job.pk)
+        if found is None:
+            return None
+        over = found.latest_at is not None and found.latest_at < self._now
+        latest = found.latest_at.isoformat() if found.latest_at and not over else None
+        return {
+            "earliest": max(found.earliest_at, self._now).isoformat(),
+            "median": None,
+            "latest": latest,
+            "passed": over,
+        }
+
+
+def _next_job(job: Job, count: int, told: _Told) -> NextJob:
+    shown = told.reader.sees(job.tenant_id)
     label = job.array_id if count > 1 else job.number
     times = f" \u00d7 {count}" if count > 1 else ""
     waited = waited_s(job)
@@ -80,8 +123,10 @@ def _next_job(job: Job, count: int, snapshot: Snapshot) -> NextJob:
         "tenant": job.tenant.name if shown else OTHER_TENANT,
         "needs": needs_words(job.gpus),
         "reason": job.reason or NOT_PLANNED,
+        "first": told.first(job),
         "lr": waited / job.age_s if job.age_s else None,
         "waited_s": waited,
+        "starts": told.starts(job),
     }
 
 

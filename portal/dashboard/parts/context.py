@@ -114,6 +114,7 @@ class StartsContext(TypedDict):
     median: str | None
     latest: str | None
     record: NotRequired[str | None]  # how past ranges fared
+    passed: NotRequired[bool]  # it is over, and the job has not started
 
 
 class FieldContext(TypedDict):

@@ -39,6 +39,12 @@ def place_of(job: Job) -> Place | None:
     return Place(own.gpu.node.name, own.gpu.index, own.compute, own.memory_mib or 0, tuple(beside))
 
 
+def beside_words(job: Job, place: Place) -> str:
+    """Who is beside a job, for its own tenant: others' jobs are counted only. Empty for nobody."""
+    own = [f"#{each.number}" for each in place.beside if each.tenant_id == job.tenant_id]
+    return names_words(own, len(place.beside) - len(own))
+
+
 def part_words(compute: int, memory_mib: int | None) -> str:
     """For example: 25 % and 4 GiB."""
     size = "" if memory_mib is None else f" and {memory_mib / 1024:g} GiB"

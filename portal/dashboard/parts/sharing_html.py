@@ -28,6 +28,7 @@ def shared_html(
 
     def make(inner: Sharing) -> str:
         own = Snapshot(snapshot.user, hours=snapshot.hours, sharing=inner, reader=snapshot.reader)
+        own.knobs = snapshot.knobs  # the same for all of a page's fragments: one read
         return render_to_string(template, context(own))
 
     return snapshot.sharing.get(f"html:{key}:{snapshot.hours:g}:{audience}", make)

@@ -7,13 +7,14 @@ from zoneinfo import available_timezones
 
 from django.utils.safestring import mark_safe
 
-from portal.accounts.members import DAYS, invitations_open
+from portal.accounts.members import DAYS, invitations_open, members_of
 from portal.accounts.models import SecondFactor
 from portal.accounts.required import required_missing
 from portal.accounts.second import factor_picture, factor_uri, readable
 from portal.accounts.sessions import sessions_of
 from portal.artefacts.selectors import largest_of, tenant_use
 from portal.dashboard.parts.quotas import near
+from portal.dashboard.people.secrets import secrets_context
 from portal.jobs.use import tenants_use
 from portal.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
 from portal.notifications.events import EVENTS
@@ -84,7 +85,9 @@ def _hooks(user: User | None = None, tenant: Tenant | None = None) -> dict[str, 
                 "events": ", ".join(labels[name].lower() for name in row.events if name in labels),
                 "answer": row.last_answer,
                 "at": row.last_at.isoformat() if row.last_at else None,
-                "state": "" if row.is_active else "switched off: it failed too often; a test that succeeds wakes it",
+                "state": ""
+                if row.is_active
+                else "switched off: it failed too often. A test that succeeds switches it on",
             }
             for row in rows
         ],
@@ -112,17 +115,17 @@ def _second(user: User, error: BerthError | None, codes: list[str] | None) -> di
 def tenant_context(user: User, tenant: Tenant, link: str | None = None) -> dict[str, Any]:
     """Fill a tenant's page. `link`: a new invitation, shown in this answer alone."""
     manages = may(user, tenant, MANAGE)
-    members = Membership.objects.filter(tenant=tenant).select_related("user").order_by("user__username")
     return {
         "tenant": tenant,
         "manages": manages,
-        "members": list(members),
+        "members": list(members_of(tenant)),
         "roles": [(str(role), str(role.label), MEANINGS[role]) for role in Membership.Role],
         "days": DAYS,
         "invitations": list(invitations_open(tenant).select_related("made_by")) if manages else [],
         "quotas": _quotas(tenant),
         "artefacts": _artefacts(tenant),
         "link": link,
+        **secrets_context(user, tenant),
         **(_hooks(tenant=tenant) if manages else {}),
     }
 

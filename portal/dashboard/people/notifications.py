@@ -10,12 +10,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from portal.accounts.members import tenant_find
 from portal.api.throttles import PasswordThrottle, throttle_check
 from portal.dashboard.people.context import account_context, tenant_context
 from portal.errors import BerthError, NotFound
 from portal.notifications.choosing import hook_delete, hook_find, hook_make, hook_test, wishes_set
 from portal.notifications.sending import taken
+from portal.tenants.selectors import tenant_find
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -77,7 +77,10 @@ def hook_act(request: HttpRequest, number: int, verb: str, name: str | None = No
         throttle_check(request, PasswordThrottle)
         answer = hook_test(hook=hook)
         say = messages.success if taken(answer) else messages.error
-        say(request, f"The receiver answered {answer}." if answer.isdigit() else f"It was not taken: {answer}.")
+        say(
+            request,
+            f"The receiver answered {answer}." if answer.isdigit() else f"The receiver did not accept it: {answer}.",
+        )
     else:
         raise NotFound("page")
     return _back(name)

@@ -19,7 +19,6 @@ from portal.accounts.members import (
     invitation_withdraw,
     member_remove,
     member_role_set,
-    tenant_find,
 )
 from portal.accounts.passwords import password_change, password_check, time_zone_set
 from portal.accounts.second import CODE_CHARS, factor_begin, factor_confirm, factor_end
@@ -28,6 +27,7 @@ from portal.api.throttles import PasswordThrottle, throttle_check
 from portal.dashboard.people.context import account_context, tenant_context
 from portal.errors import BerthError, NotFound
 from portal.tenants.rights import MEANINGS
+from portal.tenants.selectors import tenant_find
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -153,7 +153,7 @@ def invite(request: HttpRequest, name: str) -> HttpResponse:
     days = request.POST.get("days", "")
     try:
         number = int(days) if days.isascii() and days.isdigit() and len(days) < 4 else 0
-        secret = invitation_make(tenant=found, role=request.POST.get("role", ""), days=number, actor=request.user)
+        _, secret = invitation_make(tenant=found, role=request.POST.get("role", ""), days=number, actor=request.user)
     except BerthError as error:
         if error.status == 403:
             raise

@@ -12,7 +12,7 @@ from django.utils import timezone
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import number
 from portal.errors import NotFound
-from portal.rounds.read.series import RANGES, course_since, range_of, rounds_since
+from portal.rounds.read.series import RANGES, course_since, range_of, rounds_merged, rounds_read
 from portal.rounds.record.metrics import RAQLR_HOURS, hold_s
 from portal.rounds.settings.knobs import knobs_current
 
@@ -70,13 +70,17 @@ class Span:
         self.since = self.now - length
 
     @cached_property
+    def every(self) -> list[Stretch]:
+        return rounds_read(since=self.since, now=self.now)
+
+    @cached_property
     def rounds(self) -> list[Stretch]:
-        return rounds_since(since=self.since, now=self.now)
+        return rounds_merged(self.every, since=self.since, now=self.now)
 
     @cached_property
     def bars(self) -> list[Stretch]:
         """The rounds, merged until each bar is wide enough to be seen."""
-        return self.rounds if len(self.rounds) <= BARS else rounds_since(since=self.since, now=self.now, most=BARS)
+        return rounds_merged(self.every, since=self.since, now=self.now, most=BARS)
 
     @cached_property
     def course(self) -> list[Stretch]:

@@ -2,7 +2,8 @@
 
 Events only say what to refetch; the page asks for the figures itself, as its user. So nothing of another tenant's can
 leak here, and a lost event is found by its number (invariant 9). Whether that user may still follow is asked again and
-again: a sign-out, a new password or the end of a membership closes the socket within RECHECK_S and a heartbeat.
+again: a sign-out, a new password, a second factor that must be and is none, or the end of a membership closes the socket
+with the next heartbeat.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
+from portal.accounts.required import required_missing
+from portal.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
 from portal.dashboard.shell import live_rights
 from portal.dashboard.shell.live_rights import MOST_STREAMS
 from portal.events import following
@@ -27,14 +30,12 @@ from portal.events.relay import group_name, number_key
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S = 5
-RECHECK_S = 10
+HEARTBEAT_S = 4
+"""The rights are asked again with each."""
 MOST_CHARS = 16 * 1024
 """Of one message."""
 MOST_MESSAGES = 30
-"""Of one socket between two checks of its rights; a page sends one."""
-SIGNED_OUT, TOO_MANY = 4401, 4429
-"""Codes with which a socket is closed."""
+"""Of one socket between two heartbeats; a page sends one."""
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
@@ -43,10 +44,11 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         self.redis = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=3)
         self.heart: asyncio.Task[None] | None = None
         self.messages, self.is_counted = 0, False
-        if not self.scope["user"].is_authenticated:
+        user = self.scope["user"]
+        if not user.is_authenticated or await database_sync_to_async(required_missing)(user):
             await self.close(code=SIGNED_OUT)
             return
-        self.is_counted = live_rights.socket_take(self.scope["user"].pk)
+        self.is_counted = socket_take(self.scope["user"].pk)
         if not self.is_counted:
             await self.close(code=TOO_MANY)
             return
@@ -102,16 +104,13 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         await self.send_json({**message, "type": "event"})
 
     async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
-        checked_s = loop.time()
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            if loop.time() - checked_s >= RECHECK_S:
-                checked_s, self.messages = loop.time(), 0
-                if not await self._is_still_allowed():
-                    self._give_back()
-                    await self.close(code=SIGNED_OUT)
-                    return
+            self.messages = 0
+            if not await self._is_still_allowed():
+                self._give_back()
+                await self.close(code=SIGNED_OUT)
+                return
             try:
                 await self._heartbeat()
             except (redis.exceptions.RedisError, OSError):
@@ -122,7 +121,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         """Stop counting this socket, once."""
         if self.is_counted:
             self.is_counted = False
-            live_rights.socket_give(self.scope["user"].pk)
+            socket_give(self.scope["user"].pk)
 
     async def _is_still_allowed(self) -> bool:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from channels.auth import get_user
 from channels.db import database_sync_to_async
 from django.conf import settings
 
+from portal.accounts.required import required_missing
 from portal.dashboard.board.feed import stream_of
 from portal.dashboard.board.horizons import HORIZONS_H
 from portal.dashboard.shell.followed import SEEN_BY
@@ -23,28 +23,10 @@ if TYPE_CHECKING:
 
 MOST_STREAMS = 20
 """Of one socket."""
-MOST_SOCKETS = 40
-"""Of one person at one portal process: a tab is a socket."""
 OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
 """What every signed-in user may follow: it names no job."""
 _STREAM = re.compile(r"(job|simulation):([1-9][0-9]{0,17})|(node):([A-Za-z0-9][A-Za-z0-9._-]{0,86})", re.ASCII)
 """A node's name makes a group's, which Channels bounds at 99 characters."""
-
-_open: Counter[int] = Counter()
-
-
-def socket_take(user_id: int) -> bool:
-    """Count a new socket of a person; False when the person has the most allowed already."""
-    if _open[user_id] >= MOST_SOCKETS:
-        return False
-    _open[user_id] += 1
-    return True
-
-
-def socket_give(user_id: int) -> None:
-    _open[user_id] -= 1
-    if _open[user_id] <= 0:
-        del _open[user_id]
 
 
 def may_follow(user: User, stream: Any) -> bool:
@@ -66,10 +48,13 @@ def may_follow(user: User, stream: Any) -> bool:
 async def still_allowed(scope: dict[str, Any], streams: Iterable[str]) -> bool:
     """Say whether the socket's session still is its user's, and the user may still see everything followed.
 
-    A sign-out ends the session, a password change its hash, a deactivation the user.
+    A sign-out ends the session, a password change its hash, a deactivation the user. An operator who must have a second
+    factor and has none follows nothing.
     """
     store = import_module(settings.SESSION_ENGINE).SessionStore
     user = await get_user({"session": store(scope["session"].session_key)})
     if user.pk != scope["user"].pk:
         return False
-    return await database_sync_to_async(lambda: all(may_follow(user, stream) for stream in streams))()
+    return await database_sync_to_async(
+        lambda: not required_missing(user) and all(may_follow(user, stream) for stream in streams)
+    )()

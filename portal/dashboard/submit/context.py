@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 if TYPE_CHECKING:
     from portal.dashboard.jobs.context import JobFile
     from portal.dashboard.parts.context import Choice, Fact, FieldContext, Rich, StartsContext
+    from portal.dashboard.submit.cores_past import CoresPastContext
+    from portal.dashboard.submit.speeds import SpeedsContext
     from portal.jobs.imports import Line
 
 
@@ -82,14 +84,15 @@ class SubmitContext(TypedDict):
 
     Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
     restartable, gpu_types, samples, batch_size, expected_s, cores, cores_exactly, memory, disk, time_limit, priority, retries,
-    shareable, gpu_share, gpu_memory, latency, array, array_limit, dependencies, env, labels, software, software_path,
-    requirements.
+    shareable, gpu_share, gpu_memory, latency, array, array_limit, dependencies, env, secrets, labels, software, software_path,
+    requirements, inputs, artefacts, git_url, git_ref, git_secret, git_submodules, code_path.
     """
 
     fields: dict[str, FieldContext]
     quotas: list[str]  # that are nearly used
     problems: list[FormProblem]  # all that is wrong, in the form's order
     files: FilesContext
+    code_from: list[Choice]  # of files, git, path
     gpu_modes: list[Choice]  # of set, range, cpu
     gpu_columns: list[str]
     gpu_choices: list[GpuChoice]
@@ -101,4 +104,8 @@ class SubmitContext(TypedDict):
     request_text: RequestContext | None
     submit_note: str | None
     imported: ImportContext | None
+    save_as: str
+    save_error: str | None
+    speeds: SpeedsContext | None
+    cores_past: CoresPastContext | None
     start: dict[str, Any]  # templates, how many there are, saved settings: `submit.start`

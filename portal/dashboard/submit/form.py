@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.parts.formatting import GIB_MIB
+from portal.dashboard.submit.code import code_values, secret_choices, secrets_help
 from portal.dashboard.submit.rates import RULES, rate_values
 from portal.dashboard.submit.reading import FORM_OF
 from portal.dashboard.submit.software import software_choices, software_help, software_values
 from portal.dashboard.submit.table import FIELDS
 from portal.environment import env
+from portal.jobs.fields.keeping import inputs_text
 from portal.rounds.read.selectors import CATEGORIES
 
 if TYPE_CHECKING:
@@ -45,10 +47,11 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
             values[form] = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
     if isinstance(array := description.get("array"), dict):
         values |= {"array": array.get("size"), "array_limit": array.get("concurrency")}
-    for form, field in (("env", "environment"), ("labels", "labels")):
+    for form, field in (("env", "environment"), ("labels", "labels"), ("secrets", "secrets")):
         if isinstance(pairs := description.get(field), dict):
             values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
-    values |= {"software": "", **software_values(description.get("software"))}
+    values |= {"inputs": inputs_text(description.get("inputs")), "artefacts": _lines(description.get("artefacts"))}
+    values |= code_values(description.get("code")) | {"software": "", **software_values(description.get("software"))}
     values |= rate_values(description.get("learning_rate", description.get("lr")))
     return values | _sharing_values(description)
 
@@ -60,6 +63,10 @@ def _sharing_values(description: Mapping[str, Any]) -> dict[str, Any]:
         "gpu_memory": _size(mib) if mib else "",
         "latency": description.get("latency_class") == "latency",
     }
+
+
+def _lines(patterns: Any) -> str:
+    return "\n".join(map(str, patterns)) if isinstance(patterns, list) else ""
 
 
 def _size(mib: int) -> str:
@@ -85,6 +92,7 @@ def fields_make(
     tenants: list[str],
     gpu_types: list[str],
     software: Sequence[Mapping[str, Any]],
+    secrets: Sequence[str],
     errors: Mapping[str, str],
     effects: Mapping[str, str],
 ) -> dict[str, FieldContext]:
@@ -95,6 +103,7 @@ def fields_make(
             _choice(name, name or "none", (values.get("category") or "") == name, effects.get(f"category:{name}", ""))
             for name in CATEGORIES
         ],
+        "git_secret": secret_choices(str(values.get("git_secret") or ""), secrets),
         "software": software_choices(str(values.get("software") or ""), software),
         "gpu_types": _type_choices(values.get("gpu_types") or [], gpu_types),
         "learning_rate_rule": _rule_choices(values.get("learning_rate_rule") or "none"),
@@ -111,6 +120,7 @@ def fields_make(
         found[field.name] = made
     found["disk"]["placeholder"] = usual_disk()
     found["software"]["help"] = software_help(software)
+    found["secrets"]["help"] = secrets_help(secrets)
     return found
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from portal.dashboard.submit.context import ImportContext
     from portal.dashboard.submit.files import Uploads
 
-APART = frozenset({"gpus", "files", "array", "depends_on", "software", "learning_rate"})
+APART = frozenset({"gpus", "files", "array", "depends_on", "software", "learning_rate", "code"})
 """Fields that the form asks for in a way of its own."""
 
 
@@ -58,7 +58,7 @@ def _uploaded(uploads: Uploads | None) -> str:
     try:
         return bytes(chosen.read()).decode()
     except UnicodeDecodeError:
-        raise BerthError("invalid_unicode", "The file is no UTF-8 text.", field="text") from None
+        raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
 
 
 def _left_out(description: Mapping[str, Any], depends_on: tuple[tuple[int, str], ...]) -> list[str]:

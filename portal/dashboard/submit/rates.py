@@ -45,7 +45,7 @@ def _rates(text: str) -> dict[str, float]:
             size, _, rate = part.partition(":")
             if size.strip() in rates:
                 raise BerthError(
-                    "duplicate", f"The size {size.strip()!r} stands twice; give it once.", field="learning_rate"
+                    "duplicate", f"The size {size.strip()!r} is given twice; give it once.", field="learning_rate"
                 )
             rates[size.strip()] = _number(rate.strip())
     return rates

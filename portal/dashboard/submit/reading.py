@@ -9,11 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.parts.formatting import GIB_MIB
+from portal.dashboard.submit.code import code_read
 from portal.dashboard.submit.files import files_of
 from portal.dashboard.submit.rates import learning_rate_of
 from portal.dashboard.submit.software import software_read
 from portal.errors import BerthError
 from portal.jobs.description_parts import SINGLETON
+from portal.jobs.fields.keeping import inputs_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +44,11 @@ FORM_OF = {
     "depends_on": "dependencies",
     "array.size": "array",
     "array.concurrency": "array_limit",
+    "code": "git_url",
+    "code.git": "git_url",
+    "code.ref": "git_ref",
+    "code.secret": "git_secret",
+    "code.path": "code_path",
     "software.requirements": "requirements",
     "software.requirements_file": "software_path",
     "software.path": "software_path",
@@ -175,12 +182,16 @@ def _share(text: str) -> float:
 
 
 def _more(post: QueryDict, reading: Reading) -> None:
-    reading.description |= software_read(post)
+    reading.description |= software_read(post) | code_read(post)
     reading.take(lambda: _array(post))
     if value := post.get("dependencies", "").strip():
         words = value.replace("#", " ").replace(",", " ").split()
         reading.take(lambda: {"depends_on": [_dependency(word) for word in words]})
-    for form, field in (("env", "environment"), ("labels", "labels")):
+    if value := post.get("inputs", "").strip():
+        reading.take(lambda: {"inputs": inputs_read(value)})
+    if patterns := [line.strip() for line in post.get("artefacts", "").splitlines() if line.strip()]:
+        reading.description["artefacts"] = patterns
+    for form, field in (("env", "environment"), ("labels", "labels"), ("secrets", "secrets")):
         if value := post.get(form, "").strip():
             reading.take(partial(_named, field, partial(_pairs, value, field)))
     reading.take(lambda: learning_rate_of(post))

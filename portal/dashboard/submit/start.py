@@ -1,12 +1,15 @@
-"""What the submit form may start from: job templates, and settings that the person saved."""
+"""What the submit form may start from: an earlier job, job templates, and settings that the person saved."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.dashboard.submit.form import initial_of
+from portal.jobs.finding.lineage import description_again
 from portal.templating.selectors import saved_get, saved_of, templates_for
 
 if TYPE_CHECKING:
+    from portal.jobs.models import Job
     from portal.tenants.models import User
 
 SHOWN = 6
@@ -17,6 +20,12 @@ def start_context(user: User) -> dict[str, Any]:
     """Return the first templates, how many there are, and the person's saved forms. Three queries."""
     found = templates_for(user=user)
     return {"templates": list(found[:SHOWN]), "count": found.count(), "saved": list(saved_of(user, None)[:MOST_SAVED])}
+
+
+def again_values(job: Job, artefact: str) -> dict[str, Any]:
+    """Return the form's values for a job like this one; `artefact`: what it begins with."""
+    payload = job.array.payload if job.array_id else job.payload
+    return initial_of(description_again(job, artefact)) | {"files": payload.files}
 
 
 def description_saved(user: User, number: str) -> dict[str, Any]:

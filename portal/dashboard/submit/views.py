@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.api.throttles import FormThrottle, throttle_check
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
 from portal.dashboard.parts.quotas import quota_sentence
 from portal.dashboard.submit.answer import dry_run_context, refused_context
+from portal.dashboard.submit.code import code_choices, secrets_of
+from portal.dashboard.submit.cores_past import cores_past_context
 from portal.dashboard.submit.files import files_context
 from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
 from portal.dashboard.submit.importing import import_read
 from portal.dashboard.submit.reading import description_read, errors_of, form_field_of
 from portal.dashboard.submit.request import names_of, request_text
-from portal.dashboard.submit.start import description_saved, start_context
+from portal.dashboard.submit.speeds import speeds_context, tenant_chosen
+from portal.dashboard.submit.start import again_values, description_saved, start_context
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
 from portal.jobs.services import job_submit, submission_problems
 from portal.jobs.use import tenants_use
 from portal.rounds.read.selectors import cores_effects
 from portal.rounds.settings.knobs import knobs_current
+from portal.templating.services import values_save
 from portal.tenants.models import Tenant
 from portal.tenants.selectors import tenants_of
 
@@ -43,12 +48,13 @@ DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
 @login_required
 @require_http_methods(["GET", "POST"])
 def submit(request: HttpRequest) -> HttpResponse:
-    """Show the form (`?from=` fills it from an earlier job), or submit it and go to the job's page."""
+    """Show the form (`?from=` fills it from an earlier job, `&begin_with=` lets it begin with an artefact of that), or submit
+    it and go to the job's page.
+    """
     if request.method == "GET":
         values = DEFAULTS
         if number := request.GET.get("from"):
-            payload = job_find(user=request.user, number=number).payload
-            values = initial_of(payload.description) | {"files": payload.files}
+            values = again_values(job_find(user=request.user, number=number), request.GET.get("begin_with", ""))
         elif saved := request.GET.get("saved"):
             values = DEFAULTS | initial_of(description_saved(request.user, saved))
         return render(request, "submit/submit.html", _context(request, values, problems=[]))
@@ -61,6 +67,30 @@ def submit(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Submitted: job {job.number}.")
             return redirect("job-detail", number=job.number)
+    return _refused(request, reading, problems)
+
+
+@login_required
+@require_POST
+def form_save(request: HttpRequest) -> HttpResponse:
+    """Save the whole form under a name, without its files; or show it with what is wrong beside the fields."""
+    reading = description_read(request.POST, request.FILES)
+    problems, values = list(reading.problems), dict(reading.description)
+    for name in ("files", "upload"):
+        values.pop(name, None)
+    if not problems:
+        try:
+            saved = values_save(user=request.user, template=None, name=request.POST.get("save_as", ""), values=values)
+        except BerthError as error:
+            problems = [error]
+        else:
+            messages.success(request, f"Saved as {saved.name}, without files.")
+            return redirect(f"{reverse('job-submit')}?saved={saved.pk}")
+    return _refused(request, reading, problems)
+
+
+def _refused(request: HttpRequest, reading: Reading, problems: list[BerthError]) -> HttpResponse:
+    """Show the form as it was sent, with what is wrong."""
     files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
     context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
     return render(request, "submit/submit.html", context, status=problems[0].status)
@@ -83,7 +113,17 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     """Answer with the cards beside the form (what would happen now, the request as text) and with every problem."""
     throttle_check(request, FormThrottle)
     reading, problems = _examined(request)
-    context: dict[str, Any] = {"oob": True, "dry_run": None, "request_text": None, "problems": errors_of(problems)}
+    values = initial_of_post(request.POST)
+    tenant = tenant_chosen(tenants_of(request.user), values)
+    context: dict[str, Any] = {
+        "oob": True,
+        "of_form": True,
+        "dry_run": None,
+        "request_text": None,
+        "problems": errors_of(problems),
+        "speeds": speeds_context(tenant, values),
+        "cores_past": cores_past_context(request.user, tenant, values),
+    }
     if request.POST.get("command", "").strip():
         if not problems or not reading.problems:
             context["request_text"] = request_text(request, reading.description)
@@ -119,7 +159,7 @@ def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> 
 
 def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
     mine = tenants_of(request.user)
-    tenants = [tenant.name for tenant in mine]
+    tenants, tenant = [each.name for each in mine], tenant_chosen(mine, values)
     types = gpu_type_names()
     errors = errors_of(problems)
     fields = fields_make(
@@ -127,6 +167,7 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         tenants=tenants,
         gpu_types=types,
         software=software_offered(),
+        secrets=secrets_of(mine),
         errors=errors,
         effects=cores_effects(request.user),
     )
@@ -135,6 +176,7 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         "fields": fields,
         "problems": _summary(errors, fields),
         "files": files_context(values, errors.get("files"), user=request.user),
+        "code_from": code_choices(str(values.get("code_from") or "")),
         "gpu_modes": [{"value": value, "label": label, "selected": value == mode} for value, label in MODES.items()],
         "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
         "gpu_choices": _gpu_choices(values, types),
@@ -147,6 +189,10 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         "request_text": None,
         "imported": None,
         "start": start_context(request.user),
+        "save_as": str(values.get("save_as") or ""),
+        "save_error": errors.get("save_as"),
+        "speeds": speeds_context(tenant, values),
+        "cores_past": cores_past_context(request.user, tenant, values),
         "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
     }
 
@@ -160,9 +206,10 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
 
 def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
     """List what is wrong in the order of the form; a field that the form does not show belongs to the whole form."""
-    labels = {"gpus": "GPUs it accepts", "files": "Files"} | {name: field["label"] for name, field in fields.items()}
+    labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
+    labels |= {name: field["label"] for name, field in fields.items()}
     first = ("name", "model_label", "tenant", "command", "workdir", "files", "gpus")
-    order = {name: place for place, name in enumerate([*first, *fields])}
+    order = {name: place for place, name in enumerate([*first, *fields, "save_as"])}
     return [
         {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}
         for name, detail in sorted(errors.items(), key=lambda item: order.get(item[0], -1))

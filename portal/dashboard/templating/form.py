@@ -51,7 +51,7 @@ def _field(parameter: Parameter, value: Any, error: str | None) -> FieldContext:
         "help": _help(parameter),
         "error": error,
         "width": 12 if kind in {"textarea", "check"} else 6,
-        "mono": parameter.type == "path" or parameter.lines,
+        "mono": parameter.type in {"path", "secret"} or parameter.lines,
         "required": parameter.required,
     }
     if not parameter.required and parameter.type not in {"choice", "boolean", "text"}:
@@ -73,6 +73,8 @@ def _help(parameter: Parameter) -> str:
     told = [parameter.help.rstrip(".") + "." if parameter.help else ""]
     if parameter.type == "gpus":
         told.append(SIZES)
+    if parameter.type == "secret":
+        told.append("The name of a secret of the tenant, as its page lists them.")
     if limits := limits_words(parameter):
         told.append(f"{limits[0].upper()}{limits[1:]}.")
     if parameter.type == "text" and parameter.longest < 200:

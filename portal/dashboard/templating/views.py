@@ -13,7 +13,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from portal.api.throttles import FormThrottle, throttle_check
 from portal.dashboard.submit.answer import dry_run_context, refused_context
-from portal.dashboard.submit.reading import description_read
 from portal.dashboard.templating.form import command_line, errors_of, values_posted
 from portal.dashboard.templating.page import detail_context, list_context, use_context
 from portal.errors import BerthError, NotFound
@@ -221,7 +220,7 @@ def _uploaded(request: HttpRequest) -> str:
     try:
         return bytes(chosen.read()).decode()
     except UnicodeDecodeError:
-        raise BerthError("invalid_unicode", "The file is no UTF-8 text.", field="text") from None
+        raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
 
 
 @login_required
@@ -243,16 +242,3 @@ def saved_drop(request: HttpRequest, number: int) -> HttpResponse:
     saved.delete()
     messages.success(request, f"{saved.name} is deleted.")
     return redirect("template-use", number=saved.template_id) if saved.template_id else redirect("job-submit")
-
-
-@login_required
-@require_POST
-def form_save(request: HttpRequest) -> HttpResponse:
-    """Save the whole submit form under a name, without its files."""
-    reading = description_read(request.POST)
-    description = {name: value for name, value in reading.description.items() if name not in {"files", "upload"}}
-    if reading.problems:
-        raise reading.problems[0]
-    saved = values_save(user=request.user, template=None, name=request.POST.get("save_as", ""), values=description)
-    messages.success(request, f"Saved as {saved.name}, without files.")
-    return redirect(f"{reverse('job-submit')}?saved={saved.pk}")

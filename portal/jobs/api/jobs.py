@@ -25,12 +25,13 @@ from portal.jobs import services, sizes
 from portal.jobs.description import CATEGORIES
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.finding.filters import Between, JobFilters, jobs_kept, tasks_kept
+from portal.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
 from portal.jobs.searching import jobs_named
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.jobs.services.asked.editing import changes_parse, job_edit
 from portal.jobs.states import RETRIED, JobState
-from portal.tenants.authentication import tenant_of
+from portal.tenants.authentication import tenant_of, token_again, token_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,11 +52,21 @@ def job_of(request: Request, number: str) -> Job:
     return job_find(user=request.user, number=number, tenant=tenant_of(request))
 
 
+def job_again(request: Request, number: str) -> Job:
+    """Find the job again in a request that lasts. Raises BerthError where its token was revoked, or the job is unseen."""
+    if token := token_of(request):
+        token_again(token)
+    return job_of(request, number)
+
+
 def job_answer(job: Job, *, user: Any, status: int = 200) -> Response:
     """Answer with the whole job as it stands now."""
     job = jobs_with_nodes(jobs_for(user=user)).select_related("payload", "array__payload").get(pk=job.pk)
     job.dependency_rows = list(job.dependencies.filter(on__in=jobs_for(user=user)).order_by("on"))
     job.attempt_rows, job.profile_rows = list(attempts_of(job)), list(profiles_of(job))
+    later = continued_by(job)
+    job.began_rows = began_from(job)
+    job.continued_rows = {"count": later.count(), "jobs": [each.number for each in later[:MOST_TOLD]]}
     headers = {"Location": f"/api/v1/jobs/{job.number}"} if status == 201 else None
     return Response(JobDetailSerializer(job).data, status=status, headers=headers)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
@@ -18,7 +18,7 @@ from portal.api.base import ApiView
 from portal.api.queries import Query
 from portal.api.schema import documented, parameter, time_parameter
 from portal.errors import BerthError
-from portal.jobs.api.jobs import JOB_PATH, job_of
+from portal.jobs.api.jobs import JOB_PATH, job_again, job_of
 from portal.jobs.log_both import BothStreams, Cursor
 from portal.jobs.log_reading import (
     STREAMS,
@@ -34,6 +34,7 @@ from portal.jobs.models import Job
 from portal.jobs.states import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from rest_framework.request import Request
@@ -45,10 +46,15 @@ MAX_TAIL_LINES = 10_000
 MAX_OFFSET = 2**53
 FOLLOW_WAIT_S, MAX_FOLLOW_WAIT_S = 10, 25
 FOLLOW_PERIOD_S = 0.4
+RIGHTS_S = 3.0
+"""So often one who follows is asked for the right to, again."""
 MAX_FOLLOWERS = 32
 """Each waiting reader holds a thread. One too many is answered at once and asks again from `next_offset`."""
 
 _followers = threading.BoundedSemaphore(MAX_FOLLOWERS)
+
+
+KNOWN = ("attempt", "profile", "rank", "stream", "cursor", "offset", "tail", "since")
 
 
 class LogSize(serializers.Serializer):
@@ -97,6 +103,7 @@ class Asked:
 
     @classmethod
     def of(cls, query: Query, job: Job) -> Asked:
+        """Read KNOWN parameters. Raises BerthError with the name of the wrong one."""
         epoch, profile = (query.whole(name, None, 1, 2**31 - 1) for name in ("attempt", "profile"))
         if epoch is not None and profile is not None:
             raise BerthError("invalid", "Ask for an `attempt` or for a `profile`.", field="profile")
@@ -130,7 +137,11 @@ class Reading(ABC):
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """Return `next, offset, next_offset`, and `at_end`: whether nothing more is stored."""
+        """Return `next, offset, next_offset`."""
+
+    @abstractmethod
+    def at_end(self) -> bool:
+        """Say whether nothing more is stored."""
 
 
 class OneStream(Reading):
@@ -154,8 +165,10 @@ class OneStream(Reading):
         return whole
 
     def told(self) -> dict[str, Any]:
-        at_end = self._part is None or self._end >= self._part.length()
-        return {"next": str(self._end), "offset": self._start, "next_offset": self._end, "at_end": at_end}
+        return {"next": str(self._end), "offset": self._start, "next_offset": self._end}
+
+    def at_end(self) -> bool:
+        return self._part is None or self._end >= self._part.length()
 
 
 class TwoStreams(Reading):
@@ -181,8 +194,10 @@ class TwoStreams(Reading):
         return data
 
     def told(self) -> dict[str, Any]:
-        at_end = self._both is None or self._end == self._both.end()
-        return {"next": str(self._end), "offset": None, "next_offset": None, "at_end": at_end}
+        return {"next": str(self._end), "offset": None, "next_offset": None}
+
+    def at_end(self) -> bool:
+        return self._both is None or self._end == self._both.end()
 
 
 def _offset(cursor: str) -> int:
@@ -218,32 +233,48 @@ class JobLogsView(ApiView):
         "not ended waits for its rest or for the attempt's end.",
     )
     def get(self, request: Request, number: str) -> Response:
-        known = ("attempt", "profile", "rank", "stream", "cursor", "offset", "tail", "since", "follow", "wait")
-        query = Query(request, known=known)
+        query = Query(request, known=(*KNOWN, "follow", "wait"))
         asked = Asked.of(query, job_of(request, number))
         wait_s = query.whole("wait", FOLLOW_WAIT_S, 1, MAX_FOLLOW_WAIT_S) if query.flag("follow") else 0
-        reading = _reading(asked)
+        reading = reading_of(asked)
         ended = _is_over(asked.job, reading.attempt)
         data = reading.read(ended=ended)
         if not data and wait_s and not ended and _followers.acquire(blocking=False):
             try:
-                reading, data, ended = _followed(asked, reading, wait_s)
+                reading, data, ended = _followed(asked, reading, wait_s, rights=lambda: job_again(request, number))
             finally:
                 _followers.release()
-        return Response(_answer(asked, reading, data, ended=ended))
+        return Response(_piece(asked, reading, data, ended=ended) | {"available": log_sizes(asked.job)})
 
 
-def _reading(asked: Asked) -> Reading:
+def reading_of(asked: Asked) -> Reading:
+    """Return who reads it. Raises BerthError for a cursor that is none, NotFound for an attempt or node that is none."""
     return OneStream(asked) if asked.stream else TwoStreams(asked)
 
 
-def _followed(asked: Asked, reading: Reading, wait_s: int) -> tuple[Reading, bytes, bool]:
-    """Look again until there is something, the attempt or job ends, or time is up."""
-    deadline, data, ended = time.monotonic() + wait_s, b"", False
+def piece_next(asked: Asked) -> tuple[dict[str, Any], Asked]:
+    """Return the piece that there is by now, empty where there is none, and what to ask for after it."""
+    reading = reading_of(asked)
+    ended = _is_over(asked.job, reading.attempt)
+    piece = _piece(asked, reading, reading.read(ended=ended), ended=ended)
+    if reading.attempt is None:
+        return piece, asked
+    return piece, replace(asked, epoch=reading.attempt.epoch, cursor=piece["next"], tail=None, since=None)
+
+
+def _followed(
+    asked: Asked, reading: Reading, wait_s: int, *, rights: Callable[[], object]
+) -> tuple[Reading, bytes, bool]:
+    """Look again until there is something, the attempt or job ends, or time is up. Raises what `rights` raises."""
+    checked, data, ended = time.monotonic(), b"", False
+    deadline = checked + wait_s
     while not data and not ended and time.monotonic() < deadline:
         time.sleep(FOLLOW_PERIOD_S)
+        if time.monotonic() - checked > RIGHTS_S:
+            checked = time.monotonic()
+            rights()
         if reading.attempt is None:
-            reading = _reading(asked)
+            reading = reading_of(asked)
         ended = _is_over(asked.job, reading.attempt)
         data = reading.read(ended=ended)
     return reading, data, ended
@@ -256,15 +287,12 @@ def _is_over(job: Job, attempt: Attempt | None) -> bool:
     return attempt.ended_at is not None
 
 
-def _answer(asked: Asked, reading: Reading, data: bytes, *, ended: bool) -> dict[str, Any]:
-    told = reading.told()
-    at_end = told.pop("at_end")
+def _piece(asked: Asked, reading: Reading, data: bytes, *, ended: bool) -> dict[str, Any]:
     return {
         "attempt": reading.attempt.epoch if reading.attempt else None,
         "rank": asked.rank,
         "stream": asked.stream or "both",
         "text": data.decode("utf-8", "replace"),
-        **told,
-        "complete": ended and at_end,
-        "available": log_sizes(asked.job),
+        **reading.told(),
+        "complete": ended and reading.at_end(),
     }

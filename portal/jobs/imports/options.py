@@ -20,7 +20,7 @@ class Option(NamedTuple):
 
 
 _LAYOUT = "Berth itself chooses cores and binds the job to them"
-_MAIL = "Berth sends no mail yet; `berth submit --wait` tells the end"
+_MAIL = "Which mails you get is chosen on your account page"
 _LOGS = "Berth keeps both streams: the job's page and `berth logs` show them"
 _OUTSIDE = "only sbatch's own command line needs it"
 _MPI_NODES = "Berth places the processes where GPUs and cores are"

@@ -49,6 +49,10 @@ class Attempt(models.Model):
     gpu_compute = models.PositiveSmallIntegerField(
         null=True, help_text="The part of its one GPU that it holds, in thousandths. Null: it has its GPUs for itself."
     )
+    gpu_busy = models.FloatField(
+        null=True,
+        help_text="The part of what it held of GPUs, in time, that computed: 0 to 1. Null: not measured, or not yet.",
+    )
     cores = models.PositiveIntegerField()
     cores_wanted = models.PositiveIntegerField(
         null=True, help_text="The cores for each GPU (for a CPU job: in all) that it was placed with. Null: an old row."
@@ -75,6 +79,7 @@ class Attempt(models.Model):
     )
     exit_code = models.IntegerField(null=True)
     end_detail = models.CharField(max_length=300, blank=True)
+    commit = models.CharField(max_length=64, blank=True, help_text="The commit of its code, as its nodes fetched it.")
 
     objects = AttemptQuerySet.as_manager()
 

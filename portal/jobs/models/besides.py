@@ -28,6 +28,10 @@ class JobPayload(models.Model):
     software = models.JSONField(
         default=dict, help_text="One of environment, path and requirements. {}: it uses what is installed on the node."
     )
+    code = models.JSONField(
+        default=dict,
+        help_text="Where its code comes from: git, ref, secret and the commit that was found first; or path. {}: its files.",
+    )
     description = models.JSONField(
         help_text="The description as it was submitted, so that the job can be submitted again."
     )
@@ -103,6 +107,23 @@ class JobDependency(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} after {self.on_id}"
+
+
+class JobInput(models.Model):
+    """What a job begins with: an artefact of an earlier job of its tenant, or with a / at its end a folder of them."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="inputs")
+    source = models.ForeignKey(
+        Job, null=True, on_delete=models.SET_NULL, related_name="+", help_text="Null: that job was deleted."
+    )
+    path = models.CharField(max_length=1025)
+    target = models.CharField(max_length=1024, help_text="Where it lies in the job's own directory.")
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"{self.path} of job {self.source_id} for job {self.job_id}"
 
 
 class JobEvent(models.Model):

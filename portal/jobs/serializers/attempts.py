@@ -125,7 +125,7 @@ class AttemptSerializer(serializers.ModelSerializer):
         model = Attempt
         fields = """
             epoch state planning_number gpus cores parts speed core_search slowings created_at started_at ended_at stop_reason
-            stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail
+            stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail commit
         """.split()
         read_only_fields = fields
 

@@ -113,6 +113,25 @@ class FileSerializer(serializers.Serializer):
     bytes = serializers.IntegerField()
 
 
+class BeganSerializer(serializers.Serializer):
+    """An artefact of an earlier job that a job begins with."""
+
+    job = serializers.CharField(source="job.number", allow_null=True, default=None, help_text="Null: that job is gone.")
+    path = serializers.CharField(help_text="With a / at its end: a folder, with all that is kept in it.")
+    kept = serializers.BooleanField(source="is_kept", help_text="False: it was removed, or is not there yet.")
+
+    def get_fields(self) -> dict[str, Any]:
+        own = serializers.CharField(source="target", help_text="Where it lies in the job's own directory.")
+        return {**super().get_fields(), "as": own}
+
+
+class ContinuedSerializer(serializers.Serializer):
+    """The jobs that began from artefacts of a job."""
+
+    count = serializers.IntegerField()
+    jobs = serializers.ListField(child=serializers.CharField(), help_text="The newest 20, by number.")
+
+
 class OfTemplateSerializer(serializers.Serializer):
     """Which job template a job was made of, and with which values; the template may be gone since."""
 
@@ -122,12 +141,27 @@ class OfTemplateSerializer(serializers.Serializer):
     values = serializers.DictField()
 
 
+class CodeSerializer(serializers.Serializer):
+    """A repository, or a directory on the nodes (`path`)."""
+
+    git = serializers.CharField(allow_null=True)
+    ref = serializers.CharField(allow_null=True)
+    secret = serializers.CharField(allow_null=True, help_text="The name of the one with which it is fetched.")
+    submodules = serializers.BooleanField(allow_null=True)
+    commit = serializers.CharField(allow_null=True, help_text="What its first attempt found; later ones run the same.")
+    path = serializers.CharField(allow_null=True)
+
+
 class JobDetailSerializer(JobSerializer):
     """One job: also what it runs, its attempts, and what it waits for."""
 
     command = serializers.SerializerMethodField()
     working_directory = serializers.SerializerMethodField()
     environment = serializers.SerializerMethodField()
+    secrets = serializers.SerializerMethodField(help_text="Variables, and the names of the secrets that they get.")
+    code = serializers.SerializerMethodField(
+        help_text="Where its code comes from besides its files; null: nowhere else."
+    )
     software = serializers.SerializerMethodField(help_text="Beside its node's own; empty: none.")
     files = serializers.SerializerMethodField()
     upload = serializers.SerializerMethodField(help_text="The digest of the upload that it brings; null: none.")
@@ -135,15 +169,18 @@ class JobDetailSerializer(JobSerializer):
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     profiles = ProfileSerializer(source="profile_rows", many=True, read_only=True)
     learning_rate = serializers.SerializerMethodField()
+    inputs = BeganSerializer(source="began_rows", many=True, read_only=True)
+    continued_by = ContinuedSerializer(source="continued_rows", read_only=True)
     template = serializers.SerializerMethodField(help_text="The job template that it was made of; null: none.")
     progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
         own_fields = """
-            command working_directory environment software files upload depends_on pipelined parameters heavy_between_iterations
+            command working_directory environment secrets code software files upload depends_on
+            pipelined parameters heavy_between_iterations
             instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
             retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
-            progress attempts profiles template
+            progress attempts profiles inputs continued_by template
         """.split()
         fields = [*JobSerializer.Meta.fields, *own_fields]
         read_only_fields = fields
@@ -157,6 +194,15 @@ class JobDetailSerializer(JobSerializer):
     @extend_schema_field(_TEXT_MAP)
     def get_environment(self, job: Job) -> dict[str, str]:
         return payload_of(job).environment
+
+    @extend_schema_field(_TEXT_MAP)
+    def get_secrets(self, job: Job) -> dict[str, str]:
+        return payload_of(job).description.get("secrets") or {}
+
+    @extend_schema_field(CodeSerializer(allow_null=True))
+    def get_code(self, job: Job) -> dict[str, Any] | None:
+        found = payload_of(job).code
+        return {name: found.get(name) for name in CodeSerializer().fields} if found else None
 
     @extend_schema_field(_TEXT_MAP)
     def get_software(self, job: Job) -> dict[str, str]:

@@ -64,7 +64,7 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     state = attempt_end_state(parts=parts, stop_reason=fresh.stop_reason)
     exit_code = next((code for _, code in parts if code), 0 if state == A.COMPLETED else None)
     ended = Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
-        state=state, ended_at=max(at, fresh.created_at), exit_code=exit_code
+        state=state, ended_at=max(at, fresh.started_at or fresh.created_at), exit_code=exit_code
     )
     if not ended:
         return

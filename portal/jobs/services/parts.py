@@ -13,6 +13,7 @@ from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.cluster.services import node_settled
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
+from portal.jobs.services.asked.payloads import commit_note
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.cores import cores_acknowledge
@@ -117,6 +118,10 @@ def _prepared(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> 
 
 def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
     Allocation.objects.filter(pk=part.pk).update(state=Allocation.State.RUNNING, pid=report.get("pid"), missed_at=None)
+    if report.get("commit") and not commit_note(attempt=attempt, commit=report["commit"]):
+        detail = f"its parts fetched different commits of its code: {attempt.commit[:12]} and {report['commit'][:12]}"
+        part_end(attempt=attempt, part=part, reason="start_failed", detail=detail)
+        return
     if attempt.allocations.filter(state__in=[Allocation.State.WANTED, Allocation.State.PREPARED]).exists():
         return
     now = timezone.now()

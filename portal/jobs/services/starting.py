@@ -189,4 +189,5 @@ def _what(attempt: Attempt) -> str:
     if attempt.gpu_compute is not None:
         gpus = f"{attempt.gpu_compute / 10:g} % of a GPU and "
     limit = f", for {attempt.time_limit_s} s at most" if attempt.is_profile else ""
-    return f"{gpus}{attempt.cores} cores{limit}"
+    cores = f"{attempt.cores} core{'s' if attempt.cores != 1 else ''}"
+    return f"{gpus}{cores}{limit}"

@@ -20,6 +20,7 @@ from portal.jobs.models import IdempotencyKey, Job, JobDependency
 from portal.jobs.searching import job_text_add
 from portal.jobs.services.asked.bringing import files_resolved
 from portal.jobs.services.asked.dependencies import dependencies_of
+from portal.jobs.services.asked.keeping import inputs_create
 from portal.jobs.services.asked.payloads import payload_create
 from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh
@@ -155,7 +156,11 @@ def _grace_check(parsed: JobDescription) -> None:
 def _capacity_check(parsed: JobDescription) -> None:
     capacity_check(gpus=parsed.gpus, gpu_types=parsed.gpu_types, cores=parsed.cores, memory_mib=parsed.memory_mib)
     gpu_memory_check(gpu_types=parsed.gpu_types, memory_mib=parsed.gpu_memory_mib)
-    need_check(software_need(parsed.software or {}), software_offered)
+    need_check(_need(parsed), software_offered)
+
+
+def _need(parsed: JobDescription) -> str:
+    return software_need(parsed.software or {}, git="git" in (parsed.code or {}))
 
 
 def _known(*, user: User, key: str, digest: str) -> Job | None:
@@ -189,13 +194,14 @@ def _create(
         owner=user,
         gpus=list(parsed.gpus),
         gpu_types=list(parsed.gpu_types),
-        software_need=software_need(parsed.software or {}),
+        software_need=_need(parsed),
         submitted_at=now,
         waiting_since=None if dependencies or parsed.array_size else now,
         reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
         **{name: getattr(parsed, name) for name in _COLUMNS},
     )
     payload_create(job, parsed, description, template)
+    inputs_create(job, parsed)
     job_text_add(job)
     JobDependency.objects.bulk_create(JobDependency(job=job, on_id=on, kind=kind) for on, kind in dependencies)
     event_record(job_id=job.pk, kind="submitted", text=f"Submitted for {tenant.name}.", actor=user, at=now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.db.models import Max
 from django.utils import timezone
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.jobs.models import Job
+    from portal.tenants.models import Tenant, User
+
+PAST, SHOWN = 200, 8
+"""So many of an owner's latest results are looked through, and so many are told."""
+
+
+class PastCores(NamedTuple):
+    """Cores a GPU: what tuning found for a job, and what had been asked for it (None: nothing)."""
+
+    found: int
+    asked: int | None
 
 
 def core_tuning_record(*, job: Job, cores_per_gpu: int, steps: int = 0) -> CoreTuning:
@@ -45,6 +56,19 @@ def cores_tuned(*, owner_ids: Iterable[int] | None = None) -> dict[int, dict[str
     for owner, category, most in rows.values_list("owner_id", "category").annotate(most=Max("cores_per_gpu")):
         found[owner][category or None] = most
     return dict(found)
+
+
+def cores_past(*, owner: User, tenant: Tenant, category: str, label: str) -> tuple[list[PastCores], bool]:
+    """Return what tuning found for the owner's latest jobs in the tenant with this label, and True; where none has it those of
+    the category ("": without one), and False. The last first, those set by hand left out. One query.
+    """
+    rows = CoreTuning.objects.filter(owner=owner, job__owner=owner, job__tenant=tenant, steps__gt=0)
+    found = rows.order_by("-tuned_at").values_list("category", "job__model", "cores_per_gpu", "job__cores_per_gpu")[
+        :PAST
+    ]
+    same = [PastCores(*cores) for _, model, *cores in found if label and model == label]
+    alike = [PastCores(*cores) for kind, _, *cores in found if kind == category]
+    return (same or alike)[:SHOWN], bool(same)
 
 
 def cores_tuned_since(moment: datetime) -> list[int]:

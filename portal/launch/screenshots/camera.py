@@ -127,12 +127,13 @@ def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Tak
     where = f"{page.name}, {view.name}"
     try:
         answer = tab.goto(berth.url + page.path.format(**berth.names), wait_until="load")
+        tab.wait_for_timeout(SETTLE_MS)  # plots and fragments come after the load
+        tab.wait_for_selector(".htmx-request", state="detached")
     except Error as error:  # no answer in time, or one without a body
         taken.faults.append((where, error.message.partition("\n")[0]))
         return
     if answer is not None and answer.status >= 400 and page.name not in EXPECTED:
         taken.faults.append((where, f"answered with {answer.status}"))
-    tab.wait_for_timeout(SETTLE_MS)  # plots and fragments come after the load
     wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     if wide > 0 and not page.path.startswith(("/admin/", "/api/")):
         taken.faults.append((where, f"scrolls sideways by {wide} pixels"))

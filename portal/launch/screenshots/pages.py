@@ -32,6 +32,8 @@ PAGES = (
     Page("job-failed", "/jobs/{failed}/", "job-detail"),
     Page("job-ended", "/jobs/{ended}/", "job-detail"),
     Page("array", "/jobs/{array}/", "job-detail"),
+    Page("compare", "/jobs/compare?job={running}&job={ended}&job={failed}", "job-compare"),
+    Page("compare-with", "/jobs/compare?job={ended}", "job-compare"),
     Page("artefacts", "/jobs/{running}/artefacts", "job-artefacts"),
     Page("submit", "/jobs/new", "job-submit"),
     Page("submit-again", "/jobs/new?from={ended}", "job-submit"),
@@ -55,14 +57,15 @@ PAGES = (
     Page("sharing", "/sharing/", "sharing", OPERATOR),
     Page("account", "/account/", "account"),
     Page("tenant", "/tenants/vision-lab/", "tenant"),
+    Page("tenant-usage", "/tenants/vision-lab/usage", "tenant-usage"),
     Page("tokens", "/account/tokens/", "tokens"),
-    Page("search", "/search?q=demo", "search"),
+    Page("search", "/search?q=large", "search"),
     Page("help", "/help/", "help"),
     Page("help-guide", "/help/users-guide", "help-guide"),
     Page("not-found", "/nowhere", ""),
     Page("rest", "/api/v1/docs", "api-docs"),
     Page("console", "/admin/", "admin:index", OPERATOR),
-    Page("console-policy", "/admin/rounds/operatorsetting/policy/", "admin:policy", OPERATOR),
+    Page("console-policy", "/admin/rounds/operatorsetting/", "admin:rounds_operatorsetting_changelist", OPERATOR),
     Page("console-tenants", "/admin/tenants/tenant/", "admin:tenants_tenant_changelist", OPERATOR),
     Page("console-nodes", "/admin/cluster/node/", "admin:cluster_node_changelist", OPERATOR),
 )
@@ -85,5 +88,5 @@ NOT_PAGES = {
 NOT_PAGES_ENDS = tuple(
     "-fragment -figure -figures -action -act -revoke -answer -board -rows -bulk -dismiss -part -end -invite -member -offer "
     "-offers -waiting -train -curve -decide -dry-run -from-script -tasks -log -explain -what-if -remove figure "
-    "-plan -delete -save -extend -webhook -webhooks".split()
+    "-plan -delete -save -extend -webhook -webhooks -secrets".split()
 )

@@ -81,7 +81,13 @@ def _filled(url: str, token: str) -> dict[str, str]:
             found: dict[str, Any] = answer.json()
             return found
 
-        ended = made("jobs", command="echo step 1; echo step 2", gpus=1, name="baseline", time_limit_s=600)["number"]
+        like = {
+            "model": "charlm",
+            "samples": 100_000,
+            "gpus": [1, 2, 4],
+            "time_limit_s": 600,
+        }  # as the demo's own training
+        ended = made("jobs", command="echo step 1; echo step 2", name="baseline", **like)["number"]
         failed = made("jobs", command="echo reading; exit 3", gpus=0, cores=1, name="fails")["number"]
         array = made("jobs", command=TASKS, gpus=0, cores=1, name="sweep", array={"size": 8})["number"]
         running = made("jobs", command="while :; do echo step; sleep 1; done", gpus=1, name="long")["number"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from portal.previews.curves.blocks import blocks, is_sampled
 from portal.previews.curves.checksums import masked
-from portal.previews.curves.wire import BYTES, FIXED32, VARINT, Damaged, fields, number, signed
+from portal.previews.curves.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, fields, number, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,18 +86,20 @@ def _whole(data: bytes, records: list[tuple[int, int]], points: Points) -> Itera
 
 
 def _event(record: bytes, points: Points, prefix: str) -> None:
-    """Read one event: its step (field 2) and its summary (field 5)."""
-    step, summary = 0, b""
+    """Read one event: its time (field 1), its step (field 2) and its summary (field 5)."""
+    step, summary, at = 0, b"", None
     try:
         for field, kind, value in fields(record):
             if field == 2 and kind == VARINT:
                 step = signed(int(value))
+            elif field == 1 and kind == FIXED64 and isinstance(value, bytes):
+                at = number(value)
             elif field == 5 and kind == BYTES and isinstance(value, bytes):
                 summary = value
         for taken, (name, scalar) in enumerate(_scalars(summary)):
             if taken >= MOST_SCALARS_A_RECORD:
                 return
-            points.add(prefix + name, float(step), scalar)
+            points.add(prefix + name, float(step), scalar, at)
     except Damaged:
         points.damaged += 1
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from portal.previews.source import Source
 
 STEPS = ("step", "global_step", "iteration", "iter", "epoch")
-TIMES = {"time", "timestamp", "wall_time", "_timestamp", "_runtime", "ts"}
+MOMENTS = ("time", "timestamp", "wall_time", "_timestamp", "ts")
+TIMES = {*MOMENTS, "_runtime"}
 LINE_BYTES = 16 * 1024
 """A longer line is counted as damaged and not read."""
 MOST_NAMES_A_LINE = 2000
@@ -48,10 +49,11 @@ def _line(line: bytes, points: Points, prefix: str) -> None:
         return
     named = next((name for name in STEPS if _is_number(record.get(name))), None)
     step = _float(record[named]) if named else float(_next_step(points))
+    at = next((_float(record[name]) for name in MOMENTS if _is_number(record.get(name))), None)
     for taken, (name, value) in enumerate(_numbers(record, named)):
         if taken >= MOST_NAMES_A_LINE:
             return
-        points.add(prefix + name, step, value)
+        points.add(prefix + name, step, value, at)
 
 
 def _numbers(record: dict[str, Any], named: str | None) -> Iterator[tuple[str, float]]:

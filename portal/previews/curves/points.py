@@ -18,19 +18,24 @@ MOST_NAMES_COUNTED = 10_000
 MOST_RECORDS = 100_000
 """Lines or events that are read for one picture, of all files together."""
 POINTS_SHOWN = 600
+SOONEST, LATEST = 1e9, 1e10
+"""Of years 2001 to 2286; another number is no Unix time in seconds."""
 JITTER = 8
 """A step that comes back by no more points than this was only written late."""
 
 
 @dataclass
 class Curve:
-    """Steps, rising, and their values; None = not a finite number."""
+    """Steps, rising, and their values; None = not a finite number. `times`: when a step was written (Unix s), where told."""
 
     steps: list[float] = field(default_factory=list)
     values: list[float | None] = field(default_factory=list)
+    times: dict[float, float] = field(default_factory=dict)
 
-    def add(self, step: float, value: float | None) -> None:
+    def add(self, step: float, value: float | None, at: float | None = None) -> None:
         """Add a point in the order in which they were written."""
+        if at is not None and SOONEST < at < LATEST:
+            self.times[step] = at
         if not self.steps or step > self.steps[-1]:
             self.steps.append(step)
             self.values.append(value)
@@ -79,7 +84,7 @@ class Points:
         self.thinned |= self.records > MOST_RECORDS
         return self.records <= MOST_RECORDS
 
-    def add(self, name: str, step: float, value: float) -> None:
+    def add(self, name: str, step: float, value: float, at: float | None = None) -> None:
         name = cut(name, NAME_CHARS)
         curve = self.curves.get(name)
         if curve is None:
@@ -93,4 +98,4 @@ class Points:
             return
         finite = math.isfinite(value)
         self.not_finite += not finite
-        curve.add(step, value if finite else None)
+        curve.add(step, value if finite else None, at)

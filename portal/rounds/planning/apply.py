@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from django.db import transaction
 
 from portal.jobs.models import Job
+from portal.jobs.services.events import events_record
 from portal.jobs.services.placing import attempts_start, placing_lock
 from portal.jobs.services.placings import Part, Placing, Profile
 from portal.jobs.services.preempting import stops_nodes
 from portal.jobs.services.promises import promises_withdraw
 from portal.jobs.services.waiting import waiting_note
+from portal.jobs.sharing.harvesting import grants_lower
 from portal.rounds.models import Planning
 from portal.rounds.planning.lease import lease_confirm
 from portal.rounds.planning.notes import notes_of
@@ -71,6 +73,8 @@ def plan_apply(
     notes = notes_of(made.decisions, ready.columns or columns_of(made.decisions), queued)
     _lock_all(made, placed, noted=[note.job_id for note in notes])
     _profile_all(made, record)
+    if texts := grants_lower({each.job: each.memory_mib for each in made.harvests}):
+        events_record(kind="harvested", texts=texts)
     _place_all(placed, record, ready.cores_wanted)
     plan_stops_apply(made=made, record=record)
     plan_promises_apply(made=made, record=record, cores_wanted=ready.cores_wanted)

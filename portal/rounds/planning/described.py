@@ -9,6 +9,7 @@ from portal.jobs.models import Job
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import JobState
 from portal.jobs.use import WHOLE
+from portal.rounds.planning.images import images_refused, refused_figures
 from portal.rounds.planning.memory import Beside
 from portal.rounds.planning.queued import jobs_blocked
 from portal.rounds.planning.restored import Restored
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
+
+
+def may_harvest(job: Any) -> bool:
+    """Say whether it may hold less GPU memory than it asks for: it can run again, nobody waits for its answers, and it was never
+    ended for that.
+    """
+    return bool(job.is_requeueable and job.latency_class != Job.LatencyClass.LATENCY and not job.gpu_memory_whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +63,7 @@ class Known:
         if max((self.shared.get(name, 0) for name in types), default=0) < job.gpu_memory_mib:
             return None
         critical = job.latency_class == Job.LatencyClass.LATENCY
-        harvest = job.is_requeueable and not critical and not job.gpu_memory_whole
-        apart = self.apart.get(job.pk, frozenset())
+        apart, harvest = self.apart.get(job.pk, frozenset()), may_harvest(job)
         return model.GpuPart(job.gpu_compute, job.gpu_memory_mib, critical=critical, harvest=harvest, apart_from=apart)
 
     def cores(self, job: Any) -> int:
@@ -102,20 +109,25 @@ IN_TURN = Aside(None, {})
 def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
     blocked, restored = frozenset(jobs_blocked()), Restored.read(now_s=known.now_s)
+    refused = images_refused(look.rows)
 
     def make(row: QueuedJob) -> model.Job:
-        aside = _aside(row, blocked=row.pk in blocked or row.array_id in blocked, restored=restored)
+        waits = row.pk in blocked or row.array_id in blocked
+        aside = _aside(row, blocked=waits, restored=restored, refused=refused_figures(row, refused))
         return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
 
     common = (known.tuned, known.parameters.large_model_parameters, restored, known.shared)
-    return kept.describe(look, Beside(blocked, known.promises, known.profiled, known.apart, common), known.now_s, make)
+    beside = Beside(blocked, known.promises, known.profiled, known.apart, refused, common)
+    return kept.describe(look, beside, known.now_s, make)
 
 
-def _aside(job: Any, *, blocked: bool, restored: Restored) -> Aside:
+def _aside(job: Any, *, blocked: bool, restored: Restored, refused: dict[str, Any] | None = None) -> Aside:
     if job.state == JobState.HELD:
         return Aside(model.Reason.HELD, {})
     if blocked:
         return Aside(model.Reason.DEPENDENCY, {})
+    if refused is not None:
+        return Aside(model.Reason.INVALID, refused)
     return Aside(model.Reason.RESTORED, restored.figures) if restored.keeps(job) else IN_TURN
 
 

@@ -30,6 +30,7 @@ class Beside:
     promises: Mapping[int, model.Promise]
     profiled: Mapping[int, datetime]
     apart: Mapping[int, frozenset[str]]
+    refused: Mapping[int, str]  # jobs and arrays whose image may no longer be used
     common: Any
 
     def differing(self, last: Beside, rows: list[QueuedJob]) -> set[int]:
@@ -44,7 +45,8 @@ class Beside:
             for job in now.keys() | before.keys()
             if now.get(job) != before.get(job)
         }
-        if moved := self.blocked ^ last.blocked:
+        refused = {each for each, _ in self.refused.items() ^ last.refused.items()}
+        if moved := (self.blocked ^ last.blocked) | refused:
             found |= {row.pk for row in rows if row.pk in moved or row.array_id in moved}
         return found
 

@@ -12,6 +12,8 @@ from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.jobs.software import node_offers
+from portal.rounds.planning.described import may_harvest
+from portal.rounds.planning.sharing import Seen
 from scheduler import model
 from scheduler.estimator.tables import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from portal.jobs.models import Attempt
 
 TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})
-NOT_SEEN: Mapping[tuple[int, int], tuple[float, ...]] = MappingProxyType({})
+NOT_SEEN = Seen()
 AWAY = {"disk-low": "its disk is almost full"}
 """Words for a node that gets no jobs, where its health is no word for a sentence."""
 
@@ -46,32 +48,32 @@ def nodes_described(
     parts: Iterable[Any],
     jobs: Sequence[model.Job],
     promises: Mapping[int, model.Promise],
-    memory_used: Mapping[tuple[int, int], tuple[float, ...]] = NOT_SEEN,
+    seen: Seen = NOT_SEEN,
     apart: Mapping[int, frozenset[str]] = TOGETHER,
     *,
     now: datetime,
 ) -> list[model.Node]:
     """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait.
-    `memory_used`: of shared GPUs, by node and index; `apart`: the signatures that a job is kept apart from. Two queries.
+    `seen`: what is used of shared GPUs; `apart`: the signatures that a job is kept apart from. Two queries.
     """
-    held = _held(parts, apart, now)
+    held = _held(parts, apart, seen.attempts, now)
     present: dict[int, There] = defaultdict(There)
     beside: dict[int, dict[int, There]] = defaultdict(dict)
-    seen = Gpu.objects.present().order_by("index")
+    rows = Gpu.objects.present().order_by("index")
     names = ("node_id", "index", "cordoned_at", "outside_since", "gpu_type_id", "mode", "memory_mib")
-    for node, index, cordoned, outside, other, mode, memory_mib in seen.values_list(*names):
+    for node, index, cordoned, outside, other, mode, memory_mib in rows.values_list(*names):
         own = present[node] if other is None else beside[node].setdefault(other, There())
         is_open = cordoned is None and outside is None
         if mode == Gpu.Mode.SHARED:
             holders = tuple(held[node].parts.get(index, ()))
             if is_open or holders:
-                used = memory_used.get((node, index), ())
+                used = seen.gpus.get((node, index), ())
                 own.shared.append(model.PartedGpu(index, memory_mib, holders, used, open=is_open))
         # One that no job may get is left out, unless a job has it: then it is that job's as long as it runs.
         elif is_open or index in held[node].gpus:
             own.gpus.append(index)
-    rows = Node.objects.alive().select_related("gpu_type").order_by("pk").annotate(speed_factor=F("speed__factor"))
-    plain = {each.pk: _node(each, present[each.pk], held[each.pk]) for each in rows}
+    alive = Node.objects.alive().select_related("gpu_type").order_by("pk").annotate(speed_factor=F("speed__factor"))
+    plain = {each.pk: _node(each, present[each.pk], held[each.pk]) for each in alive}
     if not any(number in plain for number in beside):
         return list(plain.values())
     types = dict(GpuType.objects.values_list("pk", "name"))
@@ -98,13 +100,15 @@ class There:
         return bool(self.gpus or self.shared)
 
 
-def _held(parts: Iterable[Any], apart: Mapping[int, frozenset[str]], now: datetime) -> defaultdict[int, Held]:
+def _held(
+    parts: Iterable[Any], apart: Mapping[int, frozenset[str]], used: Mapping[str, float], now: datetime
+) -> defaultdict[int, Held]:
     held: defaultdict[int, Held] = defaultdict(Held)
     for part in parts:
         own = held[part.node_id]
         own.gpus.update(part.gpus_held)
         if (share := part.part_held) is not None:
-            own.parts[share.gpu].append(_holder(part.attempt, share, apart, now))
+            own.parts[share.gpu].append(_holder(part.attempt, share, apart, used.get(part.attempt.key), now))
         own.cores.update(part.core_ids)
         own.memory_mib += part.memory_mib
         own.tenants.add(part.attempt.job.tenant_id)
@@ -114,7 +118,7 @@ def _held(parts: Iterable[Any], apart: Mapping[int, frozenset[str]], now: dateti
 
 
 def _holder(
-    attempt: Attempt, share: model.HeldPart, apart: Mapping[int, frozenset[str]], now: datetime
+    attempt: Attempt, share: model.HeldPart, apart: Mapping[int, frozenset[str]], used_mib: float | None, now: datetime
 ) -> model.Holder:
     job = attempt.job
     name = signature_of(job.tenant_id, job.model or None, job.pk)
@@ -125,8 +129,10 @@ def _holder(
         name,
         share.compute,
         share.memory_mib,
+        used_mib or 0.0,
         apart_from=apart.get(job.pk, frozenset()),
         ran_s=max(0.0, ran_s),
+        harvest=used_mib is not None and may_harvest(job),
     )
 
 

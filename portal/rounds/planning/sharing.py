@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db.models import Max
 
@@ -16,7 +17,7 @@ from portal.jobs.sharing.apart import apart_load
 from scheduler import model
 from scheduler.estimator.tables import signature, signature_of
 from scheduler.sharing.series import LEAST_SAMPLES
-from scheduler.sharing.sharing import LOOKS_AHEAD, LOOKS_AT_USE
+from scheduler.sharing.sharing import LOOKS_AT_USE, LOOKS_NOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,21 +122,31 @@ def _whole(values: Sequence[float | None] | None) -> list[float] | None:
     return found
 
 
-def memory_seen(
-    parts: Iterable[Any], policies: AbstractSet[str], *, now: datetime
-) -> dict[tuple[int, int], tuple[float, ...]]:
-    """Return the used memory (MiB) of the last minute by node and GPU index, of GPUs that jobs share now. One query, or none."""
-    if not policies & LOOKS_AHEAD:
-        return {}
-    wanted = {(part.node_id, part.part_held.gpu) for part in parts if part.part_held is not None}
-    if not wanted:
-        return {}
-    since, found = now - LOOK_BACK, defaultdict[tuple[int, int], dict[float, float]](dict)
+class Seen(NamedTuple):
+    """Memory (MiB) of the last minute: of shared GPUs by node and index, oldest first; the most of each attempt, by its key."""
+
+    gpus: Mapping[tuple[int, int], tuple[float, ...]] = MappingProxyType({})
+    attempts: Mapping[str, float] = MappingProxyType({})
+
+
+def memory_seen(parts: Iterable[Any], policies: AbstractSet[str], *, now: datetime) -> Seen:
+    """Return what is used of GPUs that jobs share now. One query, or none."""
+    held = [part for part in parts if part.part_held is not None] if policies & LOOKS_NOW else []
+    if not held:
+        return Seen()
+    wanted, keys = {(part.node_id, part.part_held.gpu) for part in held}, {part.attempt.key for part in held}
+    since, found = now - LOOK_BACK, defaultdict[Any, dict[float, float]](dict)
     for node_id, batch in batches_recent(node_ids={node for node, _ in wanted}, since=since, until=now):
         for index, measures in (batch.get("gpus") or {}).items():
             if (node_id, int(index)) in wanted:
                 _note(found[node_id, int(index)], batch, measures.get("memory_mib") or (), since.timestamp())
-    return {place: tuple(value for _, value in sorted(seen.items())) for place, seen in found.items()}
+        for key, measures in (batch.get("attempts") or {}).items():
+            if key in keys:
+                _note(found[key], batch, measures.get("gpu_memory_mib") or (), since.timestamp())
+    return Seen(
+        {place: tuple(value for _, value in sorted(found[place].items())) for place in wanted & found.keys()},
+        {key: max(found[key].values()) for key in keys & found.keys() if found[key]},
+    )
 
 
 def _note(seen: dict[float, float], batch: Mapping[str, Any], values: Sequence[float | None], since_s: float) -> None:

@@ -6,6 +6,9 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import F
+
+from portal.jobs.states import JobState
 from portal.rounds.models import ForecastRecord, StartForecast
 from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
@@ -26,6 +29,8 @@ MARKS = 20
 """The latest starts of a horizon, told one by one; with fewer nothing can be said of ranges."""
 RANGE_SHARE = HELD
 """The probability that ranges are made for."""
+FIRST_READ = 200
+"""So many ranges are looked at for who starts next: a whole array may stand before other jobs."""
 RECORDS_READ = 2000
 """Coverage and error are those of the latest so many starts."""
 
@@ -33,6 +38,13 @@ RECORDS_READ = 2000
 def forecasts_of(job_ids: Collection[int]) -> dict[int, StartForecast]:
     """Return the present forecast of each job that has one. One query."""
     return StartForecast.objects.in_bulk(job_ids)
+
+
+def foretold_first(count: int = FIRST_READ) -> dict[int, StartForecast]:
+    """Return the start ranges of waiting jobs by their middle, the first `count`, by the job's id. One query."""
+    rows = StartForecast.objects.filter(job__state=JobState.PENDING, job__waiting_since__isnull=False)
+    order = (F("median_at").asc(nulls_last=True), "earliest_at", "job_id")
+    return {row.job_id: row for row in rows.defer("drawn").order_by(*order)[:count]}
 
 
 def range_shown(forecast: StartForecast | None) -> dict[str, Any] | None:

@@ -20,7 +20,12 @@ from scheduler.fairness.keepers import RESERVATION
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from portal.tenants.models import User
+
+NODES_SHOWN = 2
+ENDED = "when what runs there has ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,19 @@ def kept_for(*, job: Job) -> list[KeptFor]:
     names = _names(entries)
     ranges = _ranges(entries)
     return [_shown(entry, job, names, ranges) for entry in entries]
+
+
+def places_kept(jobs: Collection[Job], planning: Planning | None) -> dict[int, str]:
+    """Say where jobs will start that the planning reserved nodes for, and what must end there first. One query at most."""
+    ids = {job.pk for job in jobs}
+    nodes = {each["job"]: each["nodes"] for each in (planning.reservations if planning else ()) if each["job"] in ids}
+    names = _names([{"nodes": each} for each in nodes.values()])
+    return {job: f"on {_named([names[node] for node in own if node in names])}, {ENDED}" for job, own in nodes.items()}
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - NODES_SHOWN
+    return ", ".join(names[:NODES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def kept_entries() -> list[dict[str, Any]]:

@@ -50,10 +50,12 @@ def range_of(text: str | None) -> tuple[str, timedelta]:
 
 
 def rounds_since(*, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
-    """Return the rounds since then, oldest first, merged into at most `most` stretches; the present one so far last.
+    """Return the rounds since then, oldest first, merged into at most `most` stretches; the present one so far last."""
+    return rounds_merged(rounds_read(since=since, now=now), since=since, now=now, most=most)
 
-    At most five queries and no decisions, whatever the number of rounds.
-    """
+
+def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
+    """Return each round since then. At most five queries and no decisions, whatever the number of rounds."""
     rows = Round.objects.filter(started_at__gte=since).exclude(metrics={}).order_by("number")
     found = [
         Stretch(start, until, metrics, number, 1)
@@ -62,7 +64,12 @@ def rounds_since(*, since: datetime, now: datetime, most: int = MOST) -> list[St
     present = Round.objects.order_by("-number").filter(ended_at=None).first()
     if present is not None and (so_far := _so_far(present, now=now)) is not None:
         found.append(so_far)
-    return _merged(found, since=since, step=(now - since) / most) if len(found) > most else found
+    return found
+
+
+def rounds_merged(rounds: list[Stretch], *, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
+    """Merge neighbours into at most `most` stretches."""
+    return _merged(rounds, since=since, step=(now - since) / most) if len(rounds) > most else rounds
 
 
 def _so_far(present: Round, *, now: datetime) -> Stretch | None:

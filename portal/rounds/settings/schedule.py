@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
+from portal.environment import env
 from portal.rounds.settings.knobs import knobs_current
 
 LABORATORY = "laboratory"
@@ -32,13 +33,19 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "launch.demo_arrivals": 5,
     "backups.make": 300,
     "artefacts.expire": 3600,
+    "artefacts.move": 60,
+    "artefacts.sweep_store": 86400,
 }
 
-QUEUES = dict.fromkeys(("simulations.next", "simulations.retrain_sharing", "backups.make"), LABORATORY)
-"""What does not go to the workers that plan: simulations and backups may take half an hour each."""
+QUEUES = dict.fromkeys(
+    "simulations.next simulations.retrain_sharing backups.make artefacts.move artefacts.sweep_store".split(), LABORATORY
+)
+"""What does not go to the workers that plan: simulations, backups and large files may take half an hour each."""
 
 
 DEMO_ONLY = frozenset({"launch.demo_arrivals"})
+STORE_ONLY = frozenset({"artefacts.move", "artefacts.sweep_store"})
+"""Where artefacts lie in a bucket."""
 
 
 def schedule_make(**_: Any) -> None:
@@ -50,8 +57,12 @@ def schedule_make(**_: Any) -> None:
             defaults={
                 "task": task,
                 "interval": interval,
-                "enabled": settings.DEMO or task not in DEMO_ONLY,
+                "enabled": _enabled(task),
                 "expire_seconds": 60,
                 "queue": QUEUES.get(task),
             },
         )
+
+
+def _enabled(task: str) -> bool:
+    return (settings.DEMO or task not in DEMO_ONLY) and (bool(env("BERTH_S3_URL")) or task not in STORE_ONLY)

@@ -81,10 +81,11 @@ class Maker:
         """The plan with every spread job at what it gets on the nodes it really got."""
         placed: list[Placed] = []
         for ranked, configuration, group, number in taken:
-            option = group.options[self.options.position[number]]
-            running = group.running
-            measured = option.spread and not (running is not None and running.keeps(configuration))
-            made = self._measured(ranked, configuration) if measured else configuration
+            made, running = configuration, group.running
+            if running is not None and running.keeps(configuration):
+                made = running.present  # by whatever option it got there
+            elif group.options[self.options.position[number]].spread:
+                made = self._measured(ranked, configuration)
             worth = self._worth(ranked, made, group.least)
             gain = self.rules.gain.of(made.throughput / group.least)
             placed.append(Placed(ranked, made, gain, worth, len(group.options)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.model import Rule
-from scheduler.sharing.policy import NUMBERS, room
+from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
@@ -27,6 +27,6 @@ class Exclusive:
         return np.zeros(len(board.gpus))
 
     def rules(self, board: Board, row: int) -> Ints:
-        found = room(board, row, int(board.requests[row]))
+        found = board.rooms(row, harvested=False)
         alone: Ints = np.where(found == NUMBERS[Rule.FITS], NUMBERS[Rule.COMPUTE], found)
         return alone

@@ -9,24 +9,30 @@ from django.test import override_settings
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from tests.portal.access.world import build
-from tests.portal.dashboard.cluster_world import PLAIN_STATIC
+from tests.portal.access.world import build, offers_keep
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _plain():
-    """Static files by their own names, no broker: once a module, since each change drops loaded URLs."""
-    with override_settings(STORAGES=PLAIN_STATIC, REDIS_URL="redis://127.0.0.1:1/0"):
+def _no_broker():
+    """No broker."""
+    with override_settings(REDIS_URL="redis://127.0.0.1:1/0"):
         yield
 
 
 @pytest.fixture(scope="module")
-def built(django_db_setup, django_db_blocker, _plain):
+def built(django_db_setup, django_db_blocker, _no_broker):
     """The world once a module, in a transaction around those of the tests: to build it takes a third of a second."""
     assert settings.REDIS_URL.endswith(":1/0")
     with django_db_blocker.unblock(), transaction.atomic():
         yield build()
         transaction.set_rollback(True)
+
+
+@pytest.fixture(scope="module")
+def offers_known(built, django_db_blocker):
+    """What would start the waiting jobs sooner is kept for all who ask."""
+    with django_db_blocker.unblock():
+        offers_keep(built)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ API = (200, 200, 200, 200, 401, 401)
 OWN_API = (200, 200, 404, 200, 401, 401)
 MISSING_API = (404, 404, 404, 404, 401, 401)
 MINE_API = (200, 404, 404, 404, 401, 401)
+MANAGE_API = (403, 403, 404, 404, 401, 401)
 OPERATE_API = (403, 403, 403, 200, 401, 401)
 AGENT = (401, 401, 401, 401, 401, 200)
 OPEN = (200,) * 6
@@ -57,6 +58,7 @@ JOB = "{zebra-name}"
 PLAIN = {"name": "new", "job": {"command": "true"}}
 JOB_FORM = [("command", "true"), ("name", "new"), ("gpu_mode", "set"), ("gpus", "1"), ("tenant", "zebra-lab")]
 
+ZEBRA = {"name": "zebra-lab"}
 TEMPLATE = {"number": "{template_number}"}
 SHARED = {"number": "{shared_template}"}
 SIMULATION = [
@@ -160,6 +162,10 @@ PAGES = [
     _post("sessions-end", (302, 302, 302, 302, SIGN_IN, SIGN_IN), []),
     _get("tenant", OWN_PAGE, name="zebra-lab"),
     _get("tenant", MISSING_PAGE, name="nothing"),
+    _get("tenant-usage", OWN_PAGE, name="zebra-lab"),
+    _get("tenant-usage", OWN_PAGE, name="zebra-lab", query="range=before"),
+    _get("tenant-usage", (400, 400, 404, 400, SIGN_IN, SIGN_IN), name="zebra-lab", query="range=1d"),
+    _get("tenant-usage", MISSING_PAGE, name="nothing"),
     _post(
         "tenant-member",
         (403, 403, 404, 404, SIGN_IN, SIGN_IN),
@@ -167,6 +173,13 @@ PAGES = [
         name="zebra-lab",
         username="nobody",
     ),
+    _post(
+        "tenant-secrets",
+        (302, 302, 404, 302, SIGN_IN, SIGN_IN),
+        [("secret", "new"), ("value", "zebra-value")],
+        name="zebra-lab",
+    ),
+    _post("tenant-secret-remove", (403, 403, 404, 302, SIGN_IN, SIGN_IN), [], name="zebra-lab", secret="{secret}"),
     _post(
         "tenant-invite", (403, 403, 404, 201, SIGN_IN, SIGN_IN), [("role", "member"), ("days", "7")], name="zebra-lab"
     ),
@@ -220,6 +233,11 @@ PAGES = [
     _post("job-view-save", (302, 302, 302, 302, SIGN_IN, SIGN_IN), [("name", "mine"), ("next", "?state=RUNNING")]),
     _post("job-view-delete", MISSING_PAGE, [], number="{missing}"),
     _get("job-csv", PAGE),
+    _get("job-compare", PAGE),
+    _get("job-compare", OWN_PAGE, query=f"job={JOB}"),
+    _get("job-compare", OWN_PAGE, query=f"job={JOB}&job={{zebra-name-array}}"),
+    *_each("job-compare-figure", OWN_PAGE, "name", "speed gpu", query=f"job={JOB}"),
+    _get("job-compare-figure", MISSING_PAGE, query=f"job={JOB}&curve=loss", name="curve"),
     _get("job-submit", PAGE),
     _get("job-submit", OWN_PAGE, query="from={zebra-name}"),
     _post("job-submit", (302, 302, 400, 302, SIGN_IN, SIGN_IN), JOB_FORM),
@@ -328,6 +346,7 @@ REST = [
     _api("api-job", "GET", MISSING_API, number="{missing}"),
     _api("api-job", "PATCH", OWN_API, {"priority": -1}, number="{zebra-name-waits}"),
     _api("api-job", "PATCH", OWN_API, {"name": "new", "labels": {"a": "b"}}, number="{zebra-name-waits}"),
+    _api("api-job-description", "GET", OWN_API, number=JOB),
     _api("api-job-logs", "GET", OWN_API, number=JOB),
     _api("api-job-explain", "GET", OWN_API, number=JOB),
     _api("api-job-offers", "GET", OWN_API, number=JOB),
@@ -342,7 +361,27 @@ REST = [
     _api("api-job-release", "POST", OWN_API, number="{zebra-name-held}"),
     _api("api-job-retry", "POST", OWN_API, number="{zebra-name-failed}"),
     _api("api-job-requeue", "POST", OWN_API, number=JOB),
+    _api("api-secrets", "GET", API),
+    _api(
+        "api-secrets",
+        "POST",
+        (201, 201, 400, 201, 401, 401),
+        {"name": "new", "value": "zebra-value", "tenant": "zebra-lab"},
+    ),
+    _api("api-secret", "DELETE", (403, 403, 403, 400, 401, 401), name="{secret}"),
+    _api("api-secret", "DELETE", (403, 403, 403, 400, 401, 401), name="none"),
     _api("api-templates", "GET", API),
+    _api("api-usage", "GET", OWN_API, **ZEBRA),
+    _api("api-usage", "GET", OWN_API, query="format=csv", **ZEBRA),
+    _api("api-usage", "GET", MISSING_API, name="nothing"),
+    _api("api-members", "GET", OWN_API, **ZEBRA),
+    _api("api-members", "GET", MISSING_API, name="nothing"),
+    _api("api-member", "PATCH", MANAGE_API, {"role": "viewer"}, username="nobody", **ZEBRA),
+    _api("api-member", "PATCH", (403, 403, 404, 200, 401, 401), {"role": "viewer"}, username="zebra.owner", **ZEBRA),
+    _api("api-member", "DELETE", (403, 403, 404, 204, 401, 401), username="zebra.teammate", **ZEBRA),
+    _api("api-invitations", "GET", (403, 403, 404, 200, 401, 401), **ZEBRA),
+    _api("api-invitations", "POST", (403, 403, 404, 201, 401, 401), {"role": "member"}, **ZEBRA),
+    _api("api-invitation", "DELETE", MANAGE_API, number="{missing}", **ZEBRA),
     _api("api-templates", "POST", (201, 201, 400, 201, 401, 401), {"document": PLAIN, "tenant": "zebra-lab"}),
     _api("api-templates", "POST", (403, 403, 403, 201, 401, 401), {"document": PLAIN, "operators": True}),
     _api("api-template", "GET", OWN_API, name="{template}"),
@@ -486,6 +525,7 @@ AGENTS = [
         "attempt={attempt}&epoch={epoch}&rank=0&path=a&size=1&modified_ns=1&offset=0&piece=" + "0" * 64,
     ),
     _agent("agent-spec", "GET", AGENT, attempt="{attempt}"),
+    _agent("agent-secrets", "GET", AGENT, attempt="{attempt}"),
     _agent("agent-content", "GET", (401, 401, 401, 401, 401, 404), attempt="{attempt}", sha256="0" * 64),
 ]
 

@@ -22,7 +22,7 @@ from portal.middleware import CONSOLE_PREFIX
 from portal.rounds.services import planning_run
 from tests.portal.access.routes import filled, path_of
 from tests.portal.access.rows import PAGES, REST
-from tests.portal.access.world import running, savepoint, send
+from tests.portal.access.world import offers_keep, running, savepoint, send
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +54,7 @@ def directives(answer):
 
 
 @pytest.mark.parametrize("cast", ["operator", "owner", "anonymous"])
-def test_every_page_has_its_headers_and_no_inline_script(world, cast):
+def test_every_page_has_its_headers_and_no_inline_script(world, offers_known, cast):
     assert CONSOLE_PREFIX == EVALUATES
     checked = 0
     for path, answer in html_pages(world, cast):
@@ -147,6 +147,7 @@ def loud(world):
     )
     node_drain(node=world.nodes["silent"], actor=world.users["operator"], reason=SHOUT)
     world.names["zebra-name"] = world.names["loud-0"]
+    offers_keep(world)
     return world
 
 

@@ -9,8 +9,11 @@ import redis
 from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.db import connections
+from django.utils import timezone
 
-from portal.dashboard.shell import consumers, live_rights
+from portal.accounts.models import SecondFactor
+from portal.api import sockets
+from portal.dashboard.shell import consumers
 from portal.dashboard.shell.live_rights import MOST_STREAMS
 from portal.errors import NotFound
 from portal.events import relay
@@ -22,7 +25,7 @@ from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS, build
 
 HTTP = {"api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
-SOCKETS = {"ws/live"}
+SOCKETS = {"ws/live", "ws/jobs/<str:number>/logs"}
 OURS = (b"origin", b"http://testserver")
 
 
@@ -295,12 +298,12 @@ def test_a_socket_that_talks_without_end_is_closed(asgi, world):
             pass
         return said["code"]
 
-    assert run(talk()) == consumers.TOO_MANY
+    assert run(talk()) == sockets.TOO_MANY
 
 
 def test_a_person_has_so_many_sockets_and_a_closed_one_makes_room(asgi, world, monkeypatch):
-    monkeypatch.setattr(live_rights, "MOST_SOCKETS", 3)
-    monkeypatch.setattr(live_rights, "_open", Counter())
+    monkeypatch.setattr(sockets, "MOST_SOCKETS", 3)
+    monkeypatch.setattr(sockets, "_open", Counter())
 
     async def talk():
         open_ = [socket(asgi, world, "owner") for _ in range(3)]
@@ -312,8 +315,8 @@ def test_a_person_has_so_many_sockets_and_a_closed_one_makes_room(asgi, world, m
             await live.close()
         return found
 
-    assert run(talk()) == [None, None, None, consumers.TOO_MANY, None, None]
-    assert not live_rights._open
+    assert run(talk()) == [None, None, None, sockets.TOO_MANY, None, None]
+    assert not sockets._open
 
 
 def _sign_out(world):
@@ -335,7 +338,6 @@ def _deactivate(world):
 @pytest.mark.parametrize("end", [_sign_out, _new_password, _leave, _deactivate])
 def test_a_socket_is_closed_soon_after_its_right_has_ended(asgi, world, monkeypatch, end):
     monkeypatch.setattr(consumers, "HEARTBEAT_S", 0.1)
-    monkeypatch.setattr(consumers, "RECHECK_S", 0.1)
 
     async def talk():
         live, other = socket(asgi, world, "teammate"), socket(asgi, world, "owner")
@@ -350,7 +352,7 @@ def test_a_socket_is_closed_soon_after_its_right_has_ended(asgi, world, monkeypa
         await other.close()
         return heard, said["code"], still
 
-    assert run(talk()) == (["heartbeat"] * 5, consumers.SIGNED_OUT, ["heartbeat"] * 3)
+    assert run(talk()) == (["heartbeat"] * 5, sockets.SIGNED_OUT, ["heartbeat"] * 3)
 
 
 def _apart(end, world):
@@ -358,3 +360,19 @@ def _apart(end, world):
         end(world)
     finally:
         connections.close_all()
+
+
+def test_an_operator_whose_required_second_factor_is_gone_follows_nothing(asgi, world, monkeypatch):
+    monkeypatch.setattr(consumers, "HEARTBEAT_S", 0.1)
+    monkeypatch.setenv("BERTH_OPERATORS_SECOND_FACTOR", "1")
+    factor = SecondFactor.objects.create(user=world.users["operator"], sealed="x", confirmed_at=timezone.now())
+
+    async def talk():
+        live = socket(asgi, world, "operator")
+        found = [await live.open()]
+        await asyncio.to_thread(_apart, lambda _: factor.delete(), world)
+        while (said := await live.talk.receive_output(20))["type"] != "websocket.close":
+            pass
+        return [*found, said["code"], await opened(socket(asgi, world, "operator"))]
+
+    assert run(talk()) == [None, sockets.SIGNED_OUT, sockets.SIGNED_OUT]

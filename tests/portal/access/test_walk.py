@@ -30,7 +30,7 @@ def test_an_unlisted_route_is_noticed(settings):
 
 
 @pytest.mark.parametrize("table", [PAGES, REST, AGENTS], ids=["pages", "rest", "agents"])
-def test_each_row_as_each_cast(world, table):
+def test_each_row_as_each_cast(world, offers_known, table):
     wrong = []
     for row in table:
         path, body = path_of(row, world.names), filled(row.body, world.names)

@@ -40,11 +40,12 @@ class Socket:
     """A page's live socket."""
 
     def __init__(self, application, headers, path="/ws/live"):
+        path, _, query = path.partition("?")
         scope = {
             "type": "websocket",
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query.encode(),
             "headers": headers,
             "root_path": "",
             "scheme": "ws",

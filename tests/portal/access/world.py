@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection, transaction
 from django.test import Client
+from django.test.client import ClientHandler
 from django.utils import timezone
 
 from portal.cluster.models import Node
@@ -16,8 +17,10 @@ from portal.jobs.services import job_hold, job_submit, log_append, report_apply
 from portal.laboratory.checking import SimulationOrder
 from portal.laboratory.run.worker import simulation_next
 from portal.laboratory.services import owned_share, simulation_order, trace_add
+from portal.offers.keeping import offers_of
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
+from portal.secrets.services import secret_set
 from portal.templating.services import template_save, values_save
 from portal.tenants.models import Tenant
 from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
@@ -26,6 +29,8 @@ from tests.portal.dashboard.cluster_world import inventory
 
 CASTS = ("owner", "teammate", "outsider", "operator", "anonymous", "node")
 PEOPLE = CASTS[:4]
+HANDLER = ClientHandler(enforce_csrf_checks=False)
+"""One for all clients: each would load the middleware anew."""
 PASSWORD = "correct horse battery"
 SECRETS = ("zebra-name", "zebralabel", "zebravalue", "zebra-command", "ZEBRAENV", "zebra-env-value", "zebra-lab")
 """What the owner's jobs are full of; user names come from `World.users`."""
@@ -62,6 +67,7 @@ class World:
         by_token = door in {"api", "agent"} or cast == "node"
         headers = {"Authorization": f"Bearer {bearer}"} if bearer and by_token else {}
         client = Client(raise_request_exception=True)
+        client.handler = HANDLER
         if not by_token:
             client.cookies.update(self.clients[cast].cookies)  # a copy: signing out empties the jar
         return savepoint(lambda: send(client, method, path, body, headers))
@@ -160,6 +166,19 @@ def _templates(world):
     world.names |= {"saved": saved.pk}
 
 
+def _secrets(world):
+    """A secret of the owner's tenant, whose name and value no outsider may read."""
+    owner, tenant = world.users["owner"], Tenant.objects.get(name="zebra-lab")
+    made = secret_set(actor=owner, tenant=tenant, name="zebra-name-secret", value="zebra-value")
+    world.names |= {"secret": made.name}
+
+
+def offers_keep(world):
+    """Work out what would start the waiting jobs sooner, and keep it: each takes a second, for each who asks."""
+    for name in ("zebra-name-waits", "foreign-waits"):
+        offers_of(job=Job.objects.get(pk=world.names[name]), allow=lambda: None)
+
+
 def build():
     world = World()
     _numbers_unmistakable()
@@ -214,5 +233,6 @@ def build():
     }
     _laboratory(world)
     _templates(world)
+    _secrets(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

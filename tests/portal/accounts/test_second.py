@@ -88,7 +88,7 @@ def test_after_too_many_wrong_ones_none_is_taken_for_a_while(protected, clock):
         assert not sign_in("000000")
     assert not sign_in(totp.at(clock[0]))
     said = Client().post("/login", {"username": "viktor", "password": PASSWORD, "code": totp.at(clock[0])})
-    assert "None is taken for 10 minutes" in said.content.decode()
+    assert "For 10 minutes none is accepted" in said.content.decode()
     SecondFactor.objects.update(failed_at=timezone.now() - second.REST - timedelta(seconds=1))
     assert sign_in(totp.at(clock[0]))
 

@@ -9,14 +9,6 @@ from portal.tenants import services as tenants
 PASSWORD = "a-long-pass-word-1"
 
 
-@pytest.fixture(autouse=True)
-def _quick(settings):
-    """Static files by their own names (tests collect none)."""
-    settings.STORAGES = settings.STORAGES | {
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    }
-
-
 @pytest.fixture
 def operator(db):
     return tenants.user_create(username="olga", password=PASSWORD, is_operator=True)

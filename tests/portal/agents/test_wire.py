@@ -9,7 +9,7 @@ from drf_spectacular.generators import SchemaGenerator
 from portal.agents import serializers as shapes
 from workers.instrument.berth_instrument import PARTS, ROWS
 from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
-from workers.protocol import inventory, wire, wire_artefacts
+from workers.protocol import inventory, wire, wire_artefacts, wire_code
 
 PAIRS = {
     "Inventory": inventory.Inventory,
@@ -23,6 +23,8 @@ PAIRS = {
     "Registered": wire.Registered,
     "Welcome": wire.Hello,
     "Spec": wire.Spec,
+    "SpecCode": wire_code.SpecCode,
+    "Secrets": wire_code.Secrets,
     "SpecWorld": wire.World,
     "SpecWorldNode": wire.WorldNode,
     "Report": wire.Report,

@@ -19,15 +19,20 @@ READS = {
     "api-me": None,
     "api-jobs": "jobs:read",
     "api-job": "jobs:read",
+    "api-job-description": "jobs:read",
     "api-job-logs": "jobs:read",
     "api-job-explain": "jobs:read",
     "api-job-offers": "jobs:read",
+    "api-members": "jobs:read",
+    "api-invitations": "jobs:read",
+    "api-usage": "jobs:read",
     "api-templates": "jobs:read",
     "api-template": "jobs:read",
     "api-template-versions": "jobs:read",
     "api-job-artefacts": "jobs:read",
     "api-job-artefacts-tar": "jobs:read",
     "api-job-artefact": "jobs:read",
+    "api-secrets": "jobs:read",
     "api-uploads": "jobs:read",
     "api-upload": "jobs:read",
     "api-nodes": "cluster:read",
@@ -48,6 +53,7 @@ READS = {
 WRITES = {
     "api-jobs": "jobs:write",
     "api-job-offers": "jobs:write",
+    "api-secrets": "jobs:write",
     "api-uploads": "jobs:write",
     "api-job-cancel": "jobs:write",
     "api-job-hold": "jobs:write",
@@ -57,6 +63,7 @@ WRITES = {
     "api-templates": "jobs:write",
     "api-template-submit": "jobs:write",
     "api-template-plan": "jobs:write",
+    "api-invitations": "members:write",
     "api-node-drain": "operator",
     "api-node-resume": "operator",
     "api-node-dead": "operator",
@@ -73,7 +80,13 @@ WRITES = {
 }
 
 
-SENT = "api-upload-content"  # the one that takes PUT
+OTHERS = {
+    "api-upload-content": ("PUT", "jobs:write"),
+    "api-secret": ("DELETE", "jobs:write"),
+    "api-member": ("PATCH", "members:write"),
+    "api-invitation": ("DELETE", "members:write"),
+}
+"""Those that take neither GET nor POST: a method, and its scope."""
 
 
 def path_of(name):
@@ -85,7 +98,7 @@ def path_of(name):
 
 
 def test_every_route_is_listed_here():
-    assert {each.name for each in urlpatterns} == OPEN | set(READS) | set(WRITES) | {SENT}
+    assert {each.name for each in urlpatterns} == OPEN | set(READS) | set(WRITES) | set(OTHERS)
     assert get_resolver().resolve("/healthz").url_name == "healthz"
 
 
@@ -117,9 +130,12 @@ def test_changes_need_their_scope(world, unchanged, name, scope):
     refusal(Caller(secret)("POST", path_of(name), {}), 403, "missing_scope")
 
 
-def test_a_content_needs_its_scope(world):
-    refusal(world.nobody("PUT", path_of(SENT), {}), 401, "not_authenticated", "Authorization")
-    refusal(world.caller("lena", scopes=["jobs:read"])("PUT", path_of(SENT), {}), 403, "missing_scope")
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_others_need_their_scope(world, name):
+    method, scope = OTHERS[name]
+    reader = world.caller("root", scopes=[each for each in SCOPES if each != scope])
+    refusal(world.nobody(method, path_of(name), {}), 401, "not_authenticated", "Authorization")
+    assert scope in refusal(reader(method, path_of(name), {}), 403, "missing_scope")["detail"]
 
 
 @pytest.mark.parametrize("verb", ["drain", "resume", "dead", "gpus/0/cordon", "gpus/0/resume"])

@@ -232,3 +232,19 @@ def test_the_tenants_page_says_which_jobs_take_most(job, cluster, lena):
     page = lena.get(reverse("tenant", args=[cluster.tenant.name])).content.decode()
     assert page.index(f"#{job.number} train") < page.index(f"#{other.attempt.job.number} tiny")
     assert f"of {50 * 2**30 / 1e9:.1f}" in page
+
+
+def test_a_curve_can_be_drawn_over_time_where_its_lines_tell_it(sender, lena):
+    told = "".join(json.dumps({"step": step, "loss": 1, "time": 1_700_000_000 + step}) + "\n" for step in range(3))
+    sender.send("metrics.jsonl", told.encode())
+    job = sender.attempt.job
+    assert ">By time</a>" in lena.get(url(job)).content.decode()
+    figure = lena.get(url(job, "-figure", name="loss", axis="time")).json()
+    assert figure["data"][0]["x"][0] == "2023-11-14T22:13:20+00:00"
+    assert figure["layout"]["xaxis"] == {"type": "date"}
+    assert lena.get(url(job, axis="depth")).status_code == 400
+
+
+def test_a_curve_whose_lines_tell_no_time_is_drawn_over_steps(job, lena):
+    assert "By time" not in lena.get(url(job)).content.decode()
+    assert lena.get(url(job, "-figure", name="loss", axis="time")).json()["data"][0]["x"][:2] == [0, 1]

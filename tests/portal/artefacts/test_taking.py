@@ -13,6 +13,7 @@ from portal.jobs.models import Job
 from portal.tenants.models import Tenant
 from tests.portal import given
 from tests.portal.artefacts.sending import NS, Sender
+from tests.smalldisk import small_disk
 
 pytestmark = pytest.mark.django_db
 
@@ -208,7 +209,59 @@ def test_what_a_kill_left_without_a_row_is_swept_a_day_later(sender, monkeypatch
     sender.send("a", b"abc")
     store.append(job.key, store.name_new(), b"left", at=0)
     assert artefacts_sweep() == 0
-    monkeypatch.setattr("portal.artefacts.services.removing.ORPHAN_S", -1)
+    monkeypatch.setattr("portal.artefacts.store.ORPHAN_S", -1)
     TenantArtefacts.objects.update(counted=999)
     assert artefacts_sweep() == 1
     assert (len(stored(job)), TenantArtefacts.objects.get().counted) == (1, 3)
+
+
+def test_a_disk_that_fills_in_the_middle_is_told_and_leaves_no_half_piece(sender, tmp_path):
+    """A real disk of 1 MiB below the folder of artefacts: it is full before anybody looks at its room again."""
+    big, step = bytes(1_500_000), 700_000
+    with small_disk(1) as disk:
+        (tmp_path / "artefacts").symlink_to(disk.path)
+        sender.tell(("big", len(big), NS))
+        assert sender.piece("big", big, stop=step)[0] == 200
+        status, answer = sender.piece("big", big, start=step, stop=2 * step)
+        assert (status, answer["error"]["code"]) == (507, "disk_low")
+        assert sender.tell(("big", len(big), NS))[1]["files"][0]["offset"] == step
+        sender.tell(gone=["big"])
+        assert stored(sender.attempt.job) == []
+        sender.send("small", b"abc")  # there is room again
+
+
+def test_a_portal_from_an_older_backup_is_told_again_and_gets_what_it_lacks(sender):
+    """The rows are yesterday's: of a content on its way, of one that is whole since, and of none."""
+    job = sender.attempt.job
+    for path in ("on-its-way", "whole-since", "new"):
+        sender.tell((path, 6, NS))
+        sender.piece(path, b"abcdef", stop=4)
+    names = dict(Artefact.objects.values_list("path", "incoming"))
+    for path in ("whole-since", "new"):
+        sender.piece(path, b"abcdef", start=4)
+    Artefact.objects.filter(path="new").delete()
+    Artefact.objects.filter(path="whole-since").update(size=None, sha256="", blob="", told_size=6, told_ns=NS)
+    Artefact.objects.filter(path="whole-since").update(incoming=names["whole-since"])
+    (store.folder(job.key) / names["on-its-way"]).unlink()  # and the files were not copied with it
+    told = {each["path"]: each for each in sender.tell(*((path, 6, NS) for path in names))[1]["files"]}
+    assert {path: (each["state"], each["offset"]) for path, each in told.items()} == {
+        "on-its-way": ("send", 0),
+        "whole-since": ("send", 6),
+        "new": ("send", 0),
+    }
+    assert sender.piece("on-its-way", b"abcdef")[1]["kept"]
+    assert sender.piece("new", b"abcdef")[1]["kept"]
+    assert sender.piece("whole-since", b"abcdef", start=6)[1]["kept"]
+    for path in names:
+        assert artefact_bytes(job, artefact_get(job, path), most=9) == b"abcdef"
+
+
+def test_a_row_without_its_file_is_sent_again(sender):
+    """A backup was restored without the folder of artefacts."""
+    job = sender.attempt.job
+    sender.send("a", b"abcdef")
+    store.drop_job(job.key)
+    assert sender.tell(("a", 6, NS))[1]["files"][0]["state"] == "send"
+    assert sender.piece("a", b"abcdef")[1]["kept"]
+    assert artefact_bytes(job, artefact_get(job, "a"), most=9) == b"abcdef"
+    assert TenantArtefacts.objects.get().counted == 6

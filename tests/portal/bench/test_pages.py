@@ -2,10 +2,12 @@
 
 import json
 from collections import defaultdict
+from unittest import mock
 
 import pytest
 
-from portal.bench import asked
+from portal.bench import asked, pages
+from portal.bench.asking import asker
 from portal.bench.errors import BenchError
 from portal.bench.pages import pages_measure, pages_report
 from portal.bench.plannings import plannings_measure, plannings_report
@@ -14,13 +16,29 @@ from portal.rounds.planning.run import planning_run
 pytestmark = pytest.mark.django_db
 
 
+def asker_once(handler):
+    """Asks for each page once, and gives that answer again: times are not looked at here."""
+    ask, kept = asker(handler), {}
+
+    def again(path, headers):
+        key = (path, *headers.values())
+        if key not in kept:
+            kept[key] = ask(path, headers)
+        return kept[key]
+
+    return again
+
+
 def test_each_page_fragment_and_list_as_tenant_and_as_operator():
-    figures = pages_measure(nodes=3, jobs=60, seed=1, requests=1)
+    with mock.patch.object(pages, "asker", asker_once):
+        figures = pages_measure(nodes=3, jobs=60, seed=1, requests=1)
     assert figures["failed"] == {}
     read = json.loads(pages_report(figures, as_json=True))["pages"]
     for name, own in read.items():
         assert own["queries"] > 0 or name == "api-docs"
-        assert own["kb"] > 0 or name in {"overview-fragment notice", "home-part needs mine", "admin:search"}, name
+        assert (
+            own["kb"] > 0 or name in {"overview-fragment notice", "admin:search"} or name.startswith("home-part needs")
+        ), name
         assert own["p95_ms"] > 0
     assert {"tenant", "operator"} < set(read["overview"])
     assert {

@@ -16,10 +16,6 @@ from portal.tenants.services import membership_add, tenant_create, user_create
 
 PASSWORD = "correct horse battery"
 READERS = ("owner", "teammate", "outsider", "operator", "anonymous")
-PLAIN_STATIC = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-}
 
 
 def inventory(name, *, gpus=8, gpu_type="A100", cores=64):

@@ -221,11 +221,14 @@ def overview():
                     "tenant": t,
                     "needs": k,
                     "reason": r,
+                    "first": "2 more idle GPUs on a100-01",
                     "lr": lr,
                     "waited_s": w,
+                    "starts": None,
                 }
                 for i, n, t, k, r, lr, w in waiting
             ],
+            "percent": None,
             "not_counted": "Not counted: 1 waits on a dependency, 1 held.",
             "empty": "No job waits.",
         },

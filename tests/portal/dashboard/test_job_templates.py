@@ -1,5 +1,7 @@
 """Pages of job templates: the form that parameters make, errors at fields, saved settings, relaunch, versions, import."""
 
+import re
+
 import pytest
 from django.core.cache import cache
 from django.test import Client
@@ -23,7 +25,7 @@ def signed_in(user):
 
 
 @pytest.fixture
-def browser(cluster, plain_static):
+def browser(cluster):
     cache.clear()
     return signed_in(cluster.owner)
 
@@ -113,6 +115,19 @@ def test_the_whole_form_is_saved_and_opened_again(browser):
     assert "night" in page(browser.get("/jobs/new"))
 
 
+def test_a_form_that_cannot_be_saved_comes_back_with_its_errors_at_the_fields(browser):
+    fields = {"command": "sleep 77", "gpu_mode": "set", "gpus": ["2"], "memory": "much", "save_as": "night"}
+    answer = browser.post("/jobs/new/save", fields)
+    text = page(answer, status=400)
+    assert "sleep 77" in text
+    assert 'value="night"' in text
+    assert "is not an amount" in re.search(r'id="error_memory".*?</div>', text, re.DOTALL)[0]
+    text = page(browser.post("/jobs/new/save", fields | {"memory": "", "save_as": ""}), status=400)
+    assert "save_as" in re.search(r'id="error_save_as".*?</div>', text, re.DOTALL)[0]
+    assert '<details class="b-card b-numbers-like" id="save-settings" open>' in text
+    assert not SavedValues.objects.exists()
+
+
 def test_versions_and_what_differs_between_them(browser, cluster, kept):
     data = document()
     data["job"]["files"] = {"secret.py": "print('content')"}
@@ -156,7 +171,7 @@ def test_a_job_becomes_a_template_with_its_options_as_parameters(browser, cluste
 
 def test_the_list_searches_and_says_when_it_is_empty(browser, cluster, kept, django_assert_max_num_queries):
     assert "Train a model" in page(browser.get("/templates/?q=train+saves"))
-    assert "No template says zebra" in page(browser.get("/templates/?q=zebra"))
+    assert "No template matches zebra" in page(browser.get("/templates/?q=zebra"))
     for number in range(70):
         template_save(actor=cluster.owner, tenant=cluster.tenant, document=document(name=f"t{number}"))
     with django_assert_max_num_queries(12):
@@ -164,7 +179,7 @@ def test_the_list_searches_and_says_when_it_is_empty(browser, cluster, kept, dja
     assert "Previous" in page(browser.get("/templates/?page=2"))
 
 
-def test_buttons_are_for_who_may_press_them(cluster, kept, plain_static):
+def test_buttons_are_for_who_may_press_them(cluster, kept):
     viewer = signed_in(given.member("vi", cluster.tenant, role="viewer"))
     text = page(viewer.get(f"/templates/{kept.pk}/"))
     assert "Change</a>" not in text

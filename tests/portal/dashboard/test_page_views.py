@@ -12,7 +12,7 @@ from portal.dashboard.rounds import page as rounds_page
 from portal.jobs.services import job_hold
 from portal.rounds.models import Planning
 from portal.tenants.models import ApiToken
-from tests.portal.dashboard.cluster_world import PASSWORD, PLAIN_STATIC, READERS, World, grow, people
+from tests.portal.dashboard.cluster_world import PASSWORD, READERS, World, grow, people
 
 pytestmark = pytest.mark.django_db
 
@@ -43,8 +43,7 @@ PAGES = (
 
 
 @pytest.fixture(autouse=True)
-def plain(settings):
-    settings.STORAGES = PLAIN_STATIC
+def no_broker(settings):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
 
 

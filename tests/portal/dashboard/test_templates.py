@@ -11,7 +11,6 @@ from django.template.loader import get_template, render_to_string
 
 from tests.portal.dashboard import job_samples, samples
 
-pytestmark = pytest.mark.usefixtures("plain_static")
 TEMPLATES = sorted(str(path.relative_to("templates")) for path in Path("templates").rglob("*.html"))
 PAGES = {
     "dashboard/overview.html": samples.overview,

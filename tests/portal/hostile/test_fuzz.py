@@ -130,7 +130,7 @@ def test_the_depth_that_is_taken_and_the_next():
 @pytest.mark.parametrize(
     ("text", "detail"),
     [
-        ("a: 1\na: 2", "stands twice"),
+        ("a: 1\na: 2", "is given twice"),
         ("a\n--- b", "second document"),
         ("*x", "alias"),
         ("&x [*x]", "alias"),

@@ -49,6 +49,14 @@ def test_attempt_end_state(ends, stop, expected):
     assert attempt_end_state(parts=ends, stop_reason=stop) == expected
 
 
+def test_an_end_that_came_before_the_portal_heard_of_the_start_took_no_time(cluster):
+    attempt = cluster.running()
+    cluster.end(attempt, at=attempt.created_at.timestamp())
+    ended = Attempt.objects.get()
+    assert ended.started_at > attempt.created_at
+    assert ended.ended_at == ended.started_at
+
+
 def job_of(attempt):
     return Job.objects.get(pk=attempt.job_id)
 

@@ -91,6 +91,17 @@ def test_a_line_longer_than_an_answer_is_not_waited_for(part):
     assert (text, at) == (b"x" * 100, Cursor(100, 0))
 
 
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_a_long_line_that_ends_within_a_character_waits_for_its_rest(part, missing):
+    """A chunk has as many bytes as an answer: such a line is not waited for, but its last character is."""
+    smile = "\U0001f600".encode()
+    part.write("stdout", b"x" * (96 + missing) + smile[:-missing])
+    text, at = part.both.read(Cursor(), limit=100, flush=False)
+    assert text == b"x" * (96 + missing)
+    part.write("stdout", smile[-missing:] + b"\n")
+    assert part.both.read(at, limit=100, flush=False)[0] == smile + b"\n"
+
+
 def test_a_progress_bar_is_seen_as_it_goes(part):
     part.write("stderr", b"10%\r20%\r30%")
     assert part.both.read(Cursor(), limit=100, flush=False)[0] == b"10%\r20%\r"

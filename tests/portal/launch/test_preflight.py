@@ -113,3 +113,24 @@ def test_the_data_directory_is_its_owners_alone(tmp_path):
     layout = Layout.at(tmp_path / "a" / "b")
     layout.prepare()
     assert {path.stat().st_mode & 0o777 for path in (layout.root, layout.run, layout.logs)} == {0o700}
+
+
+@pytest.mark.parametrize(
+    ("url", "installed", "words"),
+    [
+        ("https://berth", True, "BERTH_S3_URL must be like s3://bucket.*leave it empty"),
+        ("s3://berth", False, "needs the package boto3.*pip install"),
+    ],
+)
+def test_a_store_of_artefacts_that_could_not_be_used(monkeypatch, url, installed, words):
+    monkeypatch.setenv("BERTH_S3_URL", url)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: installed or None)
+    with pytest.raises(LaunchError, match=f"(?s){words}"):
+        preflight.check_store()
+
+
+def test_a_store_of_artefacts_need_not_answer_before_the_start(monkeypatch):
+    preflight.check_store()
+    monkeypatch.setenv("BERTH_S3_URL", "s3://berth/artefacts")
+    monkeypatch.setenv("BERTH_S3_ENDPOINT", "http://127.0.0.1:1")
+    preflight.check_store()

@@ -78,6 +78,13 @@ def test_turning_into_a_demo_makes_it_due(layout):
     assert preparation.fingerprint(demo=False) != preparation.fingerprint(demo=True)
 
 
+def test_a_bucket_for_artefacts_makes_a_preparation_due(monkeypatch):
+    """Beat's schedule, which is made with the database, has two tasks more then."""
+    before = preparation.fingerprint(demo=False)
+    monkeypatch.setenv("BERTH_S3_URL", "s3://berth")
+    assert preparation.fingerprint(demo=False) != before
+
+
 def run_task(layout, script):
     notices = Notices(layout.logs / "supervisor.log")
     task = preparation.Task("one", ["-c", script], layout, {"PATH": "/usr/bin:/bin"})

@@ -183,3 +183,15 @@ def test_an_attempt_on_several_nodes_goes_on_with_the_curve_of_one_on_one_node()
     told = {"metrics-0.jsonl": lines({"step": 1, "loss": 1}), "metrics-2.jsonl": lines({"step": 4, "loss": 3})}
     found = read(*((name, told.get(name, late)) for name in curve_files(names)))
     assert {name: each.steps for name, each in found.curves.items()} == {"loss": [1, 2, 3, 4], "part-1/loss": [2, 3]}
+
+
+def test_a_curve_knows_when_its_points_were_written_where_that_is_told():
+    at = 1_700_000_000.5
+    told = lines(
+        {"step": 1, "loss": 3, "time": at},
+        {"step": 2, "loss": 2, "timestamp": at + 1},
+        {"step": 3, "loss": 1, "time": 9},
+    )
+    assert read(("metrics.jsonl", told)).curves["loss"].times == {1: at, 2: at + 1}
+    events = ("events.out.tfevents.1", event_file(scalar_event(7, loss=0.5)))
+    assert read(events).curves["loss"].times == {7: 1.7e9}

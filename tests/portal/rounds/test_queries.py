@@ -63,7 +63,7 @@ def decision(job, node=None, offset=0):
 class Made:
     def __init__(self, decisions):
         self.decisions = tuple(decisions)
-        self.stops = self.promises = self.lapsed = self.reservations = self.profiles = ()
+        self.stops = self.promises = self.lapsed = self.reservations = self.profiles = self.harvests = ()
 
 
 @pytest.mark.parametrize(("few", "many"), [(2, 12)])

@@ -6,9 +6,10 @@ from django.test.utils import CaptureQueriesContext
 
 from portal.errors import BerthError, Conflict
 from portal.jobs.models import Job
+from portal.secrets.services import secret_set
 from portal.templating import services
 from portal.templating.models import JobTemplate, TemplateVersion
-from portal.tenants.models import AuditEvent, Membership, Tenant
+from portal.tenants.models import AuditEvent, Membership, Tenant, User
 from tests.portal.api.conftest import refusal, unchanged, world  # noqa: F401 - fixtures
 from tests.portal.templating.samples import TEXT, document, one
 
@@ -211,3 +212,24 @@ def test_lists_cost_the_same_whatever_they_hold(world, kept, django_assert_num_q
         world.owner("POST", "/templates", {"document": document(name=f"t{number}")})
     with django_assert_num_queries(queries):
         assert world.owner.get("/templates", q="train model").json()["count"] == 21
+
+
+def test_a_parameter_names_a_secret_of_the_tenant(world):  # noqa: F811
+    token = one({"type": "secret", "name": "token"}, "true", secrets={"HF_TOKEN": "${{ token }}"})
+    assert world.owner("POST", "/templates", {"document": token}).status_code == 201
+
+    def asked(name):
+        return world.owner("POST", "/templates/one/submit", {"values": {"token": name}})
+
+    def keep(username, tenant, value):
+        actor, owner = User.objects.get(username=username), Tenant.objects.get(name=tenant)
+        secret_set(actor=actor, tenant=owner, name="hf-token", value=value)
+
+    refusal(asked("no name"), 400, "bad_name", "values.token")
+    keep("otto", "speech-lab", "hf-0123456789")
+    refusal(asked("hf-token"), 400, "unknown_secret", "values.token")
+    keep("lena", "vision-lab", "hf-9876543210")
+    answer = asked("hf-token")
+    assert answer.status_code == 201
+    assert "hf-9876543210" not in answer.content.decode()
+    assert Job.objects.get().payload.description["secrets"] == {"HF_TOKEN": "hf-token"}

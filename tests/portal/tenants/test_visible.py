@@ -13,9 +13,7 @@ from portal.tenants.models import ApiToken, AuditEvent, Tenant
 from portal.tenants.services import audit_record, token_create
 from tests.portal import given
 
-OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating", "notifications")
-OURS = ("tenants", "cluster", "jobs", "rounds", "events", "accounts", "offers", "templating")
-OURS = ("tenants", "cluster", "uploads", "jobs", "rounds", "events", "accounts", "offers")
+OURS = ("tenants", "cluster", "uploads", "secrets", "jobs", "rounds", "events", "accounts", "offers", "templating")
 THROUGH = {
     # reached through the job, tenant or user that is asked for first
     "Explanation",
@@ -25,6 +23,7 @@ THROUGH = {
     "JobText",
     "JobLabel",
     "JobDependency",
+    "JobInput",
     "Attempt",
     "Allocation",
     "GpuAllocation",
@@ -115,7 +114,7 @@ def test_a_foreign_dependency_answers_as_a_missing_one(cluster, people):
     job = cluster.submit()
     details = set()
     for job_id in (job.pk, job.pk + 1000):
-        with pytest.raises(Exception, match="not yours to see") as error:
+        with pytest.raises(Exception, match="you may not see it") as error:
             cluster.submit(user=people["outsider"], depends_on=[{"job": job_id, "kind": "ok"}])
         details.add(str(error.value).replace(str(job_id), "N"))
     assert len(details) == 1

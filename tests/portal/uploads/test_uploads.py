@@ -116,7 +116,7 @@ def test_a_job_brings_it_and_its_nodes_alone_fetch_it(lena, world, client):
     part_content_check(node=part.node, key=part.attempt.key, sha256=sha256)
     other = next(node for node in world.nodes if node != part.node)
     for node, wanted in ((other, sha256), (part.node, sha256_of(b"not of this job"))):
-        with pytest.raises(Exception, match="not yours to see"):
+        with pytest.raises(Exception, match="you may not see it"):
             part_content_check(node=node, key=part.attempt.key, sha256=wanted)
     assert AgentView.authentication_classes, "the door itself is walked by tests/portal/access"
 

@@ -267,7 +267,7 @@ def software_nowhere():
 def image_nowhere():
     said = (
         "It needs a node that runs container images, and no node for it is one. Ask the operator to install Apptainer on one "
-        "(each node's page says what it lacks), or change the job's software."
+        "(its page says what it lacks), or change the job's software."
     )
     return make_plan([node(1), node(2)], [job(1, cores=1, software="image")]), 1, said
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from scheduler.estimator.estimator import Estimator
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, order
-from scheduler.model import RunHistory
+from scheduler.model import Configuration, RunHistory, Share
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import formulation
@@ -17,10 +18,19 @@ from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.prices import _step, prices_of
+from scheduler.placement.core_choices import per_gpu, share_of_speed
 from scheduler.placement.ledger import Ledger
 from scheduler.workloads.queues import instance_draw
-from tests.scheduler.builders import ticking
-from tests.scheduler.placement.test_aggregated import aggregated, check, clusters, stage_of, taking_part, with_running
+from tests.scheduler.builders import job, node, ticking
+from tests.scheduler.placement.test_aggregated import (
+    Known,
+    aggregated,
+    check,
+    clusters,
+    stage_of,
+    taking_part,
+    with_running,
+)
 
 
 def maker_of(queue, weights, ledger, estimator, rules=NO_RULES, participants=None):
@@ -70,6 +80,23 @@ def test_the_plan_by_prices_is_feasible_and_the_bound_holds_under_terms_and_with
     assert plan.objective <= optimum + 1e-6
     if maker.prices is not None:
         assert maker.prices.bound >= optimum - 1e-6
+
+
+def test_a_running_job_whose_units_all_met_where_it_runs_is_worth_what_it_has():
+    """By a spread option, which wants fewer cores a GPU, it came to the very GPUs that it held: without the price of a
+    restart, and at a speed that it does not have there, it was worth more than the bound that prices prove.
+    """
+    host, asked = node(1, 3, gpu_type="a", cores=3), job(1, 1, 2, 3, cores=3, memory_mib=1)
+    estimator = Estimator((Known({1: 1.0}, {1: 1.1}),))
+    there = per_gpu(estimator, asked, host, 3, 1)[0] * 3 * share_of_speed(3, 3, 3)
+    present = (Configuration(1, (Share(1, 3, 3, 1),), there, "type"), 0.95, 0.0)
+    answer = aggregated([host], [asked], estimator, running=[present])
+    (placed,) = answer.placed
+    assert placed.configuration.shares != present[0].shares or placed.configuration == present[0]
+    queue, weights = stage_of([asked])
+    maker = maker_of(queue, weights, Ledger([host], (), ()), estimator, NO_RULES, taking_part([present], queue))
+    maker.greedy(Limits(ticking(), 60.0, 0.0, 1))
+    assert maker.prices.bound >= answer.objective - 1e-6
 
 
 @pytest.mark.parametrize(("workload", "least"), [("gpu-only", 0.98), ("mixed", 0.9)])

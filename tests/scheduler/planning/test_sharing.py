@@ -243,3 +243,54 @@ def test_a_pair_that_was_measured_to_be_bad_waits_and_is_told_why(policy):
     why = decisions_of(made)[1]
     assert why.figures["shared"]["closed"] == {"slowed": 1}
     assert "were measured to slow each other more than the operator accepts" in waiting_words(why.figures)
+
+
+def used(top_gib):
+    """What a model's last run used: this much memory at most, and the GPU for a tenth of the time."""
+    rising = np.linspace(0, 1, 16)
+    return {"memory_mib": rising * top_gib * GIB, "gpu": np.full(16, 0.1), "pcie_mb_s": np.ones(16)}
+
+
+def with_residents(*residents, policy="cbp", gib=9):
+    """One that falls as those there rise asks for `gib` of 16 GiB, and no run of it may be harvested."""
+    uses = {"tenant:1:r": used(5), "tenant:1:new": {name: each[::-1] for name, each in used(9).items()}}
+    asks = small(1, gib=gib, model_label="new", compute=100)
+    return make_plan([host(1, shared(0, *residents))], [asks], uses=uses, sharing_policy=policy)
+
+
+def surplus(number, gib, **more):
+    return holder(number, gib=gib, compute=100, signature="tenant:1:r", **{"harvest": True, "used_mib": 1.0, **more})
+
+
+def test_running_jobs_give_back_what_another_needs_and_no_more_the_largest_surplus_first():
+    """Either keeps 4 GiB, the 80th percentile of 5. 16 - 6 - 7 = 3 are free: of 6, 3 are missing; of 8, 5; of 9, 6 that nobody has."""
+    made = with_residents(surplus(8, 6), surplus(9, 7), gib=6)
+    assert part_of(made, 1) == (1, 0)
+    assert [(each.job, each.memory_mib) for each in made.harvests] == [(9, 4 * GIB)]
+    assert decisions_of(made)[1].figures["shared"]["harvested"] == 1
+    made = with_residents(surplus(8, 6), surplus(9, 7), gib=8)
+    assert [(each.job, each.memory_mib) for each in made.harvests] == [(9, 4 * GIB), (8, 4 * GIB)]
+    assert decisions_of(with_residents(surplus(8, 6), surplus(9, 7), gib=9))[1].figures["shared"]["closed"] == {
+        "memory": 1
+    }
+
+
+def test_who_fits_anyway_takes_nothing_from_anybody():
+    made = with_residents(surplus(8, 6), surplus(9, 7), gib=3)
+    assert part_of(made, 1) == (1, 0)
+    assert (made.harvests, "harvested" in decisions_of(made)[1].figures["shared"]) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("resident", "policy"),
+    [
+        (surplus(8, 12, harvest=False), "cbp"),  # it is waited for, may not run again, or was ended for memory before
+        (surplus(8, 12), "res-ag"),
+        (surplus(8, 12, used_mib=8.0 * GIB), "cbp"),  # it uses more than its like did
+        (holder(8, gib=12, compute=100, harvest=True, used_mib=1.0), "cbp-pp"),  # no run of its like was seen
+    ],
+)
+def test_who_may_not_be_harvested_keeps_all_that_it_was_granted(resident, policy):
+    made = with_residents(resident, policy=policy)
+    assert made.harvests == ()
+    assert "memory" in decisions_of(made)[1].figures["shared"]["closed"]

@@ -15,7 +15,7 @@ from scheduler.sharing.learned.seen import phases_of
 from scheduler.sharing.learned.training import Recipe, Training
 from scheduler.sharing.model import Profile, Resident, Rule
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.policy import BY_NUMBER
+from scheduler.sharing.rules import BY_NUMBER
 from scheduler.sharing.sharing import share
 from tests.scheduler.sharing.given import FALLING, GIB, RISING, asker, gpu
 

@@ -44,6 +44,17 @@ def test_cbp_lets_those_join_who_do_not_rise_together():
     assert (joined.rule, joined.figure, joined.beside) == (Rule.UNCORRELATED, pytest.approx(-1.0), (100,))
 
 
+def test_of_several_there_the_largest_correlation_counts_also_of_those_who_just_joined():
+    """Ranks of 64 points. Both are asked about again after the first has joined: the second correlates with it alone."""
+    shapes = np.random.default_rng(7).permuted(np.tile(np.arange(64.0), (3, 1)), axis=1)
+    there = gpu(0, resident(profile=profile(shapes[0], memory=shapes[0])))
+    asked = [asker(key, profile=profile(shapes[1], memory=shapes[1])) for key in (1, 2)]
+    found = step("cbp", asked, [there])
+    squares = ((shapes[0].argsort().argsort() - shapes[1].argsort().argsort()) ** 2).sum()
+    assert found.joined[0].figure == pytest.approx(1 - 6 * squares / (64 * (64**2 - 1)), abs=1e-9)
+    assert [each.job for each in found.refused] == [2]
+
+
 @pytest.mark.parametrize("measure", ["memory_mib", "gpu", "pcie_mb_s"])
 def test_one_measure_that_rises_together_is_enough_to_be_refused(measure):
     there = gpu(0, resident(profile=profile(RISING)))

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.sharing.series import autocorrelation, first_order, forecast, ranks, resampled, standard_ranks
+from scheduler.sharing.series import autocorrelation, first_order, forecast, ranks, resampled, whole_ranks
 
 
 def spearman(one, other):
-    return float(standard_ranks(one) @ standard_ranks(other))
+    (own, scale), (ranked, other_scale) = whole_ranks(one), whole_ranks(other)
+    return float(own @ ranked) * float(scale * other_scale)
 
 
 NUMBERS = st.lists(st.integers(0, 6).map(float), min_size=5, max_size=20)

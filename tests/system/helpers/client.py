@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import httpx
 
-from tests.servers import pause_s
+from tests.servers import pause_s, stretched
 
 FINAL = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"}
 MACHINE_SLACK = 3.0
@@ -53,6 +53,17 @@ class Tenant:
         assert status == 200, (status, answer)
         return answer["text"]
 
+    def log_whole(self, number, stream):
+        """All of one stream, over as many answers as it takes."""
+        text, offset = "", 0
+        while True:
+            path = f"/api/v1/jobs/{number}/logs?stream={stream}&offset={offset}"
+            status, answer = self.berth.request(path, token=self.token)
+            assert status == 200, (status, answer)
+            text, offset = text + answer["text"], answer["next_offset"]
+            if not answer["text"]:
+                return text
+
     def tasks(self, array):
         status, page = self.berth.request(f"/api/v1/jobs?array={array}&page_size=100", token=self.token)
         assert status == 200, page
@@ -60,7 +71,7 @@ class Tenant:
 
     def wait_state(self, number, *states, limit_s=20.0):
         """The job once it is in one of these states; an end that was not waited for fails at once."""
-        deadline = time.monotonic() + limit_s * MACHINE_SLACK
+        deadline = time.monotonic() + stretched(limit_s * MACHINE_SLACK)
         job = None
         while (asked := time.monotonic()) < deadline:
             try:

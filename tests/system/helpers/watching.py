@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from tests.conftest import chromium_path
+from tests.servers import stretched
 
 MARK = "window.__not_reloaded = true"
 VIOLATIONS = "addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
@@ -56,7 +57,7 @@ def sign_in(page, url, username, password):
 
 def until(page, expression, *, limit_s=60.0):
     """Wait until a JavaScript expression is true of the page. (Playwright's own wait needs eval, which our policy forbids.)"""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + stretched(limit_s)
     while not page.evaluate(expression):
         if time.monotonic() > deadline:
             raise AssertionError(f"never true: {expression}\n{page.inner_text('main')[:1500]}")

@@ -22,7 +22,8 @@ from workers.controls.lease import limit_now
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
 from workers.controls.spawn import AUTOGROUP
 from workers.engines.process import ProcessEngine
-from workers.parts.workspace import Rooms, SpecError, Workplace, part_prepare
+from workers.parts.laying import SpecError
+from workers.parts.workspace import Rooms, Workplace, part_prepare
 from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id, boottime
 

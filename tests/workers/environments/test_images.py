@@ -15,7 +15,8 @@ from tests.workers.specs import spec_make
 from workers.environments.images import engine_find
 from workers.environments.offer import Offer
 from workers.environments.plan import PlanError, software_plan
-from workers.parts.workspace import Rooms, SpecError, Workplace, part_environment, part_prepare
+from workers.parts.laying import SpecError
+from workers.parts.workspace import Rooms, Workplace, part_environment, part_prepare
 from workers.system.landlock import Walls, landlock_version
 from workers.system.procs import boot_id
 

@@ -175,7 +175,7 @@ def test_names_that_are_no_text_or_too_long_are_told(root):
     write(deep / "file")
     found = walk(root)
     assert found.files == {}
-    assert sorted(why for _, why in found.notes) == ["its name is no UTF-8 text", "its path is longer than 1024 bytes"]
+    assert sorted(why for _, why in found.notes) == ["its name is not UTF-8 text", "its path is longer than 1024 bytes"]
     for path, _ in found.notes:
         path.encode()
 

@@ -73,7 +73,7 @@ def _box(chain: Chain, key: int, place: tuple[int, int]) -> SafeString:
     job = chain.jobs.get(key)
     tone = TONES.get(job.state, "neutral") if job else "neutral"
     number, name = (f"#{key}", job.name) if job else ("", "of another tenant")
-    word = JobState(job.state).label if job else "not yours to see"
+    word = JobState(job.state).label if job else "not shown to you"
     shown = name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}\u2026"
     inside = format_html(
         '<rect class="b-chain-box b-chain-{}{}" x="{}" y="{}" width="{}" height="{}" rx="6"></rect>'

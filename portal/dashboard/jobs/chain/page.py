@@ -126,7 +126,7 @@ def _goes_on(chain: Chain) -> list[Segment]:
     spared = _SPARED.match(own.end_detail) if own and own.state == JobState.CANCELLED else None
     if spared:
         on = int(spared[1])
-        return [{"text": f"It was not needed: it was for the case that {called(chain, on)} fails, and that completed."}]
+        return [{"text": f"It was not needed: it was to run if {called(chain, on)} failed, and that completed."}]
     if own is not None and own.state not in FINAL:
         waits = [
             (on, kind)

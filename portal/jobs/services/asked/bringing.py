@@ -1,4 +1,4 @@
-"""The files that a job brings in an upload: found when it is submitted, and kept while it may still run."""
+"""What a job brings, found when it is submitted: the files of an upload, kept while it may still run, and secrets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from django.db.models import Q
 
 from portal.errors import Conflict
 from portal.jobs.models import JobPayload
-from portal.jobs.services.asked.keeping import inputs_check
+from portal.jobs.services.asked.keeping import inputs_resolved
 from portal.jobs.software import MAX_REQUIREMENTS_BYTES, file_missing, file_requirements
+from portal.secrets.services import secrets_open
 from portal.uploads.selectors import file_text
 from portal.uploads.services import upload_check
 
@@ -24,8 +25,14 @@ IN_USE = Q(payloads__job__ended_at=None, payloads__isnull=False)
 
 
 def files_resolved(*, tenant: Tenant, parsed: JobDescription) -> JobDescription:
-    """Return the description with the requirements that its upload's file holds. Raises BerthError: no such upload or file."""
-    inputs_check(tenant=tenant, parsed=parsed)
+    """Return the description with its inputs' jobs, and the requirements that its upload's file holds.
+
+    Raises BerthError: no such input, upload, file or secret.
+    """
+    parsed = inputs_resolved(tenant=tenant, parsed=parsed)
+    secrets_open(tenant=tenant, names=set((parsed.secrets or {}).values()))
+    if secret := (parsed.code or {}).get("secret"):
+        secrets_open(tenant=tenant, names=[secret], field="code.secret")
     if not parsed.upload:
         return parsed
     upload_check(tenant=tenant, digest=parsed.upload)

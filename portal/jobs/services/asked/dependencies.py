@@ -38,7 +38,7 @@ def dependencies_of(
     for job_id in wanted:
         if job_id not in found:
             raise BerthError(
-                "unknown_dependency", f"There is no job {job_id}, or it is not yours to see.", field="depends_on"
+                "unknown_dependency", f"There is no job {job_id}, or you may not see it.", field="depends_on"
             )
     for job_id, kind in wanted.items():
         if found[job_id] in FINAL and never_met(kind, completed=found[job_id] == JobState.COMPLETED):

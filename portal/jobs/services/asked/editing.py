@@ -84,7 +84,7 @@ def _check(job: Job, changes: Mapping[str, Any], *, actor: User) -> None:
 
 def _sizes_check(job: Job, gpus: list[int]) -> None:
     if (gpus == [0]) != (job.gpus == [0]):
-        detail = "A job with GPUs cannot become one without, nor the other way round: submit it anew."
+        detail = "A job with GPUs cannot become a CPU job, and a CPU job gets no GPUs. Submit it again instead."
         raise BerthError("not_changeable", detail, field="gpus", status=409)
     refused = None
     if job.array_id or job.array_size:
@@ -109,7 +109,7 @@ def time_limit_most(job: Job) -> int | None:
 def _extension_check(job: Job, limit_s: int | None, *, actor: User) -> None:
     most = time_limit_most(job)
     if most is None or job.time_limit_s is None or limit_s is None or limit_s < job.time_limit_s:
-        detail = f"Job {job.number} runs; a time limit that it has can only be made longer."
+        detail = f"Job {job.number} runs; its time limit can only be made longer."
         raise Conflict("not_waiting", detail, field="time_limit_s")
     if limit_s > most and not actor.is_operator:
         detail = f"`time_limit_s` can be at most {most} while job {job.number} runs; an operator may give it more."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.jobs.models import JobPayload
+from portal.jobs.models import Attempt, JobPayload
 from portal.uploads.services import upload_claim
 
 if TYPE_CHECKING:
@@ -12,6 +12,23 @@ if TYPE_CHECKING:
 
     from portal.jobs.description import JobDescription
     from portal.jobs.models import Job
+
+
+def commit_note(*, attempt: Attempt, commit: str) -> bool:
+    """Keep the commit that a node found: with the attempt, and the first one with the job, whose later attempts run it too.
+
+    False: another part of the attempt has found another one.
+    """
+    if attempt.commit:
+        return attempt.commit == commit
+    Attempt.objects.filter(pk=attempt.pk).update(commit=commit)
+    payload = (
+        JobPayload.objects.select_for_update(no_key=True).only("code").get(pk=attempt.job.array_id or attempt.job_id)
+    )
+    if "git" in payload.code and "commit" not in payload.code:
+        payload.code = {**payload.code, "commit": commit}
+        payload.save(update_fields=["code"])
+    return True
 
 
 def payload_create(
@@ -27,6 +44,7 @@ def payload_create(
         working_directory=parsed.working_directory or "",
         environment=dict(parsed.environment or {}),
         software=dict(parsed.software or {}),
+        code=dict(parsed.code or {}),
         description=dict(description),
         template=dict(template),
     )

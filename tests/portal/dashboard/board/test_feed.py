@@ -20,13 +20,12 @@ from portal.events import following, relay, shared
 from portal.events.relay import number_key
 from portal.events.shared import client
 from portal.jobs.models import GpuAllocation
-from tests.portal.dashboard.cluster_world import PLAIN_STATIC, World, people
+from tests.portal.dashboard.cluster_world import World, people
 from tests.portal.given import node_make, statements
 
 
 @pytest.fixture
-def world(settings):
-    settings.STORAGES = PLAIN_STATIC
+def world():
     world = people(World())
     for name in ("n1", "n2", "n3"):
         world.node(name)

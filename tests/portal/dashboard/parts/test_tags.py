@@ -3,7 +3,6 @@ from django.template import Context, Template
 
 from portal.dashboard.templatetags import berth
 
-pytestmark = pytest.mark.usefixtures("plain_static")
 NBSP, THIN = "\u00a0", "\u202f"
 
 

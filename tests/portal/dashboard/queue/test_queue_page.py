@@ -1,14 +1,17 @@
 """The queue page: the window drawn into each array's order, foreign jobs masked, a constant number of queries."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from portal.cluster.models import Node
 from portal.dashboard.queue.page import PAGE_ROWS
 from portal.jobs.models import Job
-from portal.rounds.models import Planning
+from portal.rounds.models import Planning, StartForecast
 from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
 from portal.tenants.models import Tenant
@@ -55,6 +58,41 @@ def test_the_overview_shows_who_is_next_in_the_same_order(client, crowd):
         names = ["secret-name", *(job.name for job in crowd.jobs)]
         orders.append(sorted(names, key=shown.index))
     assert orders[0] == orders[1] == ["secret-name", "mine-0", "mine-1", "mine-2"]
+
+
+def test_who_has_a_start_range_stands_by_it_with_when_where_and_what_must_end_first(client, crowd):
+    now = timezone.now()
+    order = [crowd.jobs[1], crowd.foreign, crowd.jobs[0]]
+    for place, job in enumerate(order):
+        ends = [now + timedelta(minutes=10 * place + far) for far in (2, 5, 8)]
+        row = {"earliest_at": ends[0], "median_at": ends[1], "latest_at": ends[2]}
+        StartForecast.objects.create(job=job, epoch=0, at=now, first_at=now, first_earliest_at=now, **row)
+    StartForecast.objects.filter(job=crowd.jobs[0]).update(latest_at=now - timedelta(minutes=1))
+    Node.objects.filter(name="n1").update(name="kept-node")
+    kept = [{"job": crowd.jobs[1].pk, "nodes": [Node.objects.get(name="kept-node").pk], "until": now.isoformat()}]
+    Planning.objects.filter(pk=Planning.objects.order_by("-number").first().pk).update(reservations=kept)
+    shown = next_rows(client, crowd.owner)
+    assert [row[0].split(" ", 1)[1].split(" vision")[0] for row in shown if "#" in row[0]] == [
+        "mine-1",
+        "mine-0",
+        "mine-2",
+    ]
+    assert shown[1][0].startswith("a job of another tenant")
+    assert "on kept-node, when what runs there has ended" in shown[0][1]
+    assert shown[1][1] == crowd.foreign.__class__.objects.get(pk=crowd.foreign.pk).reason, "of others no figures"
+    assert "1 more idle GPU" in shown[3][1] or "turn" in shown[3][1]
+    assert [row[2].split(" waited")[0] for row in shown] == [
+        *(f"{now + timedelta(minutes=a):%H:%M} – {now + timedelta(minutes=b):%H:%M}" for a, b in ((2, 8), (12, 18))),
+        "overdue",
+        "–",
+    ]
+
+
+def next_rows(client, user):
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    body = client.get("/fragments/overview/next").content.decode().partition("<tbody>")[2]
+    cells = [re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
+    return [[" ".join(re.sub("<[^>]*>", " ", cell).split()) for cell in row] for row in cells]
 
 
 def test_a_tenant_sees_of_foreign_jobs_the_place_alone(client, crowd):

@@ -97,6 +97,6 @@ def test_what_is_no_job_is_told_and_the_form_stays(owner, script, words):
 
 
 def test_a_file_that_is_no_text_or_too_large(owner):
-    for content, words in ((b"\xff\xfe", "no UTF-8"), (b"x" * (2**20 + 1), "larger than 1 MiB")):
+    for content, words in ((b"\xff\xfe", "not UTF-8"), (b"x" * (2**20 + 1), "larger than 1 MiB")):
         answer = brought(owner, status=400, script_file=SimpleUploadedFile("x.sh", content))
         assert words in answer.context["imported"]["problems"][0]

@@ -35,7 +35,7 @@ def test_the_beginning_tells_what_it_is(text, kind):
         ("- a", "not_an_object", "is a mapping"),
         ("1: 2", "not_an_object", "is a mapping"),
         ("command: !!python/object:x y", "parse_error", "tag; leave tags out"),
-        ("command: x\ncommand: y", "parse_error", "stands twice"),
+        ("command: x\ncommand: y", "parse_error", "is given twice"),
         ("a: [1, 2", "parse_error", "line"),
         (
             "a: &a [x,x]\nb: &b [*a,*a]\n" + "".join(f"c{n}: &c{n} [{','.join(['*b'] * 9000)}]\n" for n in range(9)),

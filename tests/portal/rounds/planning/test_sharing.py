@@ -14,7 +14,7 @@ from portal.cluster.telemetry import telemetry_store
 from portal.errors import Conflict
 from portal.estimation.models import Signature, SignatureUse
 from portal.jobs.models import Attempt, GpuAllocation, Job, Promise
-from portal.jobs.selectors import part_spec
+from portal.jobs.selectors import part_spec, parts_wanted
 from portal.jobs.services.placing import DoesNotFit, attempt_start
 from portal.jobs.services.placings import Part
 from portal.jobs.use import tenants_use
@@ -335,3 +335,48 @@ def test_gaps_are_filled_and_what_was_hardly_seen_is_not_compared():
     assert use == {"memory_mib": [1, 1, 1, 3, 4, 5, 6], "gpu": [0.5] * 7, "pcie_mb_s": [0.0] * 7}
     assert use_of({"gpu_memory_mib": [1, 2, 3, None, 5], "gpu_utilisation": [50] * 5}) is None
     assert use_of({}) is None
+
+
+def harvest_by(cluster, used_mib, *, asked=4096, **fields):
+    """Let one that holds 20 of 24 GiB run, whose like used 4 GiB, say what it uses, and let another wait for `asked` MiB."""
+    given.shared(cluster.node, 3)
+    fields = {"restartable": True, **fields}
+    first = cluster.submit(**given.shareable(0.2, 20480, model="up", **fields))
+    planning_run()
+    assert held(first) == [(3, 200, 20480)]
+    used_before(cluster, "up", RISING)
+    used_before(cluster, "down", RISING[::-1])
+    settings_update(actor=given.operator(), sharing_policy="cbp", sharing_slowdown=None)
+    key = Attempt.objects.get(job=first).key
+    if used_mib is not None:
+        batch = {"start": timezone.now().timestamp() - 25, "period_s": 1.0, "count": 20}
+        telemetry_store(node=cluster.node, batch=batch | {"attempts": {key: {"gpu_memory_mib": [used_mib] * 20}}})
+    second = cluster.submit(**given.shareable(0.2, asked, model="down"))
+    planning_run()
+    return first, second
+
+
+def test_a_running_job_gives_back_memory_that_another_needs_and_its_node_and_its_page_hear_of_it(cluster, client):
+    first, second = harvest_by(cluster, 1000.0, asked=8192)
+    assert (held(first), held(second)) == ([(3, 200, 24576 - 8192)], [(3, 200, 8192)])
+    (wanted,) = [each for each in parts_wanted(node_id=cluster.node.pk)["attempts"] if each["job"] == first.pk]
+    assert wanted["gpu_memory_mib"] == 24576 - 8192
+    client.force_login(cluster.owner)
+    assert "It holds 16384 MiB of GPU memory now, before 20480" in client.get(f"/jobs/{first.pk}/").content.decode()
+    assert "gave back memory" in html.unescape(client.get(f"/jobs/{second.pk}/").content.decode())
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "fields"),
+    [(None, {}), (20000.0, {}), (1000.0, {"latency_class": "latency"}), (1000.0, {"restartable": False})],
+)
+def test_nothing_is_taken_from_who_uses_it_is_waited_for_cannot_run_again_or_tells_nothing(cluster, used_mib, fields):
+    first, second = harvest_by(cluster, used_mib, asked=8192, **fields)
+    assert (held(first), held(second)) == ([(3, 200, 20480)], [])
+
+
+def test_who_was_ended_for_memory_that_was_taken_from_it_comes_back_with_all_that_it_asks_for(cluster):
+    first, _ = harvest_by(cluster, 1000.0, asked=8192)
+    cluster.end(Attempt.objects.get(job=first), reason="gpu_memory_limit", exit_code=None, detail="out of GPU memory")
+    first.refresh_from_db()
+    assert (first.state, first.gpu_memory_whole) == ("PENDING", True)

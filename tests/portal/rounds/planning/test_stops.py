@@ -25,6 +25,7 @@ class Made:
     def __init__(self, stops=(), promises=(), lapsed=(), decisions=(), reservations=()):
         self.stops, self.promises, self.lapsed = tuple(stops), tuple(promises), tuple(lapsed)
         self.decisions, self.reservations, self.profiles = tuple(decisions), tuple(reservations), ()
+        self.harvests = ()
 
 
 def applied(**parts):

@@ -1,0 +1,81 @@
+"""`berth secrets`: list the names of a tenant's secrets, set one from standard input or a prompt, remove one."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import TYPE_CHECKING, Any
+
+from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.output import Columns, rest_noted, rows_told, when
+from berth_client.errors import ClientError
+
+if TYPE_CHECKING:
+    from berth_client import Berth
+
+COLUMNS = Columns(
+    short=(
+        ("secret", lambda row: row["name"]),
+        ("tenant", lambda row: row["tenant"]),
+        ("set", lambda row: when(row["changed_at"])),
+        ("by", lambda row: row["changed_by"]),
+    ),
+    wide=(),
+    name=lambda row: str(row["name"]),
+)
+ABOUT = """\
+Secrets of a tenant, for example
+    berth secrets                            list their names; no command shows a value
+    berth secrets set hf-token               asks for the value, and does not show it
+    berth secrets set deploy-key < id_ed25519
+    berth secrets rm hf-token
+    berth submit --secret HF_TOKEN=hf-token -- python3 train.py
+A value never stands on a command line, where others could read it."""
+
+
+def parsers_add(verbs: Any) -> None:
+    parser = verb_add(verbs, "secrets", secrets, "list the names of secrets; set or remove one", about=ABOUT)
+    parser.add_argument("act_on", metavar="VERB", nargs="?", choices=[*ACTS], default="ls", help=", ".join(ACTS))
+    completed(parser.add_argument("name", metavar="NAME", nargs="?", help="the secret"), "secrets")
+    completed(parser.add_argument("--tenant", metavar="T", help="of this tenant"), "tenants")
+    parser.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
+    output_add(parser)
+
+
+def secrets(asked: Any, berth: Berth) -> int:
+    if (asked.name is None) != (asked.act_on == "ls"):
+        takes = "takes no name" if asked.act_on == "ls" else "needs the secret's name"
+        raise ClientError(f"berth secrets {asked.act_on} {takes}.")
+    return ACTS[asked.act_on](asked, berth)
+
+
+def _list(asked: Any, berth: Berth) -> int:
+    rows, found = berth.some("/secrets", query={"tenant": asked.tenant}, most=asked.most)
+    rest_noted(len(rows), found)
+    sys.stdout.write(rows_told(asked, rows, COLUMNS, empty="no secret yet; `berth secrets set NAME` makes one"))
+    return 0
+
+
+def _set(asked: Any, berth: Berth) -> int:
+    found = berth.secrets_set(name=asked.name, value=_value(asked.name), tenant=asked.tenant)
+    print(f"secret {found['name']} of {found['tenant']} is set; jobs that start from now on get it")
+    return 0
+
+
+def _value(name: str) -> str:
+    """Return what a person types unseen, or what standard input holds, without its last line end."""
+    if sys.stdin.isatty():
+        return getpass.getpass(f"Value of {name} (it is not shown): ")
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise ClientError("Standard input is no UTF-8 text; encode it first, for example with base64.") from None
+
+
+def _remove(asked: Any, berth: Berth) -> int:
+    berth.secrets_remove(asked.name, tenant=asked.tenant)
+    print(f"secret {asked.name} is removed; jobs that name it fail when they start the next time")
+    return 0
+
+
+ACTS = {"ls": _list, "set": _set, "rm": _remove}

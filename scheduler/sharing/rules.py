@@ -1,0 +1,22 @@
+"""Rules by number, as arrays hold them: by which an asker joins a GPU, or which keeps it away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.sharing.model import Rule
+
+if TYPE_CHECKING:
+    from scheduler.sharing.series import Flags, Ints
+
+NUMBERS: dict[Rule, int] = {rule: number for number, rule in enumerate(Rule)}
+BY_NUMBER: tuple[Rule, ...] = tuple(Rule)
+WORDS: tuple[str, ...] = tuple(map(str, Rule))
+LAST_ADMITTING = NUMBERS[Rule.MEASURED]
+"""Rules that let an asker in come first."""
+
+
+def admitting(rules: Ints) -> Flags:
+    """Return where a rule lets the asker in. Shape as given."""
+    found: Flags = rules <= LAST_ADMITTING
+    return found

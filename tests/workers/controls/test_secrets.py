@@ -1,0 +1,87 @@
+"""What a log does not show: secrets, wherever the chunks of a stream are cut."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workers.controls.joblog import JobLog
+from workers.controls.secrets import Mask, pieces_of, secrets_take
+
+TOKEN = "hf_0123456789abcdef"
+
+
+def masked(values, chunks):
+    mask = Mask(pieces_of(values))
+    return b"".join(mask.feed(chunk) for chunk in chunks) + mask.end()
+
+
+def test_a_value_is_not_shown_wherever_it_is_cut():
+    text = f"before {TOKEN} after {TOKEN}{TOKEN}!".encode()
+    for cut in range(len(text)):
+        assert masked([TOKEN], [text[:cut], text[cut:]]) == b"before *** after ******!"
+    assert masked([TOKEN], [bytes([byte]) for byte in text]) == b"before *** after ******!"
+
+
+def test_what_only_begins_a_value_is_shown_in_the_end():
+    assert masked([TOKEN], [b"hf_", b"0123", b"\n"]) == b"hf_0123\n"
+    assert masked([TOKEN], [b"hf_0123"]) == b"hf_0123"
+
+
+def test_values_that_overlap_leave_nothing_over():
+    values = ["12345678", "78abcdefgh", "12345678z"]
+    for chunks in ([b"x1234567", b"8abcdefghy"], [b"x12345678abc", b"defghy"], [b"x12345678abcdefghy"]):
+        assert masked(values, chunks) == b"x***y"
+    assert masked(["aaaaaaaa"], [b"a" * 7, b"a" * 9, b"b"]) == b"***b"
+
+
+def test_each_longer_line_of_a_value_counts_and_short_ones_do_not():
+    key = "-----BEGIN PRIVATE KEY-----\nAAAABBBBCCCCDDDD\nshort\n"
+    assert masked([key], [b"a AAAABBBBCCCCDDDD short"]) == b"a *** short"
+    assert masked(["x" * 5000], [b"x" * 3000, b"x" * 2000, b"."]) == b"***."
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_no_cut_of_any_text_shows_any_value(data):
+    values = data.draw(st.lists(st.text("ab", min_size=8, max_size=14), min_size=1, max_size=3))
+    parts = data.draw(st.lists(st.one_of(st.text("abc", max_size=6), st.sampled_from(values)), max_size=8))
+    text = "".join(parts).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    shown = masked(values, chunks)
+    assert not any(value.encode() in shown for value in values)
+    assert shown == masked(values, [text])
+
+
+def test_a_log_holds_back_and_writes_the_rest_at_its_end(tmp_path):
+    log = JobLog.under(tmp_path, 100, pieces_of([TOKEN]))
+    writers = [stream.open() for stream in log.streams]
+    for chunk in (f"a {TOKEN[:5]}", f"{TOKEN[5:]} b {TOKEN[:4]}"):
+        os.write(writers[0], chunk.encode())
+        log.pump()
+    for writer in writers:
+        os.close(writer)
+    log.finish()
+    assert (tmp_path / "stdout").read_text() == f"a *** b {TOKEN[:4]}"
+
+
+def test_what_the_agent_gives_is_taken_from_standard_input_once(tmp_path):
+    given_file = tmp_path / "given"
+    given_file.write_text(json.dumps({"environment": {"TOKEN": TOKEN}, "code": ""}))
+    before = os.dup(0)
+    try:
+        with given_file.open("rb") as file:
+            os.dup2(file.fileno(), 0)
+        launch = {"environment": {"A": "1"}}
+        secrets_take(launch)
+        assert launch["environment"] == {"A": "1", "TOKEN": TOKEN}
+        assert launch["masked"] == [TOKEN.encode()]
+        again = {"environment": {}}
+        secrets_take(again)
+        assert "did not reach its shim" in again["not_handed"]
+    finally:
+        os.dup2(before, 0)

@@ -1,0 +1,120 @@
+"""A part's secrets, in its shim: taken from the agent through memory, and left out of the job's log.
+
+The agent gives them as standard input, a file that lies in memory alone, so that no disk of the node ever holds a value.
+Standard library only; few shims need it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+SHORTEST = 8
+"""Lines of a value with fewer characters are not left out of the log: they may be common words."""
+LONGEST = 1024
+"""Longer lines are looked for in pieces, so that a log of one letter costs no more than another."""
+SHOWN = b"***"
+
+
+def secrets_take(launch: dict[str, Any]) -> None:
+    """Put what the agent gives into the launch: variables, `code_secret`, and `masked`, what no log may show.
+
+    Without it, `not_handed` says why the job cannot begin.
+    """
+    with os.fdopen(os.dup(0), "rb") as file:
+        text = file.read()
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)  # with this the memory is given back
+    os.close(nothing)
+    try:
+        given = json.loads(text)
+        variables, code = dict(given["environment"]), str(given["code"])
+    except (ValueError, KeyError, TypeError):
+        launch["not_handed"] = (
+            "its secrets did not reach its shim; the node's agent is older than the portal, or was killed"
+        )
+        return
+    launch["environment"] = {**launch["environment"], **variables}
+    launch["code_secret"] = code
+    launch["masked"] = pieces_of([*variables.values(), code])
+
+
+def pieces_of(values: list[str]) -> list[bytes]:
+    """Return what is looked for: each line of each value, the long ones cut."""
+    found = set()
+    for value in values:
+        for line in value.encode().split(b"\n"):
+            text = line.strip()
+            while len(text) >= SHORTEST:
+                keep = len(text) if len(text) < LONGEST + SHORTEST else LONGEST
+                found.add(text[:keep])
+                text = text[keep:]
+    return sorted(found)
+
+
+class Mask:
+    """Shows `***` in place of each of `pieces` in a stream that comes in chunks, wherever these are cut."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = [(piece, _borders(piece)) for piece in pieces]
+        self._held = b""
+        self._told = 0  # so many of the held bytes lie in what `***` was shown for already
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what can be shown now. What may be the beginning of a piece is held until more comes."""
+        text = self._held + data
+        return self._shown(text, len(text) - max((_begun(text, *each) for each in self._pieces), default=0))
+
+    def end(self) -> bytes:
+        """Return what was held."""
+        return self._shown(self._held, len(self._held))
+
+    def _shown(self, text: bytes, until: int) -> bytes:
+        out, at = [], 0
+        for begin, end in self._spans(text):
+            goes_on = begin == 0 and self._told > 0
+            if begin >= until and not goes_on:
+                break
+            out += [text[at:begin]] if goes_on else [text[at:begin], SHOWN]
+            at = end
+        out.append(text[at:until])
+        self._held, self._told = text[until:], max(0, at - until)
+        return b"".join(out)
+
+    def _spans(self, text: bytes) -> list[tuple[int, int]]:
+        """Return what is covered, pieces that overlap as one, in order."""
+        found = [(0, self._told)] if self._told else []
+        for piece, borders in self._pieces:
+            step, at = len(piece) - borders[-1], text.find(piece)
+            while at >= 0:
+                found.append((at, at + len(piece)))
+                at = text.find(piece, at + step)
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted(found):
+            if merged and begin < merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((begin, end))
+        return merged
+
+
+def _borders(piece: bytes) -> list[int]:
+    """Return for each prefix of a piece the length of the longest shorter prefix that ends it (Knuth, Morris and Pratt)."""
+    found, length = [0] * len(piece), 0
+    for place in range(1, len(piece)):
+        while length and piece[place] != piece[length]:
+            length = found[length - 1]
+        length += piece[place] == piece[length]
+        found[place] = length
+    return found
+
+
+def _begun(text: bytes, piece: bytes, borders: list[int]) -> int:
+    """Return how many bytes at the end of the text begin a piece that is not whole."""
+    length = 0
+    for byte in text[max(0, len(text) - len(piece) + 1) :]:
+        while length and byte != piece[length]:
+            length = borders[length - 1]
+        length += byte == piece[length]
+    return length
