@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from portal.launch.testing import COSTS
+from portal.launch.testing import COSTS, FAILED
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
 from tests.databases import django_db_setup  # noqa: F401 - a fixture
+from tests.failures import Failures
 from tests.house import running_checks
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
@@ -34,6 +35,8 @@ def pytest_configure(config):
     hands_out = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if COSTS in os.environ and not hands_out:
         config.pluginmanager.register(Costs(os.environ.pop(COSTS)))
+    if FAILED in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Failures(os.environ.pop(FAILED)))
 
 
 def chromium_path():

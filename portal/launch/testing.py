@@ -4,6 +4,8 @@
 (tests/test_house.py), and always run. On two or more cores there are several runs at the same time. One has the tests with
 real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of most
 rooms of the portal, one all others. With --fast, one has the tests that plan and simulate, the other the rest.
+
+A few tests with servers that fail beside all others are run again alone, and the end says so (docs/decisions/0140).
 """
 
 from __future__ import annotations
@@ -74,7 +76,11 @@ FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in PLANNING)], [*FAST,
 COSTS = "TESTS_COSTS_IN"
 """Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
 COSTLIEST = 10
-NO_TESTS = 5
+FAILED = "TESTS_FAILED_IN"
+"""Names the file in which a run of pytest tells which of its tests failed (tests/failures.py)."""
+AGAIN = 3
+"""Tests with servers that failed are run again if they stand in so many files at most. More are no accident of a busy machine."""
+FAILURES, NO_TESTS = 1, 5
 LEFT_OUT = frozenset({"PYTHONPATH", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPT_PATIENCE_S = 20.0
@@ -98,12 +104,14 @@ def counts_of(output: str) -> Counter[str]:
     return found
 
 
-def summary_of(outputs: list[str], took_s: float) -> str:
-    """Return one line for all runs, in pytest's form."""
-    total: Counter[str] = Counter()
-    for output in outputs:
-        total += counts_of(output)
-    order = ("failed", "error", "passed", "skipped", "xfailed", "xpassed", "warning")
+def summary_of(outputs: list[str], took_s: float, *, flaky: int = 0) -> str:
+    """Return one line for all runs, in pytest's form. `flaky` tests of the last one failed, and passed when run again."""
+    counts = [counts_of(output) for output in outputs]
+    if flaky:
+        counts[-1] |= {"flaky": flaky}
+        del counts[-1]["failed"], counts[-1]["error"]
+    total: Counter[str] = sum(counts, Counter())
+    order = ("failed", "error", "flaky", "passed", "skipped", "xfailed", "xpassed", "warning")
     plural = {"error", "warning"}
     words = [
         f"{total[name]} {name}{'s' if name in plural and total[name] != 1 else ''}" for name in order if total[name]
@@ -159,11 +167,11 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], ...]) -> 
     """
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as files:
-        environment = environment | {COSTS: folder}
+        environment, failed = environment | {COSTS: folder}, Path(folder) / "failed"
         told = [Path(folder) / f"part-{number}" for number in range(1, len(parts))]
         others = [
-            _begun(part, environment, files.enter_context(path.open("wb")))
-            for part, path in zip(parts[1:], told, strict=True)
+            _begun(part, environment | ({FAILED: str(failed)} if part[:4] == WAITING_PART[:4] else {}), output)
+            for part, output in zip(parts[1:], [files.enter_context(path.open("wb")) for path in told], strict=True)
         ]
         first = _begun(parts[0], environment, subprocess.PIPE)
         try:
@@ -173,11 +181,31 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], ...]) -> 
             _interrupt(*others, first)
             raise
         outputs = [path.read_text(errors="replace") for path in told]
-        costs = costs_of(Path(folder))
-    sys.stdout.write("".join([*outputs, *(f"{line}\n" for line in costs)]))
-    sys.stdout.write(summary_of([shown, *outputs], time.monotonic() - began_s) + "\n")
+        sys.stdout.write("".join(outputs))
+        sys.stdout.flush()
+        flaky = _again(failed, environment) if codes[-1] == FAILURES else []
+        sys.stdout.writelines(f"{line}\n" for line in costs_of(Path(folder)))
+    if flaky:
+        codes[-1] = 0
+        sys.stdout.writelines(f"FLAKY: failed beside the others, passed alone: {name}\n" for name in flaky)
+    sys.stdout.write(summary_of([shown, *outputs], time.monotonic() - began_s, flaky=len(flaky)) + "\n")
     sys.stdout.flush()
     return next((code for code in codes if code not in {0, NO_TESTS}), 0)
+
+
+def _again(failed: Path, environment: dict[str, str]) -> list[str]:
+    """Run the tests that failed once more, with nothing beside them; return their names if all of them pass."""
+    names = list(dict.fromkeys(failed.read_text(encoding="utf-8").splitlines())) if failed.exists() else []
+    if not 0 < len({name.partition("::")[0] for name in names}) <= AGAIN:
+        return []
+    sys.stdout.write(f"run again alone: {', '.join(names)}\n")
+    again = _begun(["-m", "not gpu", *names], environment, subprocess.PIPE)
+    try:
+        _shown(again)
+        return names if again.wait() == 0 else []
+    except Stopped:
+        _interrupt(again)
+        raise
 
 
 def _begun(arguments: list[str], environment: dict[str, str], output: IO[bytes] | int) -> subprocess.Popen[str]:

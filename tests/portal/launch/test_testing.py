@@ -41,6 +41,10 @@ def test_a_summary_counts_both_runs():
     second = "==== 3 passed, 2 skipped, 12 deselected, 2 errors in 9.50s (0:00:09) ====\n"
     assert summary_of([first, second], 9.6) == "===== 2 failed, 2 errors, 13 passed, 2 skipped, 1 warning in 10 s ====="
     assert counts_of("Killed\n") == {}
+    assert (
+        summary_of([first, second], 9.6, flaky=2)
+        == "===== 2 failed, 2 flaky, 13 passed, 2 skipped, 1 warning in 10 s ====="
+    )
 
 
 def test_the_costliest_files_of_all_processes_are_named(tmp_path):
@@ -148,6 +152,15 @@ def test_gpu(): assert False
 """
 
 
+def whole_in(folder):
+    script = (
+        "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1])"
+    )
+    run = "import os; sys.exit(testing._side_by_side({**os.environ, 'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1'}, testing.whole()))"
+    command = [sys.executable, "-c", f"{script}; {run}", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=testing.SOURCE)
+
+
 @pytest.mark.impure
 @pytest.mark.parametrize(
     ("portal", "system", "code", "words"),
@@ -164,12 +177,7 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_pat
     (tmp_path / testing.PORTAL / "api").mkdir()
     (tmp_path / testing.PORTAL / "api/test_rest.py").write_text("def test_lent(): pass\n")
     (tmp_path / "pytest.ini").write_text(MARKS)
-    script = (
-        "import sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1])"
-    )
-    run = "import os; sys.exit(testing._side_by_side({**os.environ, 'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1'}, testing.whole()))"
-    command = [sys.executable, "-c", f"{script}; {run}", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=testing.SOURCE)
+    done = whole_in(tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout.splitlines()[-1]
     for part in COMPUTING_PARTS:

@@ -58,7 +58,17 @@ def sign_in(page, url, username, password):
 def until(page, expression, *, limit_s=60.0):
     """Wait until a JavaScript expression is true of the page. (Playwright's own wait needs eval, which our policy forbids.)"""
     deadline = time.monotonic() + stretched(limit_s)
-    while not page.evaluate(expression):
+    while not _true_of(page, expression):
         if time.monotonic() > deadline:
             raise AssertionError(f"never true: {expression}\n{page.inner_text('main')[:1500]}")
         page.wait_for_timeout(100)
+
+
+def _true_of(page, expression):
+    """Ask the page, which a navigation of its own may be replacing just now: the next one is asked then."""
+    try:
+        return page.evaluate(expression)
+    except Exception as error:
+        if "Execution context was destroyed" not in str(error):
+            raise
+        return False
