@@ -58,7 +58,7 @@ def test_from_the_order_to_the_figures(berth, tmp_path):
     made = Simulation.objects.get()
     assert f"simulation {made.pk}: 0 before it" in asked.stdout
     assert (made.knobs, made.seed, made.policies) == ({"lambda": 2.0}, 3, ["fifo", "drf"])
-    assert "QUEUED" in berth("list").stdout
+    assert "QUEUED" in berth("ls").stdout
     simulation_next()
     shown = berth("show", made.pk, "--csv", "out.csv").stdout
     figures = json.loads(berth("show", made.pk, "--json").stdout)["figures"]
@@ -138,7 +138,7 @@ def test_cancel_share_and_delete(berth):
     assert "it is cancelled" in berth("cancel", number).stdout
     berth("wait", number, code=1)
     berth("delete", number)
-    assert "no simulation yet" in berth("list").stdout
+    assert "no simulation yet" in berth("ls").stdout
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(berth, arguments, words):
 
 
 def test_it_says_what_it_needs(berth):
-    assert "set BERTH_TOKEN: " in berth("list", code=2, BERTH_TOKEN="").stderr
-    assert "begins with http" in berth("list", code=2, BERTH_URL="portal.example").stderr
-    assert "does not answer" in berth("list", code=1, BERTH_URL="http://127.0.0.1:1").stderr
-    assert "unknown or was revoked" in berth("list", code=2, BERTH_TOKEN="berth_no").stderr
+    assert "set BERTH_TOKEN: " in berth("ls", code=2, BERTH_TOKEN="").stderr
+    assert "begins with http" in berth("ls", code=2, BERTH_URL="portal.example").stderr
+    assert "does not answer" in berth("ls", code=1, BERTH_URL="http://127.0.0.1:1").stderr
+    assert "unknown or was revoked" in berth("ls", code=2, BERTH_TOKEN="berth_no").stderr
     assert berth("dance", code=2).stderr.startswith("usage: ./berth lab")
 
 
@@ -175,7 +175,7 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
     for n in range(6):
         order = SimulationOrder(name=f"run {n}", generator="hops-64", generated_jobs=1, policies=["fifo"])
         simulation_cancel(simulation=simulation_order(user=lena, tenant=tenant, order=order), actor=lena)
-    assert [row["name"] for row in json.loads(berth("list", "--most", "4", "--json").stdout)] == [
+    assert [row["name"] for row in json.loads(berth("ls", "--most", "4", "--json").stdout)] == [
         "run 5",
         "run 4",
         "run 3",
@@ -186,7 +186,7 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["list", "--most", "0"], "argument --most: '0' is not a whole number of 1 or more"),
+        (["ls", "--most", "0"], "argument --most: '0' is not a whole number of 1 or more"),
         (["traces", "--most", "x"], "argument --most: 'x' is not a whole number of 1 or more"),
         (["history", "nan"], "argument days: 'nan' is not a finite number"),
         (["run", "x", "--history", "week", "--policy", "fifo"], "argument --history: 'week' is not a finite number"),

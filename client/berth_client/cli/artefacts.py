@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, memory, rest_noted, rows_told, when
 from berth_client.errors import ClientError
 
@@ -37,7 +37,7 @@ COLUMNS = Columns(
 def parsers_add(verbs: Any) -> None:
     about = "List, fetch or remove what a job wrote to $BERTH_ARTEFACTS, while it runs and after."
     parser = verb_add(verbs, "artefacts", artefacts, "list, fetch or remove what a job wrote", about=about)
-    parser.add_argument("what", choices=["ls", "get", "rm"], help="list them, fetch them, or remove them")
+    act_add(parser, ACTS, needed=True)
     completed(parser.add_argument("number", metavar="JOB", help="the job's number"), "jobs")
     parser.add_argument(
         "path", metavar="PATH", nargs="?", default="", help="only this file, or what lies in this folder"
@@ -52,7 +52,7 @@ def parsers_add(verbs: Any) -> None:
 
 
 def artefacts(asked: Any, berth: Berth) -> int:
-    return {"ls": _listed, "get": _got, "rm": _removed}[asked.what](asked, berth)
+    return ACTS[asked.act_on](asked, berth)
 
 
 def _listed(asked: Any, berth: Berth) -> int:
@@ -111,3 +111,6 @@ def cp(asked: Any, berth: Berth) -> int:
     target = Path(asked.target)
     artefact_save(berth, number, row, target / path.rpartition("/")[2] if target.is_dir() else target)
     return 0
+
+
+ACTS = {"ls": _listed, "get": _got, "rm": _removed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, rows_told, value_text, when
 from berth_client.errors import ClientError
 
@@ -32,7 +32,7 @@ INVITATIONS = Columns(
 )
 ABOUT = """\
 A tenant's members, for example
-    berth members                               list them
+    berth members ls                            list them
     berth members role viktor viewer            make one a viewer
     berth members remove viktor                 tokens for the tenant and browser sessions end at once
     berth members invite --role member --days 7 print a link that works once
@@ -43,7 +43,7 @@ All but the first are for the tenant's managers, and need a token with the scope
 
 def parsers_add(verbs: Any) -> None:
     parser = verb_add(verbs, "members", members, "list a tenant's members; change, remove, invite them", about=ABOUT)
-    parser.add_argument("act_on", metavar="VERB", nargs="?", choices=[*ACTS], default="list", help=", ".join(ACTS))
+    act_add(parser, ACTS)
     parser.add_argument("who", metavar="USER|NUMBER", nargs="?", help="the member; of withdraw the invitation's number")
     parser.add_argument("new_role", metavar="ROLE", nargs="?", choices=ROLES, help=f"of role: {', '.join(ROLES)}")
     completed(
@@ -118,7 +118,7 @@ def _done(asked: Any, row: Any, columns: Columns, words: str) -> None:
 
 
 ACTS = {
-    "list": _list,
+    "ls": _list,
     "role": _role,
     "remove": _remove,
     "invite": _invite,

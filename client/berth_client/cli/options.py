@@ -59,6 +59,19 @@ def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tu
         )
 
 
+def act_add(parser: argparse.ArgumentParser, acts: dict[str, Any], *, needed: bool = False) -> None:
+    """Add what is done with the things that a verb is about; `ls`, where none is named. `list` means `ls` too."""
+    parser.add_argument(
+        "act_on",
+        metavar="VERB",
+        nargs=None if needed else "?",
+        choices=[*acts],
+        default="ls",
+        type=lambda text: "ls" if text == "list" else text,
+        help=", ".join(acts),
+    )
+
+
 def completed(argument: argparse.Action, of: str) -> None:
     """Let the shell complete an argument with live values: `jobs`, `nodes`, `tenants` (`berth_client.cli.completion`)."""
     argument.completes = of  # type: ignore[attr-defined] # read there

@@ -6,7 +6,7 @@ import getpass
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, rest_noted, rows_told, when
 from berth_client.errors import ClientError
 
@@ -25,7 +25,7 @@ COLUMNS = Columns(
 )
 ABOUT = """\
 Secrets of a tenant, for example
-    berth secrets                            list their names; no command shows a value
+    berth secrets ls                         list their names; no command shows a value
     berth secrets set hf-token               asks for the value, and does not show it
     berth secrets set deploy-key < id_ed25519
     berth secrets rm hf-token
@@ -35,7 +35,7 @@ A value never stands on a command line, where others could read it."""
 
 def parsers_add(verbs: Any) -> None:
     parser = verb_add(verbs, "secrets", secrets, "list the names of secrets; set or remove one", about=ABOUT)
-    parser.add_argument("act_on", metavar="VERB", nargs="?", choices=[*ACTS], default="ls", help=", ".join(ACTS))
+    act_add(parser, ACTS)
     completed(parser.add_argument("name", metavar="NAME", nargs="?", help="the secret"), "secrets")
     completed(parser.add_argument("--tenant", metavar="T", help="of this tenant"), "tenants")
     parser.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")

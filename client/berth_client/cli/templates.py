@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.described import files_read, read
-from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, facts, rest_noted, rows_told, value_text, when
 from berth_client.cli.tables import table
 from berth_client.errors import ClientError
@@ -27,7 +27,7 @@ COLUMNS = Columns(
 )
 ABOUT = """\
 Job templates, for example
-    berth templates                                 list them
+    berth templates ls                              list them
     berth templates show train                      its parameters, with defaults and limits
     berth submit --template train --set lr=0.1      a job from it
     berth templates export train > train.yaml
@@ -39,7 +39,7 @@ def parsers_add(verbs: Any) -> None:
     parser = verb_add(
         verbs, "templates", templates, "list job templates; show, import, export, delete one", about=ABOUT
     )
-    parser.add_argument("act_on", metavar="VERB", nargs="?", choices=[*ACTS], default="list", help=", ".join(ACTS))
+    act_add(parser, ACTS)
     completed(
         parser.add_argument("name", metavar="NAME|FILE", nargs="?", help="the template; of import the file"),
         "templates",
@@ -56,12 +56,12 @@ def parsers_add(verbs: Any) -> None:
 
 
 def templates(asked: Any, berth: Berth) -> int:
-    if asked.act_on != "list" and asked.name is None:
+    if asked.act_on != "ls" and asked.name is None:
         raise ClientError(
             f"berth templates {asked.act_on}: name the {'file' if asked.act_on == 'import' else 'template'}."
         )
-    if asked.act_on == "list" and asked.name is not None:
-        raise ClientError(f"berth templates list takes no name; `berth templates show {asked.name}` shows one.")
+    if asked.act_on == "ls" and asked.name is not None:
+        raise ClientError(f"berth templates ls takes no name; `berth templates show {asked.name}` shows one.")
     return ACTS[asked.act_on](asked, berth)
 
 
@@ -143,4 +143,4 @@ def _delete(asked: Any, berth: Berth) -> int:
     return 0
 
 
-ACTS = {"list": _list, "show": _show, "import": _import, "export": _export, "delete": _delete}
+ACTS = {"ls": _list, "show": _show, "import": _import, "export": _export, "delete": _delete}

@@ -20,7 +20,7 @@ def parsers_add(above: Any) -> None:
     parser = above.add_parser("lab", help=words, description=f"{words[0].upper()}{words[1:]}.", allow_abbrev=False)
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _run_parser(verbs)
-    rows = _verb(verbs, "list", lab.listed, "list the newest simulations")
+    rows = _verb(verbs, "ls", lab.listed, "list the newest simulations", "list")
     rows.add_argument(
         "--state", metavar="S,S", help="only those in these states: QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED"
     )
@@ -53,8 +53,8 @@ def _trace_parsers(verbs: Any) -> None:
     forgotten.add_argument("number", type=int)
 
 
-def _verb(verbs: Any, name: str, act: Callable[[Any, Berth], int], words: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=words, allow_abbrev=False)
+def _verb(verbs: Any, name: str, act: Callable[[Any, Berth], int], words: str, *also: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, aliases=also, help=words, allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print the portal's own answer")
     parser.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
     parser.set_defaults(act=act, asks_portal=True)
