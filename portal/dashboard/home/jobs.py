@@ -17,6 +17,7 @@ from portal.dashboard.parts.formatting import duration, number
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
+from portal.rounds.read.forecasts import ranges_trust
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.selectors import latency_ratio, waited_s
@@ -146,7 +147,7 @@ def _waiting(scope: Scope) -> HomeGroup:
     rows = [found[pk] for pk in first if pk in found]
     numbers = JobNumbers(job.reason_figures for job in rows)
     made = [_wait_row(job, scope, numbers) for job in rows]
-    note = f"bars: the next {HOURS} h; ranges hold 80 % of the time" if any(row["line"] for row in made) else ""
+    note = f"bars: the next {HOURS} h; {ranges_trust()}" if any(row["line"] for row in made) else ""
     return _group("Waiting", jobs.count(), made, _list_url(scope, JobState.PENDING), note)
 
 

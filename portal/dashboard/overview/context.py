@@ -71,7 +71,7 @@ class NextJob(TypedDict):
 
 class NextContext(TypedDict):
     jobs: list[NextJob]
-    percent: str | None  # how often ranges should hold; None: there are none
+    trust: str | None  # "ranges held 17 of the last 20 starts"; None: there are none
     not_counted: str | None  # "1 waits on a dependency, 1 held."
     empty: str  # "No job waits. Next round at 13:42."
 

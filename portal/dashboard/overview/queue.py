@@ -13,7 +13,7 @@ from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
 from portal.dashboard.parts.waiting_words import aside_words
 from portal.jobs.queue_counts import first_in_order
 from portal.jobs.use import gpus_of
-from portal.rounds.read.forecasts import RANGE_SHARE, foretold_first
+from portal.rounds.read.forecasts import foretold_first, ranges_trust
 from portal.rounds.read.kept import places_kept
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.numbers import JobNumbers
@@ -75,7 +75,7 @@ def next_context(snapshot: Snapshot) -> NextContext:
     not_counted = aside_words(snapshot.queue.aside())
     return {
         "jobs": [_next_job(job, times, told) for job, times in found],
-        "percent": f"{RANGE_SHARE:.0%}".replace("%", "\u00a0%") if told.ranges else None,
+        "trust": ranges_trust() if told.ranges else None,
         "not_counted": not_counted,
         "empty": " ".join(filter(None, ["No job waits for its turn.", not_counted])),
     }

@@ -95,6 +95,16 @@ def _outcome(predicted: StartRange, start_s: float) -> str:
     return "earlier" if predicted.earliest_s is not None and start_s < predicted.earliest_s else "later"
 
 
+def ranges_trust() -> str:
+    """Say how the ranges of the latest starts fared, or, with too few to say, what ranges are made for. One query."""
+    fields = ("earliest_at", "median_at", "latest_at", "started_at")
+    rows = ForecastRecord.objects.order_by("-started_at").values_list(*fields)[:MARKS]
+    held = [covers(_range(early, middle, late), start.timestamp()) for early, middle, late, start in rows]
+    if len(held) < MARKS:
+        return f"ranges are made to hold {RANGE_SHARE:.0%} of starts".replace("%", "\u00a0%")
+    return f"ranges held {sum(held)} of the last {MARKS} starts"
+
+
 def record_at(record: Mapping[str, Any], ahead_s: float) -> dict[str, Any] | None:
     """Return the part of `forecast_record` for ranges whose middle lay as far ahead; None where there is none."""
     for part in record["by_horizon"]:

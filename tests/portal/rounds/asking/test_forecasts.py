@@ -17,7 +17,7 @@ from portal.rounds.planning.lease import lease_take
 from portal.rounds.planning.run import planning_run
 from portal.rounds.read import forecasts
 from portal.rounds.read.explained import explanation
-from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown
+from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown, ranges_trust
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.starts.ranges import StartRange
 
@@ -178,6 +178,23 @@ def test_the_record_is_told_by_horizon(jobs):
         "50 % of those less than 5 m ahead (2 starts), 100 % up to 1 h ahead (1 start), "
         "100 % further than 1 h ahead (1 start)."
     )
+
+
+def test_lists_say_how_the_latest_ranges_fared_and_promise_nothing(db):
+    """The share that ranges are made for is said only while too few starts are known."""
+    now = timezone.now()
+    assert ranges_trust() == "ranges are made to hold 80\u00a0% of starts"
+    for number in range(forecasts.MARKS + 5):
+        ForecastRecord.objects.create(
+            job_number=number,
+            given_at=now,
+            earliest_at=now,
+            latest_at=now + timedelta(seconds=60 if number % 2 else 6),
+            started_at=now + timedelta(seconds=20 + number),
+        )
+        if number == forecasts.MARKS - 2:
+            assert "made to hold" in ranges_trust()
+    assert ranges_trust() == "ranges held 10 of the last 20 starts"
 
 
 def test_records_are_kept_as_long_as_plannings():
