@@ -12,6 +12,8 @@ update in one closure. `lightning` or `pytorch_lightning`, whichever is installe
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ class BerthCallback(Callback):
 
     def __init__(self, **about: Any) -> None:
         self._about, self._since = about, time.monotonic()
+        self._handler = signal.getsignal(signal.SIGTERM)  # the script's own: the Trainer has not put its there yet
         self.recorder: TorchRecorder | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -40,6 +43,9 @@ class BerthCallback(Callback):
         self.recorder.done = max(
             self.recorder.done, trainer.global_step * self.recorder.batch_per_gpu * self.recorder.gpus
         )
+        with contextlib.suppress(ValueError):  # not in the main thread: the recorder says so
+            # The Trainer's handler leaves fit(), and in a validation without our checkpoint. It puts back what was before.
+            signal.signal(signal.SIGTERM, self._handler or signal.SIG_DFL)
         self.recorder.should_stop()  # listens from now on
         self._since = time.monotonic()
 
