@@ -3,11 +3,17 @@
 Agents start it by this path. An agent that runs since before an upgrade does so too: so the path does not change.
 """
 
+import os
 import sys
-from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # -I and -S leave only the standard library on it
+    # -I and -S leave only the standard library on it. `pathlib` comes after `load_little`.
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # noqa: PTH120
+    from workers.controls.lean import load_little
+
+    load_little()
+    from pathlib import Path
+
     from workers.controls.shim import main
 
     sys.exit(main(Path(sys.argv[1]).resolve()))

@@ -82,7 +82,8 @@ class Agent:
         measuring.on_over = self._parts.end_over_grant
         self._hello: Hello | None = None
         self._revision = -1
-        self._disk = NodeDisk([self._journal.root, settings.storage_dir], mark_mib=settings.disk_low_mib)
+        where, reserve = [self._journal.root, settings.storage_dir], self._journal.reserve
+        self._disk = NodeDisk(where, mark_mib=settings.disk_low_mib, reserve=reserve)
         self._environments = Tidying(
             software.offer.root, software.offer.limits, files=files, in_use=self._journal.environments
         )
@@ -275,7 +276,7 @@ class Agent:
             self._reporter.wake()
         if self._journal.unsaved:
             self._problems.note(
-                "records", "The agent cannot write its records. It reports no news of jobs until it can."
+                "records", "The agent cannot write some jobs' records. It reports no news of these until it can."
             )
             if self._journal.save_rest():
                 self._reporter.wake()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from workers.protocol.wire import DiskRoom
+    from workers.system.reserve import Reserve
 
 _MIB = 2**20
 AGAIN_SHARE = 1.2
@@ -22,15 +23,17 @@ FEW_INODES = 1000
 
 
 class NodeDisk:
-    """Measures the file systems of `paths`. With `mark_mib` 0 the disk never counts as low."""
+    """Measures the file systems of `paths`, and fills `reserve` up. With `mark_mib` 0 the disk never counts as low."""
 
-    def __init__(self, paths: Sequence[Path], *, mark_mib: int) -> None:
-        self._paths = paths
+    def __init__(self, paths: Sequence[Path], *, mark_mib: int, reserve: Reserve | None = None) -> None:
+        self._paths, self._reserve = paths, reserve
         self._mark_mib = mark_mib
         self.low = False
 
     def look(self) -> DiskRoom | None:
         """Return the figures of the fullest file system, None when no path exists yet. A dead network mount may block it."""
+        if self._reserve is not None and not self._reserve.is_whole:
+            self._reserve.refill()
         found = [room for path in self._paths if (room := _room(path)) is not None]
         if not found:
             return None

@@ -9,21 +9,22 @@ which processes are a part's. Standard library only.
 
 from __future__ import annotations
 
-import binascii
 import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Literal
+
+    Version = Literal[1, 2]
 
 MOUNTS, OWN = Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")
 PREFIX = "berth-"
 CONTROLLERS = ("", "cpuset", "cpu", "memory", "pids", "devices")
 """All that a part's group uses. "" is a group of version 2 without controllers, which still tells who is in it."""
-Version = Literal[1, 2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,17 @@ class Group:
 
 def owner_of(parts: Path) -> str:
     """Return what stands behind the names of all groups of a node: the mark of its directory of parts."""
-    return f"{binascii.crc32(os.fsencode(os.path.realpath(parts))):08x}"
+    return f"{_crc32(os.fsencode(os.path.realpath(parts))):08x}"
+
+
+def _crc32(data: bytes) -> int:
+    """Do as binascii.crc32, which would bring zlib into each shim."""
+    found = 0xFFFFFFFF
+    for byte in data:
+        found ^= byte
+        for _ in range(8):
+            found = found >> 1 ^ (0xEDB88320 if found & 1 else 0)
+    return found ^ 0xFFFFFFFF
 
 
 def part_name(directory: Path) -> str:

@@ -9,11 +9,13 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workers.controls.cgroups import MOUNTS, OWN, Group, Version, group_make
+from workers.controls.cgroups import MOUNTS, OWN, Group, group_make
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from workers.controls.cgroups import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +43,9 @@ class DiskMeter:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="disk", daemon=True).start()
+        from threading import Thread  # few jobs have a limit
+
+        Thread(target=self._run, name="disk", daemon=True).start()
 
     def _run(self) -> None:
         while not self.stopped:

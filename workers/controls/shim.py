@@ -22,8 +22,9 @@ from workers.controls.limits import limits_set, memory_over, peak_mib
 from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
 from workers.controls.signals import Ending, kill_all, signal_all, wake_on_signals
 from workers.controls.spawn import StartFailedError, command_spawn
+from workers.controls.telling import Telling
 from workers.controls.usage import UsageMeter
-from workers.system.files import BrokenFileError, read_record, write_json
+from workers.system.files import BrokenFileError, read_record
 from workers.system.modes import put_right
 from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
@@ -63,7 +64,7 @@ class Shim:
         self.group = part_group(directory, virtual=launch["virtual"])
         limits_set(self.group, launch)
         self.cores = core_orders(launch, directory, self.meter, self.group)
-        self.job_record: dict[str, Any] | None = None
+        self.telling = Telling(directory)
         self.blind_since: float | None = None
         self.next_tick = self.begun + 0.2  # early, so that a page shows figures soon
 
@@ -108,8 +109,7 @@ class Shim:
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
         # The agent reports the job as running when this file says so. Limits and lease are watched in any case.
         about = {"started_at": self.begun_unix, "building": building, "commit": self.launch.get("commit")}
-        self.job_record = {**identity, **about, **self._log_facts()}
-        self._note_job()
+        self.telling.began({**identity, **about, **self._log_facts()})
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
@@ -120,17 +120,6 @@ class Shim:
         if self.status and self.ending is None:  # a job that ended well in spite of it ended well
             self._look_at_memory(last.memory_mib)
         return ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
-
-    def _note_job(self) -> None:
-        """Write `job.json`. When that fails, because the disk is full, a later call tries again."""
-        if self.job_record is None:
-            return
-        try:
-            write_json(self.directory / "job.json", self.job_record)
-        except OSError:  # the disk is full, or somebody changed modes
-            put_right((self.directory.parent, self.directory))
-        else:
-            self.job_record = None
 
     def _log_facts(self) -> dict[str, Any]:
         """Return what identifies the log's files and pipes."""
@@ -165,7 +154,7 @@ class Shim:
         self._look_for_orders(now)
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
-            self._note_job()
+            self.telling.look()
             usage = self.meter.measure()
             self._look_at_memory(usage.memory_mib)
             self.family.note(self.meter.seen)
@@ -250,28 +239,21 @@ class Shim:
                 return
 
     def _write_result(self, reason: str, detail: str) -> None:
-        """Write the result. Without it a job that ended well would count as lost, so this waits while the disk is full."""
         self.group.remove()
         code = os.waitstatus_to_exitcode(self.status) if self.status is not None else None
-        spare = taken_too_much(self.launch) if reason == "disk_limit" else ()
-        if self.job_record is not None:
-            write_until_room(self.directory / "job.json", self.job_record, spare=spare)
-        write_until_room(
-            self.directory / "result.json",
-            {
-                "reason": reason,
-                "detail": detail,
-                "exit_code": code if code is not None and code >= 0 else None,
-                "signal": -code if code is not None and code < 0 else None,
-                "pid": self.pid or None,
-                "started_at": self.begun_unix,
-                "ended_at": time.time(),
-                "ran_s": round(boottime() - self.begun, 3),
-                "peak_memory_mib": round(self.meter.peak_mib, 1),
-                "overran": self.ending is not None and self.ending.overran,
-            },
-            spare=spare,
-        )
+        result = {
+            "reason": reason,
+            "detail": detail,
+            "exit_code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "pid": self.pid or None,
+            "started_at": self.begun_unix,
+            "ended_at": time.time(),
+            "ran_s": round(boottime() - self.begun, 3),
+            "peak_memory_mib": round(self.meter.peak_mib, 1),
+            "overran": self.ending is not None and self.ending.overran,
+        }
+        self.telling.ended(result, spare=taken_too_much(self.launch) if reason == "disk_limit" else ())
 
 
 def main(directory: Path) -> int:

@@ -7,7 +7,7 @@ import resource
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from workers.controls.cores import cores_map
 from workers.controls.jobenv import job_environment
@@ -15,6 +15,7 @@ from workers.system.procs import die_with_parent, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import NoReturn
 
     from workers.controls.cgroups import Group
     from workers.controls.joblog import JobLog

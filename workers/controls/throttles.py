@@ -13,18 +13,21 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from workers.controls.cgroups import PREFIX, group_make
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from workers.controls.cgroups import Group
+
+    Means = Literal["mba", "quota2", "quota1", "cores"]
 
 RESCTRL = Path("/sys/fs/resctrl")
 PERIOD_US, LEAST_QUOTA_US = 100_000, 1000
 """The kernel's own period, and the least quota that it takes."""
 LEAST_CORES = 0.05
-Means = Literal["mba", "quota2", "quota1", "cores"]
 
 
 @dataclass(slots=True)

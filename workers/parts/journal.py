@@ -10,6 +10,7 @@ A job's own directories lie apart, in `DIR/jobs/`. A broken record is kept in `D
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from dataclasses import asdict
@@ -20,6 +21,8 @@ from workers.parts.workspace import Rooms
 from workers.protocol.names import clean
 from workers.system import log
 from workers.system.files import BrokenFileError, set_aside, sync_directory, write_json
+from workers.system.reserve import Reserve
+from workers.system.room import is_no_room
 from workers.system.trees import tree_remove
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Journal:
 
     def __init__(self, root: Path) -> None:
         self.root, self._jobs, self._aside = root / "parts", root / "jobs", root / "aside"
+        self.reserve = Reserve(root / "reserve")
         self.parts: dict[str, Part] = {}
         self.broken: dict[str, str] = {}
         self.unsaved: dict[str, Part] = {}
@@ -87,9 +91,9 @@ class Journal:
         self.save(part)
 
     def save(self, part: Part) -> None:
-        """Write the record now. When that fails, `save_rest` writes it later."""
+        """Write the record now, on a full disk into the reserve. When that fails, `save_rest` writes it later."""
         try:
-            self._write(part)
+            self._write_anyhow(part)
         except OSError as error:
             if part.key not in self.unsaved:
                 log.error("record not written", **part.name, reason=str(error))
@@ -125,6 +129,14 @@ class Journal:
             path.parent.unlink(missing_ok=True)
             path.parent.mkdir(mode=0o700)
             write_json(path, asdict(part))
+
+    def _write_anyhow(self, part: Part) -> None:
+        try:
+            self._write(part)
+        except OSError as error:
+            data = json.dumps(asdict(part)).encode()
+            if not is_no_room(error) or not self.reserve.replace(self.directory(part) / "part.json", data):
+                raise
 
     def report(self, part: Part, report: dict[str, Any], *, phase: Phase) -> None:
         """Move to `phase` and queue a report of it, both in one write."""

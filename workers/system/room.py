@@ -1,4 +1,4 @@
-"""Writes files on a disk that may be full: over the old content, or again and again until there is room.
+"""Writes files on a disk that may be full: over the old content, into room kept before, or again and again until there is room.
 
 Standard library only: the shim uses it.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from workers.system.files import write_atomic, write_json
+from workers.system.files import sync_directory, write_atomic, write_json
 from workers.system.modes import put_right
 
 if TYPE_CHECKING:
@@ -26,11 +27,47 @@ def is_no_room(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _NO_ROOM
 
 
-def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = ()) -> None:
+def room_keep(path: Path, size: int) -> bool:
+    """Take room for later: a file whose blocks are all written. False when that cannot be had now."""
+    try:
+        write_atomic(path, os.urandom(size), durable=False)  # what a file system can shorten would keep nothing
+    except OSError:
+        return False
+    return True
+
+
+def room_use(room: Path, path: Path, data: bytes) -> bool:
+    """Write `data` into the file that keeps room, which then becomes `path`. False: it has too little, or is gone.
+
+    What is over stays as spaces, which JSON allows.
+    """
+    try:
+        room_fill(room, data)
+        room.replace(path)
+        sync_directory(path.parent)
+    except OSError:
+        return False
+    return True
+
+
+def room_fill(room: Path, data: bytes) -> None:
+    """Write `data` over the content of a file that keeps room, spaces behind it. Raises OSError; when it has too little, too."""
+    descriptor = os.open(room, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        room_bytes = os.fstat(descriptor).st_blocks * 512
+        if room_bytes < len(data):
+            raise OSError(errno.ENOSPC, "too little room was kept", str(room))
+        os.pwrite(descriptor, data.ljust(room_bytes), 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = (), room: Path | None = None) -> None:
     """Write `value`, however long that takes. For what may not be lost, and for callers that have nothing else to do.
 
     Makes the directory again when it was removed, and sets its mode right. When there is no room, removes the directories
-    `spare` first. Raises OSError when its parents are gone.
+    `spare` first, and takes the room that the file `room` keeps. Raises OSError when its parents are gone.
     """
     while True:
         try:
@@ -41,6 +78,8 @@ def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = ()) -> N
             if is_no_room(error):
                 _remove(spare)
                 spare = ()
+                if room is not None and room_use(room, path, json.dumps(value).encode()):
+                    return
             put_right((path.parent.parent, path.parent))
             time.sleep(TRY_AGAIN_S)
         else:

@@ -18,11 +18,13 @@ from workers.agent.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.system.files import read_json
 from workers.system.procs import boot_id, boottime
-from workers.system.room import write_over, write_until_room
+from workers.system.reserve import FILE_BYTES, FILES, Reserve
+from workers.system.room import room_keep, room_use, write_over, write_until_room
 
 pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
 
 MARK_MIB = 8
+LOOP = "while :; do sleep 0.2; done"
 LOW = ("--disk-low-mib", str(MARK_MIB))
 
 
@@ -67,10 +69,47 @@ class KeptFull:
         self.disk.give_back()
 
 
-def test_a_job_that_ends_without_room_is_told_of_when_there_is_some(portal, node, disk):
+def test_jobs_that_end_without_room_are_told_of_at_once(portal, node, disk):
+    """Room for it was kept: by each shim before its command began, and by the agent for the records of all."""
+    keys = [portal.want(attempt=n, job=n, command=f"trap 'exit {n}' USR1; {LOOP}") for n in (3, 4, 5)]
+    node.start(*LOW)
+    pids = [portal.wait_report(key, "running")["pid"] for key in keys]
+    wait_until(lambda: len(list((node.directory / "reserve").iterdir())) == FILES)
+    with KeptFull(disk):
+        for pid in pids:
+            os.kill(pid, signal.SIGUSR1)
+        for key in keys:
+            ended = portal.wait_report(key, "ended")
+            assert (ended["reason"], ended["exit_code"]) == ("exit", int(key[0]))
+        wait_until(lambda: all(record(node, key)["phase"] == "closed" for key in keys))
+        assert disk.free_mib() < 1
+        assert node.process.poll() is None, "the agent lives"
+    assert [r["state"] for r in portal.reports].count("ended") == len(keys)
+    assert not any((node.part(key) / "result.json.kept").exists() for key in keys)
+    wait_until(lambda: all(file.stat().st_size == FILE_BYTES for file in (node.directory / "reserve").iterdir()))
+
+
+def record(node, key):
+    return json.loads((node.part(key) / "part.json").read_text())
+
+
+def test_a_job_that_fills_the_disk_with_checkpoints_is_told_of(portal, node, disk):
+    """Nobody else removes them: they stay, and its end is known."""
+    fill = 'cat /dev/zero > "$BERTH_CHECKPOINT_DIR/model"; exit 7'
+    key = portal.want(command=fill)
+    node.start(*LOW)
+    ended = portal.wait_report(key, "ended")
+    assert (ended["reason"], ended["exit_code"]) == ("exit", 7)
+    assert disk.free_mib() < 1
+    assert node.process.poll() is None
+
+
+def test_an_end_waits_for_room_where_none_was_kept(portal, node, disk):
+    """A shim of before an upgrade kept none."""
     key = portal.want(command="sleep 4; exit 3")
     node.start(*LOW)
     portal.wait_report(key, "running")
+    (node.part(key) / "result.json.kept").unlink()
     with KeptFull(disk):
         time.sleep(8)
         assert portal.report_of(key, "ended") is None, "what is told is on disk before"
@@ -78,7 +117,7 @@ def test_a_job_that_ends_without_room_is_told_of_when_there_is_some(portal, node
     ended = portal.wait_report(key, "ended")
     assert (ended["reason"], ended["exit_code"]) == ("exit", 3)
     assert [r["state"] for r in portal.reports] == ["running", "ended"]
-    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["phase"] == "closed", within_s=60)
+    wait_until(lambda: record(node, key)["phase"] == "closed", within_s=60)
 
 
 def test_an_agent_that_is_killed_and_started_without_room_finds_its_jobs(portal, node, disk):
@@ -186,6 +225,36 @@ class TestRoom:
         with pytest.raises(OSError, match="No space"):
             write_over(path, b"123456")
         assert path.read_bytes() == b"12345"
+
+    def test_into_room_that_was_kept(self, disk):
+        kept, path = disk.path / "kept", disk.path / "result.json"
+        assert room_keep(kept, 8192)
+        disk.fill()
+        assert not room_use(kept, path, b"x" * 8193)
+        assert room_use(kept, path, b'{"x": 1}')
+        assert (read_json(path), kept.exists(), room_use(kept, path, b"{}")) == ({"x": 1}, False, False)
+        assert not room_keep(kept, 8192)
+
+    def test_a_reserve_serves_again_and_again_and_gives_no_room_back(self, disk):
+        reserve, path = Reserve(disk.path / "reserve"), disk.path / "part.json"
+        path.write_text("{}")
+        reserve.refill()
+        assert reserve.is_whole
+        with KeptFull(disk):
+            free = disk.free_mib()
+            for number in range(3 * FILES):
+                assert reserve.replace(path, json.dumps({"number": number, "more": "y" * 1500}).encode()), number
+                assert read_json(path)["number"] == number
+            assert not reserve.replace(path, b"x" * (FILE_BYTES + 1))
+            assert max(disk.free_mib(), free) < 0.1, "nothing was given back"
+        assert not reserve.is_whole
+        reserve.refill()
+        assert reserve.is_whole
+        assert read_json(path)["number"] == 3 * FILES - 1
+
+    def test_a_reserve_where_nothing_is_does_nothing(self, disk):
+        assert not Reserve(disk.path / "none").replace(disk.path / "part.json", b"{}")
+        assert not (disk.path / "part.json").exists()
 
     def test_until_there_is_room(self, disk):
         disk.fill()
