@@ -12,6 +12,7 @@
  *     xid        "INDEX CODE": told once, and removed
  *     ecc        uncorrected errors of GPU 0
  *     hot        temperature of GPU 0
+ *     wraps      while it is there every look at a byte counter finds less than the one before
  *     processes  lines of "INDEX PID MIB SM"
  *
  * Built with -DOLD_DRIVER it lacks the functions that came later than 2012.
@@ -39,7 +40,7 @@ enum { NOT_FOUND = 6, INSTANCE = 32, INSTANCES = 7 };
 static gpu_t gpus[MOST], instances[INSTANCES];
 static int is_instance(const gpu_t *gpu) { return gpu->index >= INSTANCE; }
 #ifndef OLD_DRIVER
-static unsigned long long calls, sent;
+static unsigned long long calls, sent = 1ULL << 40;
 #endif
 
 static FILE *told(const char *name, char *path, size_t size) {
@@ -188,7 +189,10 @@ int nvmlDeviceGetPcieThroughput(gpu_t *gpu, unsigned kind, unsigned *kilobytes) 
 int nvmlDeviceGetFieldValues(gpu_t *gpu, int length, field_t *values) {
     const char *width = getenv("NVML_STUB_PCIE");
     if (lost(gpu)) return GPU_IS_LOST;
-    sent += 1 << 20;
+    char path[512];
+    FILE *wraps = told("wraps", path, sizeof path);
+    sent += wraps ? -(1ULL << 20) : 1 << 20;
+    if (wraps) fclose(wraps);
     for (int i = 0; i < length; i++) {
         values[i].code = width ? SUCCESS : NOT_SUPPORTED;
         values[i].type = width && !strcmp(width, "64") ? 3 : 1;

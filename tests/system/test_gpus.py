@@ -82,6 +82,26 @@ def page(berth, name="two"):
     return " ".join(re.sub(r"<[^>]+>", " ", text).split())
 
 
+def test_a_counter_that_wraps_has_no_rate_and_a_process_of_nobody_closes_its_gpu(berth, stub, tenant):
+    """From the driver to the page, and back to normal by itself."""
+    berth.wait(lambda: "pcie_tx_mb_s" in gpu(tenant, 1)["sample"], limit_s=120.0, what="a rate")
+    (stub / "wraps").touch()
+    berth.wait(lambda: "pcie_tx_mb_s" not in gpu(tenant, 1)["sample"], limit_s=60.0, what="no rate")
+    sample = gpu(tenant, 1)["sample"]
+    assert {"utilisation", "energy_j", "temperature_c"} <= set(sample)
+    assert "pcie_rx_mb_s" not in sample
+    assert "– / –" in page(berth)
+    assert node(tenant)["findings"] == [], "a counter may wrap"
+    (stub / "wraps").unlink()
+    berth.wait(lambda: gpu(tenant, 1)["sample"].get("pcie_tx_mb_s", 0) > 0, limit_s=60.0, what="a rate again")
+
+    (stub / "processes").write_text(f"1 {os.getpid()} 3000 80\n")
+    berth.wait(lambda: gpu(tenant, 1)["outside_since"], limit_s=60.0, what="the process of nobody")
+    assert "used by a process outside Berth" in page(berth)
+    (stub / "processes").unlink()
+    berth.wait(lambda: gpu(tenant, 1)["outside_since"] is None, limit_s=60.0, what="a free GPU")
+
+
 def test_from_the_driver_to_the_page(berth, stub, tenant):
     """Every measure, two types on one node, a function that is missing, an Xid under a job, a GPU that is lost."""
     measures = {name for name in MEASURES["gpus"] if "." not in name}
