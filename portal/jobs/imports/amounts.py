@@ -162,7 +162,8 @@ def dependencies(value: str) -> list[dict[str, int | str]]:
         if kind.lower() not in kinds:
             raise NotRead(
                 _OTHER_KINDS.get(
-                    kind.lower(), f"{shown(kind)} is no kind of dependency; afterok, afterany and afternotok are"
+                    kind.lower(),
+                    f"{shown(kind)} is no kind of dependency; afterok, afterany, afternotok and singleton are",
                 )
             )
         for job in jobs.split(":"):
