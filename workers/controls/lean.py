@@ -12,7 +12,7 @@ from types import ModuleType
 _THERE: dict[str, dict[str, object]] = {
     "copy": {},
     "fnmatch": {},
-    "inspect": {},
+    "inspect": {"get_annotations": lambda kind: dict(vars(kind).get("__annotations__", {}))},
     "ipaddress": {},
     "math": {},
     "ntpath": {},
