@@ -161,6 +161,7 @@ class Agent:
         for failure in await self._files.run("remains", self._journal.sweep, limit_s=None):
             self._problems.note_remains(str(failure.filename), failure)
         await self._parts.adopt()
+        self._artefacts.forget()  # the portal may have been restored, or lost files, while this agent was not there
         await self._contact.once(self._say_hello)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())

@@ -121,7 +121,7 @@ def running(world, node):
     return keys
 
 
-def _numbers_unmistakable():
+def numbers_unmistakable():
     """Let jobs be counted from 7 654 001: a number that stands nowhere by chance."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
@@ -181,7 +181,7 @@ def offers_keep(world):
 
 def build():
     world = World()
-    _numbers_unmistakable()
+    numbers_unmistakable()
     _people(world)
     _node(world, "big")
     _node(world, "far", gpus=2)
