@@ -5,7 +5,7 @@ import re
 import pytest
 
 from portal.layout import SOURCE
-from tests.system.helpers.client import Tenant, leaks, operator_settings
+from tests.system.helpers.client import Tenant, leaks, operator_settings, signed_in
 from tests.unbroken import unbroken
 
 pytestmark = pytest.mark.system
@@ -101,6 +101,24 @@ def test_an_elastic_training_grows_and_shrinks_with_the_losses_of_an_unbroken_ru
     losses, _ = unbroken([*segments, (sizes[-1], 0.5, told[-1][0])], batch=8)
     assert told == [(step, pytest.approx(losses[step], abs=0.002)) for step, _ in told]
     assert told[-1][0] > step > segments[0][2] > 0
+    the_pages_curve_has_no_break(berth, training, told)
+
+
+def the_pages_curve_has_no_break(berth, training, told):
+    """The job's page draws one curve of all attempts: each step that the log tells stands there once, in its order."""
+    with signed_in(berth, "viktor") as browser:
+        path = f"/jobs/{training}/artefacts/figure?name=loss"
+        assert path in browser.get(f"/jobs/{training}/").text
+
+        def drawn():
+            (line,) = browser.get(path).json()["data"]
+            return line if {step for step, _ in told} <= set(line["x"]) else None
+
+        line = berth.wait(drawn, limit_s=60, what="all that the log tells on the curve")
+    assert line["x"] == sorted(set(line["x"]))
+    assert None not in line["y"]
+    points = dict(zip(line["x"], line["y"], strict=True))
+    assert [(step, points[step]) for step, _ in told] == [(step, pytest.approx(loss, abs=0.001)) for step, loss in told]
 
 
 def test_a_borrower_is_called_back_for_an_owners_job(berth, tenant):

@@ -3,7 +3,6 @@
 500 submissions and a followed log through connections that break; tokens that end; members and usage.
 """
 
-import contextlib
 import csv
 import io
 import json
@@ -17,12 +16,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 
 from berth_client import AwayError, Berth, RefusedError, rest
 from portal.layout import SOURCE
-from tests.system.helpers.client import MACHINE_SLACK, Tenant, _csrf, rows
+from tests.system.helpers.client import MACHINE_SLACK, Tenant, _csrf, rows, signed_in
 from tests.system.helpers.flaky import WHOLE, Flaky
 
 pytestmark = pytest.mark.system
@@ -102,15 +100,6 @@ def shell(url, token, *arguments):
     )
 
 
-@contextlib.contextmanager
-def browser_of(berth, name):
-    """One who speaks HTTP as a browser does, signed in."""
-    with httpx.Client(base_url=berth.url, timeout=60.0, follow_redirects=True) as browser:
-        form = {"csrfmiddlewaretoken": _csrf(browser.get("/login").text), "username": name}
-        assert browser.post("/login", data=form | {"password": berth.users[name]["password"]}).status_code == 200
-        yield browser
-
-
 def token_made(browser, name, scopes, tenant=""):
     """Make a token on the page; its secret, and what the next form needs."""
     csrf = {"csrfmiddlewaretoken": _csrf(browser.get("/account/tokens/").text)}
@@ -131,7 +120,7 @@ def test_a_token_that_reads_does_not_write_and_a_revoked_one_stops_at_once(berth
     number = tenant.submit("echo begun; sleep 3000", name="endless", gpus=0, cores=1)
     tenant.wait_log(number, "begun\n")
     name = next(name for name, person in berth.users.items() if person["tenant"] == tenant.name)
-    with browser_of(berth, name) as browser:
+    with signed_in(berth, name) as browser:
         secret, csrf = token_made(browser, "reads", ["jobs:read"])
         reader = Berth(berth.url, secret)
         assert reader.jobs_show(number)["name"] == "endless"
@@ -174,7 +163,7 @@ def test_a_manager_invites_makes_a_viewer_removes_and_asks_who_used_what(berth, 
         name for name, each in berth.users.items() if (each["tenant"], each["role"]) == (tenant.name, "manager")
     ]
     other = next(name for name, each in berth.users.items() if each["tenant"] not in {tenant.name, None})
-    with browser_of(berth, managers[0]) as boss, browser_of(berth, other) as guest:
+    with signed_in(berth, managers[0]) as boss, signed_in(berth, other) as guest:
         manager, _ = token_made(boss, "manages", ["jobs:read", "jobs:write", "members:write"])
         link = said(berth, manager, "members", "invite", "--role", "member", "--tenant", tenant.name).strip()
         path = link.removeprefix(berth.url)

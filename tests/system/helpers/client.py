@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
@@ -102,6 +103,15 @@ class Tenant:
         found = lambda: text in self.log(number, **query)  # noqa: E731 - reads best in place
         self.berth.wait(found, limit_s=limit_s * MACHINE_SLACK, what=f"{text!r} in the log of job {number}")
         return self.log(number, **query)
+
+
+@contextmanager
+def signed_in(berth, name):
+    """Give a client with the session of one of the demo's people."""
+    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+        form = {"csrfmiddlewaretoken": _csrf(browser.get("/login").text), "username": name}
+        assert browser.post("/login", data=form | {"password": berth.users[name]["password"]}).status_code == 200
+        yield browser
 
 
 def operator_node_action(berth, node, verb, reason="a test"):
