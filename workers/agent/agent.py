@@ -75,8 +75,7 @@ class Agent:
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         self._artefacts = tools.artefacts
         self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
-        tenant_file = settings.dir / "tenant.json"
-        trusts = settings.trust_tenants or means.accounts
+        tenant_file, trusts = settings.dir / "tenant.json", settings.trust_tenants or means.accounts
         wait_s = settings.artefacts_wait_s
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts, artefacts_wait_s=wait_s)
         measuring.on_over = self._parts.end_over_grant
