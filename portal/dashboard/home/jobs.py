@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from portal.dashboard.home.context import HomeGroup, HomeJob, HomeJobs
     from portal.dashboard.home.scope import Scope
+    from portal.dashboard.parts.context import Rich, Segment
     from portal.rounds.models import StartForecast
 
 ROWS = 5
@@ -90,7 +91,7 @@ def _blank(job: Job, mine: bool) -> HomeJob:
         "state": job.state,
         "owner": None if mine else job.owner.username,
         "about": f"array of {number(job.array_size)} tasks" if job.array_size else "",
-        "gpus": gpus_words(job, None),
+        "gpus": _gpus(job, None),
         "where": "",
         "bar": None,
         "array": array_summary(job) if job.array_size else None,
@@ -104,6 +105,16 @@ def _blank(job: Job, mine: bool) -> HomeJob:
     }
 
 
+def _gpus(job: Job, attempt: Attempt | None) -> Rich:
+    """Say the GPUs with their unit: a row has no head of its column."""
+    words = gpus_words(job, attempt)
+    if job.gpus == [0]:
+        return words
+    one = job.gpus == [1] or (len(job.gpus) == 1 and attempt is not None and attempt.gpus == 1)
+    segments: list[Segment] = [{"text": words}] if isinstance(words, str) else list(words or [])
+    return [*segments, {"text": " GPU" if one else " GPUs"}]
+
+
 def _run_row(job: Job, live: _Live) -> HomeJob:
     row, attempt = _blank(job, live.mine), live.attempts.get(job.pk)
     if job.array_size:
@@ -115,7 +126,7 @@ def _run_row(job: Job, live: _Live) -> HomeJob:
     return {
         **row,
         "about": f"ran {duration(ran_s(job, attempt, live.now))}",
-        "gpus": gpus_words(job, attempt),
+        "gpus": _gpus(job, attempt),
         "where": ", ".join(part.node.name for part in attempt.allocations.all()),
         "bar": None if fraction is None else 100 * fraction,
         "goes": _speed_words(attempt),

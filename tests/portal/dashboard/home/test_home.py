@@ -1,5 +1,6 @@
 """The overview that begins with my jobs: whose, what needs me, what it shows of others (nothing), and what it costs."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -218,3 +219,16 @@ def test_what_changed_is_told_once(browser, cluster):
     cluster.running(gpus=1, name="went-up")
     told = part(browser, "changes")
     assert "went-up: Runs on" in told
+
+
+def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):
+    """On a phone they stand in one line: it said 1rtx-02."""
+    attempt = cluster.running(gpus=2)
+    node = attempt.allocations.get().node.name
+    cluster.submit(gpus=[1], name="waits")
+    place = [
+        each.split('<span class="b-home-goes">')[0] for each in part(browser, "jobs").split('class="b-home-place">')[1:]
+    ]
+    words = [" ".join(re.sub(r"<[^>]+>", "", each).split()) for each in place]
+    assert words[0] == f"2 GPUs on {node}"
+    assert words[1] == "needs {1} GPU"
