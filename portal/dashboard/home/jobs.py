@@ -197,12 +197,13 @@ def _ended(scope: Scope) -> HomeGroup:
 def _end_row(job: Job, mine: bool) -> HomeJob:
     row = _blank(job, mine)
     failed, ratio = job.state in RETRIED, latency_ratio(job)
-    waited = f"waited {duration(waited_s(job))}" + (f" (LR {ratio:.2f})" if ratio is not None else "")
+    waited = f"waited {duration(waited_s(job))}"
+    with_ratio = waited + (f" (LR {ratio:.2f})" if ratio is not None else "")
     goes = job.end_detail if failed or job.state == JobState.CANCELLED else ""
     return {
         **row,
         "about": f"ran {duration(job.ran_s)}" if not job.array_size and job.ran_s else row["about"],
-        "goes": goes or (row["array"]["words"] if row["array"] else waited),
+        "goes": goes or (row["array"]["words"] if row["array"] else with_ratio),
         "remedy": remedy_for(job) if failed else None,
         "to_at": job.ended_at.isoformat() if job.ended_at else None,
         "when": waited if goes and not job.array_size else "ended",
