@@ -80,6 +80,7 @@ class JobDescription(TypedDict, total=False):
     array: dict[str, int | None] | None
     artefacts: list[str] | None
     inputs: list[dict[str, Any]] | None
+    log_matches: list[str] | None
     depends_on: list[int | dict[str, Any]] | None
     priority: int | None
 

@@ -26,6 +26,12 @@ class Flags:
         parser.add_argument("--seed", type=int, default=1, help="seed of jobs and GPUs (default 1)")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
+    def add_log_match(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--repeat", type=int, default=20, help="runs of each case, of which the fastest counts (20)"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
     def add_telemetry(self, parser: ArgumentParser) -> None:
         help_beat = "seconds between two readings, 0.001 to 10; may be given again (default 0.001, 0.01, 0.1, 1 and 10)"
         parser.add_argument("--heartbeat", type=float, action="append", metavar="S", help=help_beat)

@@ -1,13 +1,30 @@
-"""Rooms that must hear of a job's move within its transaction. They register in their `apps.ready()`."""
+"""Rooms that must hear of a job's move, or of its output, within the transaction. They register in their `apps.ready()`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 Follower = Callable[[int, str, int], None]
 """Called with (job id, new state, epoch)."""
 
 _followers: list[Follower] = []
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Output of one part of an attempt, as it was stored; `patterns`: the job's `log_matches`, not empty."""
+
+    job_id: int
+    attempt_id: int
+    rank: int
+    stream: str
+    data: bytes
+    patterns: Sequence[str]
+
+
+LogFollower = Callable[[LogPiece], None]
+_log_followers: list[LogFollower] = []
 
 
 def jobs_follow(follower: Follower) -> None:
@@ -18,3 +35,13 @@ def jobs_follow(follower: Follower) -> None:
 def job_moved(*, job_id: int, to: str, epoch: int) -> None:
     for each in _followers:
         each(job_id, to, epoch)
+
+
+def logs_follow(follower: LogFollower) -> None:
+    """Register a room that reads the output of jobs which name what they look for, once a process."""
+    _log_followers.append(follower)
+
+
+def log_came(piece: LogPiece) -> None:
+    for each in _log_followers:
+        each(piece)

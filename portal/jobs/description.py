@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from portal import checks
 from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
-from portal.jobs.fields import code, keeping
+from portal.jobs.fields import code, keeping, watching
 from portal.jobs.naming import name_of
 from portal.jobs.software import software_check
 from portal.uploads.manifest import sha256_check
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
-MAX_CORES = 65_536
-MAX_MEMORY_MIB = 2**40
-MAX_DISK_GIB = 1_000_000
+MAX_CORES, MAX_MEMORY_MIB, MAX_DISK_GIB = 65_536, 2**40, 1_000_000
 MAX_SECONDS = 10 * 366 * 86_400
 GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
 """Of a job that names none; of any; and what the operator allows unless he says otherwise."""
@@ -91,6 +89,7 @@ class JobDescription:
     depends_on: tuple[tuple[int, str], ...] = ()
     artefacts: tuple[str, ...] = ()
     inputs: tuple[keeping.Input, ...] = ()
+    log_matches: tuple[str, ...] = ()
     priority: int = 0
     shareable: bool = False
     gpu_compute: int | None = None
@@ -106,7 +105,8 @@ class JobDescription:
         """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
         apart = "tenant command files upload code secrets working_directory environment software depends_on artefacts inputs"
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart.split()}
-        return values | {"gpus": list(self.gpus), "gpu_types": list(self.gpu_types), "labels": dict(self.labels or {})}
+        lists = {name: list(values[name]) for name in ("gpus", "gpu_types", "log_matches")}
+        return values | lists | {"labels": dict(self.labels or {})}
 
 
 def _whole(low: int, high: int) -> Callable[[object, str], int]:
@@ -154,13 +154,13 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "batch_per_gpu": _whole(1, MAX_SMALL),
     "samples": _whole(1, MAX_COUNT),
     "expected_duration_s": lambda value, field: checks.number(value, field, above=0, high=MAX_SECONDS),
-    "checkpointable": checks.flag,
-    "restartable": checks.flag,
+    **dict.fromkeys(("checkpointable", "restartable"), checks.flag),
     "retries": _whole(0, 100),
     "max_requeues": _whole(0, 1000),
     "depends_on": lambda value, _: parts.depends_on(value),
     "artefacts": lambda value, _: keeping.artefact_patterns(value),
     "inputs": lambda value, _: keeping.job_inputs(value),
+    "log_matches": lambda value, _: watching.log_patterns(value),
     "priority": priority_parse,
     "shareable": checks.flag,
     "gpu_compute": parts.gpu_compute,

@@ -10,7 +10,7 @@ from portal.api.schema import RawSchema
 from portal.jobs import description as d
 from portal.jobs import description_parts as parts
 from portal.jobs import software
-from portal.jobs.fields import keeping
+from portal.jobs.fields import keeping, watching
 from portal.jobs.fields.schema import CODE, SECRETS
 from portal.uploads.manifest import SHA256_PATTERN
 
@@ -72,6 +72,13 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "nullable": True,
         "description": "Artefacts of the tenant's jobs, laid into this job's directory, `as` a path or by their name; with "
         "a / at its end `path` is a folder, with all in it.",
+    },
+    "log_matches": {
+        "type": "array",
+        "items": {**_TEXT, "minLength": 1, "maxLength": watching.MAX_CHARS},
+        "maxItems": watching.MAX_PATTERNS,
+        "nullable": True,
+        "description": "Tell who chose *Log match* when a line of the log has this text; * stands for any text between.",
     },
     "working_directory": {
         **_TEXT,

@@ -60,12 +60,50 @@ class Happening(models.Model):
     what = models.CharField(max_length=8)
     mark = models.CharField(max_length=32, help_text="Tells it from the same of the job's other attempts.")
     at = models.DateTimeField()
+    detail = models.CharField(max_length=300, blank=True, help_text="Blank: the job's row says it.")
 
     class Meta:
         ordering = ["id"]
 
     def __str__(self) -> str:
         return f"{self.what} of job {self.job_id}"
+
+
+class LogTail(models.Model):
+    """The line that a part's stream is in, of a job that names `log_matches`: its pieces may end anywhere."""
+
+    attempt = models.ForeignKey("jobs.Attempt", on_delete=models.CASCADE, related_name="+", db_index=False)
+    rank = models.PositiveSmallIntegerField()
+    stream = models.CharField(max_length=6)
+    text = models.BinaryField(help_text="How the line begins, or the last 4 KiB of that.")
+    had = models.JSONField(default=list, help_text="The places of patterns that were found in it already.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["attempt", "rank", "stream"], name="log_tail_once")]
+
+    def __str__(self) -> str:
+        return f"{self.attempt_id} {self.rank} {self.stream}"
+
+
+class LogMatch(models.Model):
+    """That lines of a job's log had a pattern: how many, what was told of them, and when the rest is due to be told."""
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+", db_index=False)
+    place = models.PositiveSmallIntegerField(help_text="The pattern's place in the job's `log_matches`.")
+    lines = models.PositiveBigIntegerField(default=0)
+    untold = models.PositiveBigIntegerField(default=0, help_text="Lines since the last message.")
+    line = models.CharField(max_length=200, help_text="The last such line.")
+    messages = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField(null=True, help_text="Null: nothing waits to be told, or no more will be.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "place"], name="log_match_once")]
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="log_match_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.lines} lines of job {self.job_id}"
 
 
 class Message(models.Model):

@@ -12,7 +12,7 @@ from portal.environment import env
 from portal.jobs.models import Job
 from portal.jobs.states import FINAL, JobState
 from portal.notifications.events import OF_TASKS
-from portal.notifications.models import Happening, Hook, Item, Message, Wishes
+from portal.notifications.models import Happening, Hook, Item, LogTail, Message, Wishes
 from portal.notifications.noting import Receivers
 
 BATCH = 1000
@@ -47,7 +47,7 @@ def _batch_spread() -> int:
     ]
     receivers = Receivers(wishes, hooks)
     items = [
-        Item(job=job, what=row.what, mark=row.mark, at=row.at, detail=_detail(job, row.what), **receiver)
+        Item(job=job, what=row.what, mark=row.mark, at=row.at, detail=row.detail or _detail(job, row.what), **receiver)
         for row in rows
         if (job := jobs.get(row.job_id)) is not None and (job.array_id is None or row.what in OF_TASKS)
         for receiver, _ in receivers.of(job, row.what)
@@ -101,5 +101,6 @@ def _receiver_messages(*, user: int | None, hook: int | None, count: int, room: 
 
 def messages_expire() -> int:
     """Forget what was told, after a week: until then a happening is never told twice."""
+    LogTail.objects.filter(attempt__ended_at__lt=timezone.now() - timedelta(days=1)).delete()
     old = Message.objects.filter(ended_at__lt=timezone.now() - timedelta(days=KEEP_DAYS))
     return old.delete()[0]

@@ -2,6 +2,7 @@
 
 from celery import shared_task
 
+from portal.notifications.matches import digests_note
 from portal.notifications.noting import times_note
 from portal.notifications.sending import PASS_LIMIT_S, deliver
 from portal.notifications.spreading import messages_expire
@@ -14,8 +15,8 @@ def deliver_due() -> int | None:
 
 @shared_task(name="notifications.watch")
 def watch() -> int:
-    """Look for jobs that wait long or near their time limit."""
-    return times_note()
+    """Look for jobs that wait long or near their time limit, and for further lines of logs that are due to be told."""
+    return times_note() + digests_note()
 
 
 @shared_task(name="notifications.expire")

@@ -19,6 +19,7 @@ DID = {
     "failed": "failed",
     "started": "runs now",
     "waits": "waits long",
+    "log": "has in its log what you look for",
     "limit": "is near its time limit",
 }
 

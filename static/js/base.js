@@ -34,6 +34,7 @@
 
   function sameDay(one, other) { return calendar.format(one) === calendar.format(other); }
   function printed(at, form, now) {
+    if (form === "bare-clock") { return clock.format(at); }
     if (form === "age") { return `${Berth.duration((now - at) / 1000)} ago`; }
     if (form === "clock-s") { return sameDay(at, now) ? seconds.format(at) : `${day.format(at)}, ${seconds.format(at)}`; }
     if (form === "clock") { return sameDay(at, now) ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`; }
@@ -52,11 +53,11 @@
   }
   function printTimes(root, onlyAges) {
     const now = Berth.now();
-    root.querySelectorAll(onlyAges ? 'time[data-format="age"]' : "time[data-format]").forEach((element) => {
-      const at = new Date(element.dateTime);
+    root.querySelectorAll(onlyAges ? 'time[data-format="age"]' : "time[data-format], tspan[data-format]").forEach((element) => {
+      const at = new Date(element.dateTime || element.dataset.at); // in a drawing there is no <time>
       if (Number.isNaN(at.getTime())) { return; }
       put(element, printed(at, element.dataset.format, now));
-      if (!onlyAges) { element.title = full.format(at); }
+      if (element.dateTime && !onlyAges) { element.title = full.format(at); }
     });
   }
 

@@ -62,7 +62,8 @@
     const figure = localise(structuredClone(shown.get(element)));
     const empty = figure.data.every((trace) => !(trace.y || []).some((value) => value !== null));
     let note = element.querySelector(".b-plot-empty");
-    if (empty) {
+    const carries = empty && "axis" in element.dataset && Boolean(figure.layout.xaxis.range); // the times of all strips
+    if (empty && !carries) {
       Plotly.purge(element);
       if (!note) { note = document.createElement("div"); note.className = "b-plot-empty"; element.append(note); }
       note.textContent = "No figures.";
@@ -70,6 +71,7 @@
     }
     if (note) { note.remove(); }
     const layout = layoutFor(element, resolve(figure.layout, ""));
+    if (carries) { layout.annotations = [{ text: "No figures.", showarrow: false, xref: "paper", yref: "paper", x: 0, y: 0.5, xanchor: "left" }]; }
     Plotly.react(element, resolve(figure.data, ""), layout, { displayModeBar: false, responsive: false, doubleClick: false });
   }
   async function load(element) {

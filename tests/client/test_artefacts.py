@@ -89,9 +89,15 @@ def test_submit_continues_an_earlier_job_from_its_artefact(cli, number):
 
 def test_submit_names_inputs_and_what_is_kept(cli, number):
     flags = ["--input", f"{number}:a.txt=in/a.txt", "--input", f"#{number}:model/", "--artefacts", "out/*.pt"]
+    flags += ["--log-match", "loss * nan", "--log-match", "saved"]
     told = cli("submit", *flags, "--print", "-o", "json", "--", "true").json
     inputs = [{"job": number, "path": "a.txt", "as": "in/a.txt"}, {"job": number, "path": "model/"}]
-    assert told == {"command": "true", "inputs": inputs, "artefacts": ["out/*.pt"]}
+    assert told == {
+        "command": "true",
+        "inputs": inputs,
+        "artefacts": ["out/*.pt"],
+        "log_matches": ["loss * nan", "saved"],
+    }
     assert "write JOB:PATH" in cli("submit", "--input", "a.txt", "--", "true", code=2).err
     told = cli("submit", "--input", f"{number}:gone.pt", "--", "true", code=2)
     assert "has not kept 'gone.pt' yet; wait for it with `depends_on`" in told.err

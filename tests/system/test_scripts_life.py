@@ -1,4 +1,4 @@
-"""A script's life and a manager's month from the shell (stories 15, 16, 27 to 29).
+"""A script's life and a manager's month from the shell (stories 4, 15, 16, 27 to 29).
 
 500 submissions and a followed log through connections that break; tokens that end; members and usage.
 """
@@ -155,6 +155,18 @@ def said(berth, token, *arguments, code=0):
     out, errors = process.communicate(timeout=60 * MACHINE_SLACK)
     assert process.returncode == code, (out, errors)
     return out.decode() if code == 0 else errors.decode()
+
+
+def test_a_submitted_file_is_waited_for_and_ends_with_its_exit_code(berth, tenant, tmp_path):
+    """Story 4."""
+    (tmp_path / "train.py").write_text("import sys\nprint('loss 0.5')\nsys.exit(3)\n")
+    sent = ("submit", "--gpus", "1", "--file", str(tmp_path / "train.py"), "--follow")
+    process = shell(berth.url, tenant.token, *sent, "--", "python3 train.py")
+    out, errors = process.communicate(timeout=120 * MACHINE_SLACK)
+    assert (process.returncode, out) == (3, b"loss 0.5\n"), errors
+    said(berth, tenant.token, *sent[:-1], "--wait", "--", "python3 train.py", code=3)
+    (tmp_path / "train.py").write_text("print('loss 0.1')\n")
+    said(berth, tenant.token, *sent[:-1], "--wait", "--", "python3 train.py")
 
 
 def test_a_manager_invites_makes_a_viewer_removes_and_asks_who_used_what(berth, tenant):

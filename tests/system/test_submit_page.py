@@ -5,8 +5,10 @@ import re
 
 import pytest
 
+from tests.portal.notifications.receivers import http_server
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+from tests.workers.environments.git_server import GitServer, repository
 from tests.workers.environments.wheels import wheel_write
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
@@ -29,7 +31,8 @@ open(out + "/last.pt", "wb").write(b"weights" * 1000)
 @pytest.fixture(scope="module")
 def berth(berth_up, tmp_path_factory):
     wheels = wheel_write(tmp_path_factory.mktemp("wheels")).parent
-    return berth_up(demo=True, workload=False, environment={"BERTH_AGENT_ENVIRONMENTS_WHEELS": str(wheels)})
+    environment = {"BERTH_AGENT_ENVIRONMENTS_WHEELS": str(wheels), "BERTH_GIT_SCHEMES": "https,ssh,http"}
+    return berth_up(demo=True, workload=False, environment=environment)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,9 @@ def browser():
 
 @pytest.fixture
 def page(browser, berth):
-    watch = Watch(berth.url, expected=["400"])
+    watch = Watch(
+        berth.url, expected=["400", "htmx:sendAbort", "htmx:afterRequest"]
+    )  # a page that is left asks no more
     page = browser.new_context().new_page()
     page.set_default_timeout(SLOW_MS)
     watch.on(page)
@@ -174,3 +179,76 @@ def test_from_a_template_with_one_value_changed_and_relaunched(page, berth):
     second = page.url.rstrip("/").rpartition("/")[2]
     tenant.wait_state(second, "COMPLETED")
     assert tenant.log(second) == "again\n"
+
+
+@pytest.fixture
+def served(tmp_path):
+    server = GitServer(tmp_path / "served")
+    commit = repository(tmp_path / "served/aerial", train__py="print('from', 'the repository')\n")
+    yield f"{server.url}/aerial", commit
+    server.close()
+
+
+def test_code_comes_from_a_repository_that_the_form_names(page, berth, served):
+    """Decision 0092: the page tells the commit, and a job of a later change runs that one."""
+    url, commit = served
+    page.locator("label:has(input[name=code_from][value=git])").click()
+    until(page, "document.getElementById('id_git_url').offsetParent !== null")
+    page.fill("#id_git_url", "http://lena:secret@example.org/x")
+    page.fill("#id_command", "python3 train.py; echo at $BERTH_COMMIT")
+    with page.expect_navigation():
+        page.click("button:has-text('Submit job')")
+    assert "password" in page.inner_text("#error_git_url")
+    page.fill("#id_git_url", url)
+    page.fill("#id_git_ref", "main")
+    page.click("button:has-text('Submit job')")
+    page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+    number = re.search(r"/jobs/(\d+)/", page.url)[1]
+    until(page, f"document.querySelector('[data-log-lines]').innerText.includes('at {commit}')", limit_s=120)
+    assert "from the repository" in page.inner_text("[data-log-lines]")
+    Tenant(berth).wait_state(number, "COMPLETED")
+    page.reload()
+    assert commit[:7] in page.inner_text("main")
+    until(page, "document.querySelector('#over-time .b-plot[data-axis] .xtick text')")  # of a second's job, too
+    page.click("text=Edit and relaunch")
+    page.wait_for_url(re.compile("/jobs/new"))
+    assert (page.input_value("#id_git_url"), page.input_value("#id_git_ref")) == (url, "main")
+
+
+def told(calls, event):
+    """What a webhook was told of this event."""
+    return [each for body in calls.bodies() for each in body["events"] if each["event"] == event]
+
+
+def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth):
+    with http_server() as calls:
+        page.goto(f"{berth.url}/account/")
+        form = page.locator("form:has(input[name=url])")
+        form.locator("input[name=url]").fill(calls.url)
+        for event in ("log", "ended"):
+            form.locator(f"input[name=events][value={event}]").check()
+        form.locator("button").click()
+        page.locator("#hook-secret").wait_for()
+        page.goto(f"{berth.url}/jobs/new")
+        page.fill("#id_command", "echo step 1; echo half of it is done; sleep 3000")
+        page.fill("#id_time_limit", "1 h")
+        page.click("#more-fields > summary")
+        page.fill("#id_log_matches", "half * done")
+        page.click("button:has-text('Submit job')")
+        page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+        number = re.search(r"/jobs/(\d+)/", page.url)[1]
+        berth.wait(lambda: told(calls, "log"), limit_s=120, what="the line to be told")
+        [line] = told(calls, "log")
+        assert (line["job"]["number"], line["detail"]) == (
+            number,
+            "a line has half * done: half of it is done",
+        )
+        page.select_option("select[name=by]", index=0)
+        page.locator("form:has(select[name=by]) button").click()
+        until(page, "document.body.innerText.includes('longer')")
+        assert Tenant(berth).job(number)["time_limit_s"] > 3600
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.locator(".b-head-end button:has-text('Cancel')").click()
+        Tenant(berth).wait_state(number, "CANCELLED")
+        berth.wait(lambda: told(calls, "ended"), limit_s=120, what="the end to be told")
+        assert [each["job"]["state"] for each in told(calls, "ended")] == ["CANCELLED"]

@@ -157,6 +157,12 @@ def _keeping_add(group: Any) -> None:
         metavar="PATTERN",
         help="files that are kept beside those in $BERTH_ARTEFACTS: 'out/*.pt'; may be given again",
     )
+    group.add_argument(
+        "--log-match",
+        action="append",
+        metavar="TEXT",
+        help="tell who chose *Log match* when a line of the log has it; * is any text between; may be given again",
+    )
 
 
 def labels_of(given: list[str]) -> dict[str, str]:
@@ -185,6 +191,8 @@ def described(asked: Any, berth: Berth) -> dict[str, Any]:
         found["inputs"] = asked.input
     if asked.artefacts:
         found["artefacts"] = asked.artefacts
+    if asked.log_match:
+        found["log_matches"] = asked.log_match
     named = {
         "environment": dict(asked.env or ()),
         "secrets": dict(asked.secret or ()),

@@ -102,6 +102,13 @@ class Facts:
         free = sum(not any(each) for each in taken)
         return free, self.cores[place] - self.cores_held[place]
 
+    def idle_shared(self, place: int) -> int:
+        """Return how many of a node's GPUs are for jobs that share one, and have none; none on one that takes no jobs."""
+        first = self.starts[place]
+        mine = slice(first, first + self.gpus[place])
+        rows = zip(self.held[mine], self.closed[mine], self.shared[mine], strict=True)
+        return sum(shared and not held and not closed for held, closed, shared in rows) * (self.health[place] == UP)
+
     @cached_property
     def blocks(self) -> list[list[Block]]:
         """Each node's GPUs by type: one block; of several types one each, which share the node's idle cores."""

@@ -131,7 +131,9 @@ def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
 def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     waits = sum(group.jobs for group in snapshot.queue.eligible)
     mine = scope.jobs.filter(owner=scope.user, state=JobState.PENDING).count()
-    block = max(idle_blocks(snapshot), default=0)
+    block, facts = max(idle_blocks(snapshot), default=0), snapshot.facts
+    apart = sum(facts.idle_shared(place) for place in range(len(facts.names)))
+    more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""
     return [
         (
             f"{number(waits)} job{'' if waits == 1 else 's'} wait{'s' if waits == 1 else ''}",
@@ -139,6 +141,6 @@ def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
         ),
         (
             f"{number(block)} GPU{'' if block == 1 else 's'}",
-            "idle on one node at most: the largest job that could start",
+            f"idle on one node at most: the largest job that could start{more}",
         ),
     ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from portal.dashboard.home.context import HomeGroup, HomeJob, HomeJobs
     from portal.dashboard.home.scope import Scope
+    from portal.dashboard.parts.context import Rich, Segment
     from portal.rounds.models import StartForecast
 
 ROWS = 5
@@ -90,7 +91,7 @@ def _blank(job: Job, mine: bool) -> HomeJob:
         "state": job.state,
         "owner": None if mine else job.owner.username,
         "about": f"array of {number(job.array_size)} tasks" if job.array_size else "",
-        "gpus": gpus_words(job, None),
+        "gpus": _gpus(job, None),
         "where": "",
         "bar": None,
         "array": array_summary(job) if job.array_size else None,
@@ -104,6 +105,16 @@ def _blank(job: Job, mine: bool) -> HomeJob:
     }
 
 
+def _gpus(job: Job, attempt: Attempt | None) -> Rich:
+    """Say the GPUs with their unit: a row has no head of its column."""
+    words = gpus_words(job, attempt)
+    if job.gpus == [0]:
+        return words
+    one = job.gpus == [1] or (len(job.gpus) == 1 and attempt is not None and attempt.gpus == 1)
+    segments: list[Segment] = [{"text": words}] if isinstance(words, str) else list(words or [])
+    return [*segments, {"text": " GPU" if one else " GPUs"}]
+
+
 def _run_row(job: Job, live: _Live) -> HomeJob:
     row, attempt = _blank(job, live.mine), live.attempts.get(job.pk)
     if job.array_size:
@@ -115,7 +126,7 @@ def _run_row(job: Job, live: _Live) -> HomeJob:
     return {
         **row,
         "about": f"ran {duration(ran_s(job, attempt, live.now))}",
-        "gpus": gpus_words(job, attempt),
+        "gpus": _gpus(job, attempt),
         "where": ", ".join(part.node.name for part in attempt.allocations.all()),
         "bar": None if fraction is None else 100 * fraction,
         "goes": _speed_words(attempt),
@@ -186,12 +197,13 @@ def _ended(scope: Scope) -> HomeGroup:
 def _end_row(job: Job, mine: bool) -> HomeJob:
     row = _blank(job, mine)
     failed, ratio = job.state in RETRIED, latency_ratio(job)
-    waited = f"waited {duration(waited_s(job))}" + (f" (LR {ratio:.2f})" if ratio is not None else "")
+    waited = f"waited {duration(waited_s(job))}"
+    with_ratio = waited + (f" (LR {ratio:.2f})" if ratio is not None else "")
     goes = job.end_detail if failed or job.state == JobState.CANCELLED else ""
     return {
         **row,
         "about": f"ran {duration(job.ran_s)}" if not job.array_size and job.ran_s else row["about"],
-        "goes": goes or (row["array"]["words"] if row["array"] else waited),
+        "goes": goes or (row["array"]["words"] if row["array"] else with_ratio),
         "remedy": remedy_for(job) if failed else None,
         "to_at": job.ended_at.isoformat() if job.ended_at else None,
         "when": waited if goes and not job.array_size else "ended",

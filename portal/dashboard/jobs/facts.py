@@ -49,7 +49,7 @@ def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, s
         ("Tenant", job.tenant.name),
         ("Owner", job.owner.username),
         ("Category", job.category),
-        ("GPUs", gpus.removeprefix("needs ")),
+        ("GPUs", "none" if job.gpus == [0] else gpus.removeprefix("needs ")),
         ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
         ("Cores", _cores(job)),
         ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),

@@ -102,7 +102,7 @@ def _tiles(
     use, granted = now.use(), now.granted
     mean = sum(worst) / len(worst) if worst else None
     bound = f"; limit {1 + limit:.2f}" if limit is not None else ""
-    slowed = f"worst {_shown(max(worst), 2)}{bound}" if worst else "no pair of them was measured"
+    slowed = f"worst {_shown(max(worst), 2)}{bound}" if worst else "no pair was measured"
     return [
         _tile("gpus", "GPUs in shared mode", len(now.gpus), f"{now.taken} with jobs, {len(now.gpus) - now.taken} idle"),
         _tile("jobs", "Jobs on them", now.jobs, f"{now.jobs / now.taken:.1f} a GPU" if now.taken else "none now"),

@@ -51,6 +51,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(pairs := description.get(field), dict):
             values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
     values |= {"inputs": inputs_text(description.get("inputs")), "artefacts": _lines(description.get("artefacts"))}
+    values["log_matches"] = _lines(description.get("log_matches"))
     values |= code_values(description.get("code")) | {"software": "", **software_values(description.get("software"))}
     values |= rate_values(description.get("learning_rate", description.get("lr")))
     return values | _sharing_values(description)

@@ -191,6 +191,8 @@ def _more(post: QueryDict, reading: Reading) -> None:
         reading.take(lambda: {"inputs": inputs_read(value)})
     if patterns := [line.strip() for line in post.get("artefacts", "").splitlines() if line.strip()]:
         reading.description["artefacts"] = patterns
+    if texts := [line.strip() for line in post.get("log_matches", "").splitlines() if line.strip()]:
+        reading.description["log_matches"] = texts
     for form, field in (("env", "environment"), ("labels", "labels"), ("secrets", "secrets")):
         if value := post.get(form, "").strip():
             reading.take(partial(_named, field, partial(_pairs, value, field)))

@@ -100,6 +100,9 @@ class Job(models.Model):
     )
     checkpointable = models.BooleanField(default=False)
     restartable = models.BooleanField(default=False)
+    log_matches = models.JSONField(
+        default=list, help_text="Texts that, in a line of its log, are told: `portal.jobs.fields.watching`. [] mostly."
+    )
     retries = models.PositiveSmallIntegerField(default=0)
     max_requeues = models.PositiveSmallIntegerField(default=5)
     priority = models.SmallIntegerField(default=0)

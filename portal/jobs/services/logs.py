@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max
@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from portal.environment import env
 from portal.errors import BerthError, NotFound
+from portal.events.followers import LogPiece, log_came
 from portal.events.services import live_event
 from portal.jobs.models import Allocation, LogChunk
 
@@ -46,12 +47,12 @@ def log_append(
         raise BerthError("too_long", f"Send at most {CHUNK_BYTES} bytes at once.", status=413)
     part = (
         Allocation.objects.filter(attempt__key=key, attempt__epoch=epoch, rank=rank, node=node)
-        .values_list("attempt_id", "attempt__job_id")
+        .values_list("attempt_id", "attempt__job_id", "attempt__job__log_matches")
         .first()
     )
     if part is None:
         raise NotFound("part of an attempt on this node")
-    attempt_id, job_id = part
+    attempt_id, job_id, patterns = part
     limit = env("BERTH_LOG_LIMIT_MIB") * MIB
     length = log_length(attempt_id=attempt_id, rank=rank, stream=stream)
     if length >= limit:
@@ -60,22 +61,19 @@ def log_append(
         raise OffsetMismatch(length)
     data = data[: limit - length]
     if data:
-        _store(attempt_id=attempt_id, rank=rank, stream=stream, offset=offset, data=data)
+        piece = LogPiece(job_id, attempt_id, rank, stream, data, patterns)
+        _store(piece, offset)
         live_event(stream=f"job:{job_id}", topic="log", id=job_id)
     return length + len(data), length + len(data) >= limit
 
 
-def _store(*, attempt_id: int, rank: int, stream: str, offset: int, data: bytes) -> None:
+def _store(piece: LogPiece, offset: int) -> None:
+    """Store a piece; what it has of the job's `log_matches` is noted with it, so that none is noted twice or never."""
+    where: dict[str, Any] = {"attempt_id": piece.attempt_id, "rank": piece.rank, "stream": piece.stream}
     try:
         with transaction.atomic():
-            LogChunk.objects.create(
-                attempt_id=attempt_id,
-                rank=rank,
-                stream=stream,
-                offset=offset,
-                length=len(data),
-                data=data,
-                at=timezone.now(),
-            )
+            LogChunk.objects.create(**where, offset=offset, length=len(piece.data), data=piece.data, at=timezone.now())
+            if piece.patterns:
+                log_came(piece)
     except IntegrityError as error:
-        raise OffsetMismatch(log_length(attempt_id=attempt_id, rank=rank, stream=stream)) from error
+        raise OffsetMismatch(log_length(**where)) from error

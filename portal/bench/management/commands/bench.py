@@ -12,6 +12,7 @@ from portal.bench import (
     databases,
     forecasting,
     latency,
+    matching,
     never_late,
     pages,
     planning,
@@ -37,7 +38,7 @@ class Command(Flags, BaseCommand):
         "with the database), plannings (times of past plannings), pages (all pages of a large cluster), never-late (does a "
         "planning take longer than its limit?), anytime (how good is a plan when its time ends early?), simulate (the "
         "simulator's speed), forecast (how good start ranges are), telemetry (what a node's measuring costs), sharing (placing "
-        "jobs on shared GPUs)."
+        "jobs on shared GPUs), log-match (looking through logs for texts)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -55,8 +56,13 @@ class Command(Flags, BaseCommand):
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
         self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
         self.add_telemetry(names.add_parser("telemetry", help="what each heartbeat of a node costs, in CPU and bytes"))
-
+        self.add_log_match(names.add_parser("log-match", help="looking through logs for what their jobs name"))
         self.add_sharing(names.add_parser("sharing", help="giving jobs places on shared GPUs, by each policy"))
+
+    def log_match(self, options: dict[str, Any]) -> str:
+        if options["repeat"] < 1:
+            raise CommandError("--repeat must be at least 1.", returncode=REFUSED)
+        return matching.matching_report(matching.matching_measure(repeat=options["repeat"]), as_json=options["json"])
 
     def sharing(self, options: dict[str, Any]) -> str:
         if options["gpus"] < 1 or options["jobs"] < 1:

@@ -56,6 +56,7 @@ def waiting_make(
         submitted_s=job.submitted_at.timestamp(),
         way=steps_of(way, now_s) if way else None,
         start=ahead,
+        ends=forecast is not None and forecast.latest_at is not None,
     )
     card: WaitingContext = {
         "number": job.number,

@@ -1,8 +1,10 @@
 """The overview that begins with my jobs: whose, what needs me, what it shows of others (nothing), and what it costs."""
 
+import re
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -218,3 +220,40 @@ def test_what_changed_is_told_once(browser, cluster):
     cluster.running(gpus=1, name="went-up")
     told = part(browser, "changes")
     assert "went-up: Runs on" in told
+
+
+def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):
+    """On a phone they stand in one line: it said 1rtx-02."""
+    attempt = cluster.running(gpus=2)
+    node = attempt.allocations.get().node.name
+    cluster.submit(gpus=[1], name="waits")
+    place = [
+        each.split('<span class="b-home-goes">')[0] for each in part(browser, "jobs").split('class="b-home-place">')[1:]
+    ]
+    words = [" ".join(re.sub(r"<[^>]+>", "", each).split()) for each in place]
+    assert words[0] == f"2 GPUs on {node}"
+    assert words[1] == "needs {1} GPU"
+
+
+def test_an_idle_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could_have(browser, cluster):
+    """The card said 0 GPUs beside cells that are idle."""
+    assert "for jobs that share" not in part(browser, "cluster")
+    given.shared(cluster.node, 3)
+    cluster.started(gpus=3)
+    cache.clear()
+    card = part(browser, "cluster")
+    assert "<strong>0 GPUs</strong>" in card
+    assert "; 1 more idle, for jobs that share a GPU" in card
+
+
+def test_a_failed_job_says_in_its_narrow_column_how_long_it_waited_and_no_more(browser, cluster):
+    cluster.end(cluster.running(gpus=1), exit_code=3)
+    row = part(browser, "jobs").split('class="b-home-when">')[1]
+    assert "waited" in row
+    assert "LR" not in row.split("</span>")[0]
+
+
+def test_a_cpu_job_asks_for_no_gpus(browser, cluster):
+    job = cluster.submit(gpus=0, cores=1)
+    page = re.sub(r"<[^>]+>", " ", text(browser, f"/jobs/{job.pk}/"))
+    assert "GPUs none" in " ".join(page.split())

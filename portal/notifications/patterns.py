@@ -1,0 +1,91 @@
+"""Find the lines of a log that have a pattern. Pure, and its cost is bounded whatever pattern and log say.
+
+A pattern is text; `*` is any text within the line. Its pieces are found one after the other, each at its first place:
+with no other wildcard that is right, and nothing is ever tried again. A carriage return ends a line, as a line feed does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+TAIL_BYTES = 4096
+"""So much of a line that goes on in the next piece is looked through again with it."""
+LINES_TRIED = 8192
+"""The most lines of one piece that are looked at closely for one pattern: a quarter of a MiB has so many of 32 bytes.
+
+Those beyond are not looked at; a log that reaches it with a pattern of several pieces has them in almost every line.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A line that is not over: how it begins, and the places of the patterns that it had already."""
+
+    text: bytes = b""
+    had: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`place`: of the pattern; `lines`: how many had it; `first` and `last` of them."""
+
+    place: int
+    lines: int
+    first: bytes
+    last: bytes
+
+
+def lines_find(patterns: Sequence[str], tail: Tail, data: bytes) -> tuple[list[Found], Tail]:
+    """Look through a piece that follows on `tail`; return what was found, and how the piece ends. Linear in its bytes."""
+    text = tail.text + data.replace(b"\r", b"\n")
+    last_line = text.rfind(b"\n") + 1
+    found, had = [], set(tail.had if last_line == 0 else ())
+    for place, pattern in enumerate(patterns):
+        starts = _starts(text, pattern, after_first=place in tail.had)
+        if starts:
+            found.append(Found(place, len(starts), _line(text, starts[0]), _line(text, starts[-1])))
+            if starts[-1] == last_line:
+                had.add(place)
+    return found, Tail(text[last_line:][-TAIL_BYTES:], frozenset(had))
+
+
+def _line(text: bytes, start: int) -> bytes:
+    end = text.find(b"\n", start)
+    return text[start : end if end >= 0 else len(text)]
+
+
+def _starts(text: bytes, pattern: str, *, after_first: bool) -> list[int]:
+    """Return where the lines begin that have the pattern; `after_first`: the first line was told of before."""
+    pieces = [each.encode() for each in pattern.split("*") if each]
+    longest = max(pieces, key=len)
+    at = _end(text, 0) if after_first else 0
+    starts = []
+    for _ in range(LINES_TRIED):
+        here = text.find(longest, at)
+        if here < 0:
+            break
+        start, end = max(text.rfind(b"\n", at, here) + 1, at), _end(text, here)
+        if _has(text, pieces, start, end):
+            starts.append(start)
+        at = end
+    return starts
+
+
+def _end(text: bytes, at: int) -> int:
+    """Return where the line after this place's begins, or the text's end."""
+    end = text.find(b"\n", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _has(text: bytes, pieces: Collection[bytes], start: int, end: int) -> bool:
+    at = start
+    for piece in pieces:
+        at = text.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
