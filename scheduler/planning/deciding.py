@@ -15,7 +15,7 @@ from scheduler.fairness.priorities import Moment, order
 from scheduler.placement.work import Work
 from scheduler.planning import exploring, probing, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
-from scheduler.replan import early, participants
+from scheduler.replan import early, growing, participants
 from scheduler.replan.promises import settle
 from scheduler.rules import PROMISES
 
@@ -171,6 +171,11 @@ def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> f
         and each.job.id not in outcome.standings.sated
         and work.ledger.over_quota(each.job) is None
     )
-    return early.due_s(
+    due_s = early.due_s(
         outcome.pressing, outcome.answers, without, work.ledger, work.state, work.parameters, work.now_s, replanned_s
     )
+    if due_s is not None and due_s <= work.now_s:
+        return due_s
+    reserved = {node for each in outcome.reservations for node in each.nodes}
+    grown_s = growing.due_s(work, reserved, replanned_s, due_s)
+    return due_s if grown_s is None else grown_s
