@@ -74,3 +74,34 @@ def test_the_re_plan_that_follows_gives_the_job_what_stood_idle():
     given = {"running": [growing()], "knowledge": speeds(), "replanned_s": NOW_S - 120.0, "replan": True}
     made = make_plan([node(1, 8, idle=6, idle_cores=8)], [], **given, **KNOBS)
     assert [(order.job, order.to_gpus) for order in made.stops] == [(1, 8)]
+
+
+def grown(**more):
+    """The job on all eight GPUs."""
+    live = elastic(1, 2, 4, 8, gpus=8, started_s=NOW_S - 1800.0)
+    return replace(live, description=replace(live.description, model_label="m"), **more)
+
+
+def came(ago_s, number=7):
+    return job(number, 2, submitted_s=NOW_S - ago_s, wait_s=ago_s, age_s=36_000.0)
+
+
+def test_the_round_ends_for_who_came_since_the_last_re_plan_when_others_have_grown():
+    assert ends(grown(), [came(30)], idle=0, knowledge=speeds(four=1.3, eight=1.6))
+
+
+def test_not_where_making_room_costs_more_than_a_start_is_worth():
+    assert not ends(grown(), [came(30)], idle=0, knowledge=speeds(four=4.0, eight=12.0))
+
+
+def test_not_while_somebody_waits_whom_the_last_re_plan_left_out():
+    assert not ends(grown(), [came(30), came(600, 8)], idle=0)
+
+
+def test_not_where_nobody_holds_more_than_its_least():
+    live = elastic(1, 8, 16, gpus=8, started_s=NOW_S - 1800.0)
+    assert not ends(live, [came(30)], idle=0)
+
+
+def test_who_came_waits_for_as_long_as_the_knob_says():
+    assert not ends(grown(), [came(10)], idle=0, since_s=30.0)
