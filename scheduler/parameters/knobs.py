@@ -185,7 +185,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         "replan_early_s",
         "Under berth a round may end early, but not sooner than this after its re-plan. It does when a job's latency ratio has "
         "reached reserve_lr and has doubled since the re-plan, or when one GPU in a hundred is idle where no waiting job can use "
-        "it; empty = never early.",
+        "it, or where a running elastic job would go faster with it, or when a running job would make room for the first to wait "
+        "since the re-plan; empty = never early.",
         "s",
         60.0,
         5,

@@ -15,17 +15,17 @@ from scheduler.fairness.priorities import Moment, order
 from scheduler.placement.work import Work
 from scheduler.planning import exploring, probing, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
-from scheduler.replan import early, participants
+from scheduler.replan import early, growing, participants
 from scheduler.replan.promises import settle
 from scheduler.rules import PROMISES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.random import Generator
 
-    from scheduler.model import Clock, Running
+    from scheduler.model import Clock, Ranked, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.planning.inputs import PlanningInput
@@ -164,13 +164,29 @@ def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> f
     """When the next re-plan should be, where that is before its round is over. `replanned_s`: when the last one was."""
     if not outcome.may_end_round or work.parameters.placement != "ilp":
         return None
-    without = (
+    due_s = early.due_s(
+        outcome.pressing,
+        outcome.answers,
+        _without(work, outcome),
+        work.ledger,
+        work.state,
+        work.parameters,
+        work.now_s,
+        replanned_s,
+    )
+    if due_s is not None and due_s <= work.now_s:
+        return due_s
+    reserved = {node for each in outcome.reservations for node in each.nodes}
+    grown_s = growing.due_s(work, _without(work, outcome), outcome.worth.gain, reserved, replanned_s, due_s)
+    return due_s if grown_s is None else grown_s
+
+
+def _without(work: Work, outcome: Outcome) -> Iterator[Ranked]:
+    """The eligible jobs that this planning leaves without a place, in queue order."""
+    return (
         each
         for each in work.queue
         if not outcome.answers.has(each.job.id)
         and each.job.id not in outcome.standings.sated
         and work.ledger.over_quota(each.job) is None
-    )
-    return early.due_s(
-        outcome.pressing, outcome.answers, without, work.ledger, work.state, work.parameters, work.now_s, replanned_s
     )

@@ -6,8 +6,11 @@ times each, for a few per cent of speed. Here a change must pay within the time 
 
     f = min(F, 1 - (1 + N / GENTLE) * S / H)
 
-H = KEPT_RESTARTS * S, at least a round; N = its restarts so far: after twelve restarts a change must pay for four. The job's
-expected end is not used, because a slow job is far from its end for as long as it is slow.
+H = the time that the new configuration should stand: KEPT_RESTARTS * S, a round, or as long as the present one has stood,
+whichever is longest. N = its restarts so far: after twelve restarts a change must pay for four. What has stood for hours will
+probably stand for hours again: without that a job that was moved often in a crowd could never again move to GPUs a quarter
+faster, when it was alone and they stood idle. The job's expected end is not used, because a slow job is far from its end for as
+long as it is slow.
 Both factors are on throughput, and so inside the exponent of G (`placement.gain`).
 """
 
@@ -38,15 +41,15 @@ def under(work: Work, gain: Gain) -> Work:
 
     def own(known: Mapping[int, Participant]) -> dict[int, Participant]:
         return {
-            number: replace(each, factor=gain.kept(min(each.factor, paid(each.live, work.parameters))))
+            number: replace(each, factor=gain.kept(min(each.factor, paid(each.live, work.parameters, work.now_s))))
             for number, each in known.items()
         }
 
     return replace(work, participants=own(work.participants), left_out=own(work.left_out))
 
 
-def paid(live: Running, parameters: Parameters) -> float:
+def paid(live: Running, parameters: Parameters, now_s: float) -> float:
     """The part of H that is left when the restarts that a change must pay for are taken off."""
     restart_s = restart_s_of(live, parameters)
-    stays_s = kept_for_s(restart_s, parameters.replan_s)
+    stays_s = max(kept_for_s(restart_s, parameters.replan_s), now_s - live.started_s)
     return max(0.0, 1.0 - (1.0 + live.restarts / GENTLE) * restart_s / stays_s)

@@ -15,31 +15,44 @@ from tests.scheduler.replan.test_replans import elastic
 NOW_S = 1_000_000.0
 
 
-def long_running(**more):
-    return replace(elastic(1, 4, 8, gpus=4), first_started_s=NOW_S - 36_000.0, **more)
+def long_running(stood_s=600.0, **more):
+    """A job of ten hours that has had its present GPUs for `stood_s`."""
+    live = replace(elastic(1, 4, 8, gpus=4), first_started_s=NOW_S - 36_000.0, started_s=NOW_S - stood_s)
+    return replace(live, **more)
 
 
 def test_a_long_job_pays_a_tenth_where_the_papers_factor_asks_nothing():
     live, knobs = long_running(), Parameters(replan_s=360, restart_cost_s=60)
     assert restart_factor(36_000.0, 0, 60.0) == pytest.approx(0.998, abs=1e-3)
-    assert paid(live, knobs) == pytest.approx(0.9)
+    assert paid(live, knobs, NOW_S) == pytest.approx(0.9)
 
 
 def test_a_job_that_crawls_moves_however_near_its_end_is_thought_to_be():
     """An expected end is of the mean size: a job on one slow GPU that was thought to be at its end stayed there for good."""
-    assert paid(long_running(expected_end_s=NOW_S + 50), Parameters(replan_s=360)) == pytest.approx(0.9)
+    live = long_running(expected_end_s=NOW_S + 50)
+    assert paid(live, Parameters(replan_s=360), NOW_S) == pytest.approx(0.9)
 
 
 def test_who_was_restarted_often_moves_for_what_pays_several_restarts_alone():
     knobs = Parameters(replan_s=360, restart_cost_s=60)
-    assert [paid(long_running(restarts=n), knobs) for n in (4, 12)] == [pytest.approx(0.8), pytest.approx(0.6)]
+    often = [long_running(restarts=n) for n in (4, 12)]
+    assert [paid(live, knobs, NOW_S) for live in often] == [pytest.approx(0.8), pytest.approx(0.6)]
     assert stops(1.25, restarts=12) == []
     assert stops(2.0, restarts=12) == [1]
 
 
-def stops(faster, restarts=0, **knobs):
+def test_what_has_stood_for_hours_is_thought_to_stand_for_hours_again():
+    """Alone among idle GPUs, a job that had been moved 28 times in a crowd went on at half its speed to its end."""
+    knobs = Parameters(replan_s=360, restart_cost_s=60)
+    stood = [paid(long_running(stood_s, restarts=28), knobs, NOW_S) for stood_s in (600.0, 1200.0, 9600.0)]
+    assert stood == [pytest.approx(0.2), pytest.approx(0.6), pytest.approx(0.95)]
+    assert stops(1.25, restarts=28, stood_s=1200.0) == []
+    assert stops(1.25, restarts=28, stood_s=9600.0) == [1]
+
+
+def stops(faster, restarts=0, stood_s=600.0, **knobs):
     """A job of ten hours on 4 GPUs of a node, and an idle node of another type where it would go so many times as fast."""
-    live = long_running(restarts=restarts)
+    live = long_running(stood_s, restarts=restarts)
     nodes = [node(1, 4, idle=0), node(2, 4, gpu_type="b")]
     speeds = {"a100": 1.0, "b": faster}
     common = {"running": [live], "replan": True, "gpu_speeds": speeds, "policy": "berth", "arrays": "off"}

@@ -1,0 +1,161 @@
+"""Rounds that end early where nobody waited (ours; algorithms.md section 7; docs/decisions/0166).
+
+Between re-plans only waiting jobs get what becomes idle. Where nobody waits it stands idle until the round is over, beside
+elastic jobs that would go faster on it. That is dear where a job's speed is only found out: it grows by one step a round, and
+a job of twelve minutes spends half of its life on its first GPU.
+
+So the next re-plan comes early, too, when a running job that may be changed would gain by what stands idle now, its restart
+and more (`MARGIN`) paid. Only the oldest of them are looked at: the longest jobs are among them, for which the others wait.
+
+Jobs that grew leave nothing idle for who comes next. So it also comes early when nobody waits but jobs that came since the last
+re-plan, and a running job would lose less by what one of them needs than that one gains by starting. While others wait as well
+they wait for the round's end, as ever.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import idle_offers, with_lent
+from scheduler.replan.participants import (
+    asked_after_s,
+    present_configuration,
+    restart_factor,
+    restart_s_of,
+    taking_part,
+)
+from scheduler.replan.paying import paid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from scheduler.model import Ranked, Running
+    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.gain import Gain
+    from scheduler.placement.work import Work
+
+MARGIN = 1.1
+"""The speed must rise by so much, restarts paid: a re-plan weighs what is borrowed at 0.95, and is a solve."""
+
+MOST_GROWING = 16
+"""So many running jobs are looked at."""
+
+IDLE_SHARE = 0.01
+"""And only where this part of the GPUs is idle."""
+
+
+def due_s(
+    work: Work,
+    waiting: Iterable[Ranked],
+    gain: Gain,
+    reserved: Collection[int],
+    replanned_s: float | None,
+    by_s: float | None,
+) -> float | None:
+    """When the next re-plan should be by these two rules; None = not before the round is over, or `by_s`.
+
+    `work`: its ledger holds what this planning leaves. `waiting`: the eligible jobs without a place, in queue order. `reserved`:
+    nodes on which what is idle is kept for somebody.
+    """
+    parameters = work.parameters
+    least_s = parameters.replan_early_s
+    if least_s is None or replanned_s is None or parameters.gain != "efficient":
+        return None
+    end_s = replanned_s + parameters.replan_s if by_s is None else by_s
+    soonest_s = max(work.now_s, replanned_s + least_s)
+    if soonest_s >= end_s:
+        return None
+    due = _when_changeable(work, soonest_s, end_s)
+    found = [
+        _for_idle_gpus(due[:MOST_GROWING], work, reserved),
+        _for_who_came(due[:MOST_GROWING], waiting, work, gain, replanned_s),
+    ]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _for_who_came(
+    due: Sequence[tuple[float, Running]], waiting: Iterable[Ranked], work: Work, gain: Gain, replanned_s: float
+) -> float | None:
+    """When a job may be made smaller that would be, if somebody waits and all who do came since the last re-plan."""
+    needed = math.inf
+    for ranked in waiting:
+        if ranked.job.is_cpu:
+            continue
+        if ranked.job.submitted_s <= replanned_s:
+            return None
+        needed = min(needed, ranked.job.min_gpus)
+    yielding = (at_s for at_s, live in due if yields(live, needed, work, gain, at_s))
+    return next(yielding, None)
+
+
+def yields(live: Running, gpus: float, work: Work, gain: Gain, at_s: float) -> bool:
+    """Whether the job loses less by so many GPUs, its restart paid, than another gains that starts on them (G = 1)."""
+    job = live.description
+    assert job is not None
+    sizes = [size for size in job.requirement if size <= live.gpus - gpus]
+    if not sizes:
+        return False
+    node = work.ledger.rooms[live.pieces[0].node].node
+    try:
+        least, less = (work.estimator.throughput(job, [node], size).value for size in (sizes[0], sizes[-1]))
+        present = present_configuration(live, job, work.ledger, work.estimator).throughput
+    except InvalidJob:
+        return False
+    kept = less * _factor(live, work, at_s)
+    return gain.of(present / least) - gain.of(kept / least) < 1.0
+
+
+def _for_idle_gpus(due: Sequence[tuple[float, Running]], work: Work, reserved: Collection[int]) -> float | None:
+    """When one of these would gain by what stands idle."""
+    ledger = work.ledger
+    if not ledger.idle_gpus or ledger.idle_gpus < IDLE_SHARE * ledger.gpus_up:
+        return None
+    offers = [each for each in idle_offers(ledger) if each.gpus and each.node.id not in reserved]
+    return min((at_s for at_s, live in due if offers and gains(live, offers, work, at_s)), default=None)
+
+
+def _when_changeable(work: Work, soonest_s: float, end_s: float) -> list[tuple[float, Running]]:
+    """The running jobs that may be changed before `end_s`, and from when on; the oldest first."""
+    found = []
+    for live in taking_part(work.state.running, work.ledger, work.parameters, math.inf):
+        kept_s = asked_after_s(restart_s_of(live, work.parameters), work.parameters)
+        at_s = max(soonest_s, live.started_s + kept_s)
+        if at_s < end_s:
+            found.append((at_s, live))
+    return sorted(found, key=lambda each: (_first_s(each[1]), each[1].job))
+
+
+def _first_s(live: Running) -> float:
+    return live.started_s if live.first_started_s is None else live.first_started_s
+
+
+def gains(live: Running, offers: Sequence[Offer], work: Work, at_s: float) -> bool:
+    """Whether the job would go faster by the margin, its restart paid, on these and on what it holds itself."""
+    job = live.description
+    assert job is not None
+    factor = _factor(live, work, at_s)
+    if factor <= 0:
+        return False
+    try:
+        present = present_configuration(live, job, work.ledger, work.estimator)
+        found = generate_on(job, _own(live, offers, work), work.ledger, work.estimator, sigma=work.parameters.sigma)
+    except InvalidJob:
+        return False  # it runs on
+    return max((each.throughput for each in found), default=0.0) * factor > MARGIN * present.throughput
+
+
+def _own(live: Running, offers: Sequence[Offer], work: Work) -> list[Offer]:
+    """The offers, with what the job itself holds."""
+    own = {piece.node for piece in live.pieces}
+    idle = {offer.node.id for offer in offers}
+    full = [each for each in idle_offers(work.ledger) if each.node.id in own - idle]
+    return sorted((with_lent(each, [live]) for each in (*offers, *full)), key=lambda offer: offer.node.id)
+
+
+def _factor(live: Running, work: Work, at_s: float) -> float:
+    """What a restart leaves of the speed, as a re-plan at that time counts it."""
+    cost_s = restart_s_of(live, work.parameters)
+    return min(restart_factor(at_s - _first_s(live), live.restarts, cost_s), paid(live, work.parameters, at_s))
