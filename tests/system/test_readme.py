@@ -14,6 +14,7 @@ import pytest
 
 from portal.layout import SOURCE
 from tests.conftest import LOUD
+from tests.system.helpers.watching import browser_started, sign_in, until
 
 pytestmark = pytest.mark.system
 LIMIT_S = 300
@@ -77,6 +78,25 @@ def jobs(berth):
 def all_ended(berth):
     found = jobs(berth)
     return found if found and all(job["state"] in ENDED for job in found.values()) else None
+
+
+@pytest.mark.browser
+def test_a_newcomer_sees_jobs_run_and_one_wait_and_reads_why(berth_once):
+    """Story 1: after `./berth up --demo`, with the demo's own jobs, and the sign-in with what it printed."""
+    berth = berth_once(demo=True, workload=True)
+    with browser_started() as browser:
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        sign_in(page, berth.url, "vera", berth.users["vera"]["password"])
+        page.goto(f"{berth.url}/?view=vision-lab")
+        groups = "[...document.querySelectorAll('.b-home-group strong')].map((each) => each.innerText)"
+        until(page, f"['Running', 'Waiting'].every((name) => {groups}.includes(name))", limit_s=LIMIT_S)
+        waiting = page.locator(".b-home-group:has-text('Waiting') + ul a").first
+        name = waiting.inner_text()
+        waiting.click()
+        page.wait_for_url(re.compile(r"/jobs/[0-9_]+/$"))
+        why = page.locator("#why-card .b-sentence").first.inner_text()
+        assert len(why.split()) > 4, (name, why)
 
 
 def test_readme_s_blocks_work_as_typed(terminal):
