@@ -71,8 +71,10 @@ def _ran_before() -> dict[int, float]:
 
 def _limits() -> dict[int, float]:
     """Return the time limits of unfinished jobs, in seconds: an attempt is ended by then. One query."""
-    limited = Job.objects.runnable().filter(state__in=ACTIVE, time_limit_s__isnull=False)
-    return dict(limited.values_list("pk", "time_limit_s"))
+    limits = (
+        Job.objects.runnable().filter(state__in=ACTIVE).exclude(time_limit_s=None).values_list("pk", "time_limit_s")
+    )
+    return {pk: float(limit_s) for pk, limit_s in limits if limit_s is not None}
 
 
 def _arrivals(now: datetime) -> tuple[list[Job], datetime]:
