@@ -1,14 +1,17 @@
 """How good start ranges are, replayed: what held, how wide they were, and the interval score, by how far ahead.
 
 `demo`: the demo's nodes, tenants and trainings, coming as the demo's do while less is asked for than its swinging target, so
-that a queue stands for a while and dissolves; a training runs for the seconds it declares, on any of its sizes. `philly`: of
-eight days of Microsoft's trace every sixth job, on 96 GPUs, in bursts of up to a hundred and with run times that nobody declares.
+that a queue stands for a while and dissolves; a training runs for the seconds it declares, on any of its sizes. `busy`: the
+same on a machine that others load, as the demo in service often is: every ten minutes another factor stretches all run times.
+`philly`: of eight days of Microsoft's trace every sixth job, on 96 GPUs, in bursts of up to a hundred and with run times that
+nobody declares.
 The simulator plans, the service's own forecast foretells (`scheduler.simulator.foretelling`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from dataclasses import asdict, replace
@@ -29,17 +32,20 @@ from scheduler.simulator.foretelling import Foretelling
 from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-WORKLOADS = ("demo", "philly")
+WORKLOADS = ("demo", "busy", "philly")
 DEMO_STOP_S, DEMO_STARTING_S = 2.0, (2.0, 6.0)
-WIDE_SHARE, WIDE_GPUS, WIDE_S, WIDE_DECLARED_S = 0.04, 10, (80.0, 130.0), 1800.0
+WIDE_SHARE, WIDE_GPUS, WIDE_S, WIDE_DECLARED_S, WIDE_LIMIT_S = 0.04, 10, (80.0, 130.0), 1800.0, 900.0
+BUSY, BUSY_S, BUSY_RESTART_S = (1.2, 2.7), 600.0, 15.0
+"""By how much others stretch run times, for so long at a time, and what a restart really takes there (docs/evidence.md)."""
 FIRST_DAY, DAYS, EVERY_NTH, PHILLY_GPUS = 28, 8, 6, 96
 TICK_PHILLY_S, REPLAN_PHILLY_S = 60.0, 600.0
 
 
-def demo_engine(*, seed: int) -> Engine:
-    """The demo's cluster, nobody there."""
+def demo_engine(*, seed: int, busy: bool = False) -> Engine:
+    """The demo's cluster, nobody there. `busy`: restarts take longer than the operator says."""
     nodes = [
         Node(
             number,
@@ -56,7 +62,7 @@ def demo_engine(*, seed: int) -> Engine:
         nodes,
         [Tenant(number + 1) for number in range(len(TENANTS))],
         tick_s=TICK_S,
-        restart_s=RESTART_COST_S,
+        restart_s=BUSY_RESTART_S if busy else RESTART_COST_S,
         stop_s=DEMO_STOP_S,
     )
     parameters = Parameters(policy="berth", tick_s=TICK_S, replan_s=REPLAN_S, restart_cost_s=RESTART_COST_S)
@@ -64,10 +70,15 @@ def demo_engine(*, seed: int) -> Engine:
 
 
 class DemoFeed:
-    """Submits as the demo does: all trainings of all tenants at first, then one at a time while the demand is under target."""
+    """Submits as the demo does: all trainings of all tenants at first, then one at a time while the demand is under target.
 
-    def __init__(self, seed: int) -> None:
+    `busy`: what comes within `BUSY_S` works for longer, by one factor for all and a tenth of its own.
+    """
+
+    def __init__(self, seed: int, *, busy: bool = False) -> None:
         self._rng, self._number = random.Random(seed), 0  # noqa: S311 - a workload's draw
+        self._seed, self._busy = seed, busy
+        self.limits_s: dict[int, float] = {}
         types = {node.gpu_type for node in DEMO_NODES}
         sizes = (1, 2, 4, 8, WIDE_GPUS)
         self._known = {(name, gpus, nodes): 100.0 * gpus**-0.1 for name in types for gpus in sizes for nodes in (1, 2)}
@@ -90,14 +101,25 @@ class DemoFeed:
                 self._training(engine, now_s, place, sizes, self._rng.randrange(SHORTEST_S, LONGEST_S, 10))
 
     def _training(self, engine: Engine, now_s: float, place: int, sizes: list[int], seconds: int) -> None:
-        work_s = seconds + self._rng.uniform(*DEMO_STARTING_S)
+        work_s = (seconds + self._rng.uniform(*DEMO_STARTING_S)) * self._stretch(now_s)
         job = self._job(now_s, place, tuple(sizes), float(seconds))
         engine.submit(TracedJob(replace(job, model_label="charlm"), work_s, Steady(), known=self._known))
 
     def _wide(self, engine: Engine, now_s: float, place: int) -> None:
         job = self._job(now_s, place, (WIDE_GPUS,), WIDE_DECLARED_S)
+        self.limits_s[job.id] = WIDE_LIMIT_S
         wide = frozenset({DEMO_NODES[0].gpu_type})
-        engine.submit(TracedJob(replace(job, gpu_types=wide), self._rng.uniform(*WIDE_S), Steady()))
+        engine.submit(
+            TracedJob(replace(job, gpu_types=wide), self._rng.uniform(*WIDE_S) * self._stretch(now_s), Steady())
+        )
+
+    def _stretch(self, now_s: float) -> float:
+        """How much longer than on an idle machine a job takes that comes now."""
+        if not self._busy:
+            return 1.0
+        low, high = (math.log(end) for end in BUSY)
+        common = random.Random(f"{self._seed} {now_s // BUSY_S}").uniform(low, high)  # noqa: S311 - a workload's draw
+        return math.exp(common + self._rng.gauss(0.0, 0.1))
 
     def _job(self, now_s: float, place: int, sizes: tuple[int, ...], declared_s: float) -> Job:
         self._number += 1
@@ -152,15 +174,25 @@ def forecast_measure(
     """The scores by how far ahead. BenchError for what cannot be."""
     if hours is not None and hours <= 0:
         raise BenchError("--hours must be above 0.")
+    limits_s: Mapping[int, float] = {}
     if workload == "philly":
         if data is None:
             raise BenchError("Give --data DIR, the folder that holds philly/.")
         engine, feed = philly_engine(data, seed=seed), None
         hours, every_s, step_s = hours or 24.0 * DAYS, 3600.0, TICK_PHILLY_S
     else:
-        engine, feed = demo_engine(seed=seed), DemoFeed(seed)
+        engine, feed = demo_engine(seed=seed, busy=workload == "busy"), DemoFeed(seed, busy=workload == "busy")
         hours, every_s, step_s = hours or 3.0, 60.0, float(PERIOD_S)
-    told = Foretelling(engine, every_s=every_s, step_s=step_s, clock=time.process_time, feed=feed, learns=learns)
+        limits_s = feed.limits_s
+    told = Foretelling(
+        engine,
+        every_s=every_s,
+        step_s=step_s,
+        clock=time.process_time,
+        feed=feed,
+        learns=learns,
+        limits_s=limits_s,
+    )
     began_s = time.process_time()
     told.run(hours * 3600, most_s=4 * hours * 3600)
     return {

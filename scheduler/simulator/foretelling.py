@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from scheduler.asking.starts.scene import Experience
 from scheduler.simulator.observe import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scheduler.asking.forecast import Reach
     from scheduler.asking.starts.ranges import StartRange
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 RUNS_READ, ARRIVALS_READ, ARRIVALS_S, ARRIVALS_LEAST_S = 2000, 300, 24 * 3600.0, 1800.0
 """As in service: completed jobs behind run times, arrivals behind those to come, of so long, at least so long."""
+NO_LIMITS: Mapping[int, float] = MappingProxyType({})
 BINS_S = (60.0, 300.0, 1200.0, 3600.0, 4 * 3600.0)
 """Borders between horizons: how far ahead the middle of the range lay."""
 
@@ -48,7 +50,10 @@ class Given:
 
 
 class Foretelling:
-    """An engine with its forecasts. `feed` is called every `step_s` of virtual time and may submit jobs."""
+    """An engine with its forecasts. `feed` is called every `step_s` of virtual time and may submit jobs.
+
+    `limits_s`: the time limits that jobs were submitted with; it may grow as they come. The replay itself ends nobody by them.
+    """
 
     def __init__(
         self,
@@ -60,8 +65,10 @@ class Foretelling:
         feed: Feed | None = None,
         reach: Reach = FAR,
         learns: bool = True,
+        limits_s: Mapping[int, float] = NO_LIMITS,
     ) -> None:
         self.engine, self._feed, self._reach, self._learns = engine, feed, reach, learns
+        self._limits_s = limits_s
         self._every_s, self._step_s, self._clock = every_s, step_s, clock
         self._open: dict[tuple[int, int], tuple[float, StartRange]] = {}  # (job, starts before) -> when, what
         self.given: list[Given] = []
@@ -117,7 +124,16 @@ class Foretelling:
         since_s = max(0.0, now_s - ARRIVALS_S) if len(came) < ARRIVALS_READ else came[0].submitted_s
         if len(came) < ARRIVALS_READ:
             since_s = min(since_s, now_s - ARRIVALS_LEAST_S)
-        return Experience(RunTimes(past), came, since_s, self._record(now_s))
+        return Experience(RunTimes(past), came, since_s, self._record(now_s), self._ran_before(), self._limits_s)
+
+    def _ran_before(self) -> dict[int, float]:
+        simulated = self.engine.simulated
+        going_on = (simulated.loads[number] for number in (*simulated.waiting, *simulated.running))
+        return {
+            load.id: load.ran_s
+            for load in going_on
+            if load.ran_s > 0 and load.traced.job.movable and not load.traced.reports
+        }
 
     def _record(self, now_s: float) -> list[Foretold]:
         rows = [

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from portal.jobs.models import Attempt, Job
-from portal.jobs.states import QUEUED, JobState
+from portal.jobs.states import ACTIVE, QUEUED, JobState
 from portal.rounds.models import ForecastRecord, StartForecast
 from portal.rounds.planning.described import jobs_imagined
 from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
@@ -28,10 +28,12 @@ ARRIVALS_LEAST_S = 1800.0
 
 
 def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
-    """Return run times, arrivals and the record. Seven queries."""
+    """Return run times, arrivals, the record, and of unfinished jobs what they ran before and their limits. Nine queries."""
     came, first = _arrivals(now)
     arrivals = jobs_imagined(came, now=now, parameters=parameters)
-    return Experience(RunTimes([*_ended(), *_running(now)]), arrivals, first.timestamp(), _record(now))
+    return Experience(
+        RunTimes([*_ended(), *_running(now)]), arrivals, first.timestamp(), _record(now), _ran_before(), _limits()
+    )
 
 
 def _ended() -> list[PastRun]:
@@ -59,6 +61,20 @@ def _running(now: datetime) -> Iterator[PastRun]:
         if ran_s > 0:
             size = _size(job.gpus, (job.attained_gpu_s + attempt.gpus * here_s) / ran_s)
             yield PastRun(job.owner_id, ran_s, job.age_s, ended=False, size=size, sizes=tuple(job.gpus))
+
+
+def _ran_before() -> dict[int, float]:
+    """Return the seconds that earlier attempts ran, by job that goes on from there and does not tell how far it is. One query."""
+    going_on = Job.objects.filter(state__in=ACTIVE, checkpointable=True, ran_s__gt=0)
+    return dict(going_on.exclude(progress__fraction__gt=0).values_list("pk", "ran_s"))
+
+
+def _limits() -> dict[int, float]:
+    """Return the time limits of unfinished jobs, in seconds: an attempt is ended by then. One query."""
+    limits = (
+        Job.objects.runnable().filter(state__in=ACTIVE).exclude(time_limit_s=None).values_list("pk", "time_limit_s")
+    )
+    return {pk: float(limit_s) for pk, limit_s in limits if limit_s is not None}
 
 
 def _arrivals(now: datetime) -> tuple[list[Job], datetime]:

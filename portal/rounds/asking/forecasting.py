@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.asking.starts.ranges import StartRange
+    from scheduler.model import Clock
 
 LIMIT_S = 8.0
-"""For the simulation; with it over, fewer draws count."""
+"""Of processor time for the simulation; with it over, fewer draws count."""
+WALL_S = 60.0
+"""The same on the wall, half of the lease: on a busy machine each second of work takes many."""
 SHARE = 0.1
-"""Of a worker's time, at most: a longer run is followed by so long a rest. One of up to six seconds comes each minute."""
+"""Of a core's time, at most: a longer run is followed by so long a rest, and by one as long as it took. One of up to six
+seconds of processor time comes each minute, on a machine that others load too.
+"""
 LEASE_S = 120.0
 PATIENCE_S = 10.0
 """For a planning under way to end; then the next minute tries again."""
@@ -51,10 +56,10 @@ def forecasts_refresh() -> int | None:
     with errand("forecast", limit_s=LEASE_S) as mine:
         if not mine or not _planning_over():
             return None
-        began_s = time.monotonic()
+        own_s, wall_s = time.thread_time(), time.monotonic()
         forecasts_settle()
         found = _predict()
-        rest_s = (time.monotonic() - began_s) * (1.0 / SHARE - 1.0)
+        rest_s = max((time.thread_time() - own_s) * (1.0 / SHARE - 1.0), time.monotonic() - wall_s)
     if rest_s > PERIOD_S:
         errand_rest("forecast", rest_s=rest_s)
     return found
@@ -68,8 +73,17 @@ def _predict() -> int:
         return 0
     rng = np.random.default_rng(int(now.timestamp()))
     known = experience_read(now=now, parameters=parameters)
-    ranges = forecast(state, now.timestamp(), parameters, rng, time.monotonic, limit_s=LIMIT_S, experience=known)
+    ranges = forecast(state, now.timestamp(), parameters, rng, own_clock(), limit_s=LIMIT_S, experience=known)
     return _store(ranges, now)
+
+
+def own_clock() -> Clock:
+    """Return a clock that begins at 0 and goes by this thread's processor time, or reaches `LIMIT_S` after `WALL_S`.
+
+    By the wall alone a machine that others load would cut draws off just when starts are hardest to tell.
+    """
+    own_s, wall_s = time.thread_time(), time.monotonic()
+    return lambda: max(time.thread_time() - own_s, (time.monotonic() - wall_s) * LIMIT_S / WALL_S)
 
 
 def _planning_over() -> bool:

@@ -1,9 +1,9 @@
 """One draw of a forecast: the queue simulated forward from the snapshot by the policy's own code, on a virtual clock.
 
 Whenever something has ended or come, or a re-plan is due, the policy orders the queue and places on what is then idle. What it
-places runs for its expected time times a drawn factor; what runs on has the rest of its own. Stops are through at once, a
-resized job starts on its promise and loses its restart cost. Times are exact to a step: near ones to about a tick, far ones
-less (`starts.steps`).
+places runs for its expected time times a drawn factor; what ran before, for the rest of that; nothing for longer than its time
+limit. Stops are through at once, a resized job starts on its promise and loses its restart cost. Times are exact to a step: near
+ones to about a tick, far ones less (`starts.steps`).
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ class Draw:
             return now_s + self._scene.parameters.restart_cost_s
         if live.profiled is not None:
             return expected_end_s(live, now_s)
-        expected_s = max(
-            1.0, (expected_end_s(live, now_s) if live.expected_end_s is None else live.expected_end_s) - live.started_s
-        )
-        lasted_s = max(0.0, now_s - live.started_s)
+        before_s = self._scene.before_s(live.job)
+        expected_s = _whole_s(live, now_s, before_s)
+        lasted_s = before_s + max(0.0, now_s - live.started_s)
         ratio = self._scene.run_times.ratio(_owner(live), live.requirement, normal, lasted_s / expected_s)
-        return max(now_s + 1.0, live.started_s + ratio * expected_s)
+        lasts_s = min(self._scene.limit_s(live.job), ratio * expected_s - before_s)
+        return max(now_s + 1.0, live.started_s + lasts_s)
 
     def _runs(self, live: Running, end_s: float) -> None:
         number = next(self._starts)
@@ -205,14 +205,15 @@ class Draw:
     def _start(self, job_id: int, chosen: Chosen, now_s: float) -> int:
         scene, job = self._scene, self._waiting.pop(job_id)
         placement = self._ledger.take(chosen.configuration, job.tenant)
-        expected_s = scene.expected_s(job, chosen)
+        expected_s, done = scene.expected_s(job, chosen), scene.before_s(job_id) / age(job).age_s
         if job_id in self._left_s:  # it was stopped in this draw
             left_s, gpus = self._left_s.pop(job_id)
             exponent = scene.run_times.exponent
             left_s = left_s * (gpus / max(1, placement.gpus)) ** exponent + scene.parameters.restart_cost_s
             end_s = now_s + left_s
         else:
-            end_s = now_s + expected_s * scene.run_times.ratio(owner_of(job), job.requirement, self._normal())
+            ratio = scene.run_times.ratio(owner_of(job), job.requirement, self._normal(), done)
+            end_s = now_s + max(1.0, (ratio - done) * expected_s) + (scene.parameters.restart_cost_s if done else 0.0)
         elastic = scene.resizes and job.movable and len(job.requirement) > 1
         live = Running(
             job_id,
@@ -220,14 +221,14 @@ class Draw:
             placement.pieces,
             now_s,
             job.requirement,
-            expected_end_s=now_s + expected_s,
+            expected_end_s=now_s + max(0.0, 1.0 - done) * expected_s,
             elastic=elastic,
             movable=elastic,
             description=replace(job, promise=None) if elastic else None,
             restarts=job.restarts,
             owner=job.owner,
         )
-        self._runs(live, end_s)
+        self._runs(live, min(end_s, now_s + scene.limit_s(job_id)))
         return job_id
 
     def _stop(self, ordered: StopOrder, now_s: float) -> None:
@@ -238,6 +239,15 @@ class Draw:
         self._left_s[ordered.job] = (max(1.0, self._end_s[ordered.job] - now_s), live.gpus)
         self._waiting[ordered.job] = replace(live.description, promise=None, restarts=live.restarts + 1)
         self._since[ordered.job] = (now_s, live.description.wait_s)
+
+
+def _whole_s(live: Running, now_s: float, before_s: float) -> float:
+    """What its whole run was expected to take: the present attempt and what was run before. Past that, as its age says."""
+    end_s = expected_end_s(live, now_s) if live.expected_end_s is None else live.expected_end_s
+    job = live.description
+    if before_s and end_s <= live.started_s and job is not None and job.age_s is not None:
+        return max(1.0, min(before_s, job.age_s))
+    return max(1.0, end_s - live.started_s + before_s)
 
 
 def owner_of(job: Job) -> int:

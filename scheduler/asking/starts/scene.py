@@ -39,14 +39,17 @@ MOST_COMING = 300
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, and how past
-    forecasts fared, oldest first.
+    """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, how past
+    forecasts fared, oldest first. `ran_s`: what earlier attempts ran of jobs that go on from there and do not tell how far they
+    are, by job. `limits_s`: after how long an attempt is ended in any case, by job.
     """
 
     run_times: RunTimes = field(default_factory=RunTimes)
     arrived: Sequence[Job] = ()
     since_s: float = math.inf
     foretold: Sequence[Foretold] = ()
+    ran_s: Mapping[int, float] = field(default_factory=dict)
+    limits_s: Mapping[int, float] = field(default_factory=dict)
 
 
 class Scene:
@@ -55,7 +58,8 @@ class Scene:
     def __init__(
         self, state: ClusterState, now_s: float, parameters: Parameters, jobs_most: int, experience: Experience
     ) -> None:
-        self.now_s, self.run_times = now_s, experience.run_times
+        self.now_s, self.run_times, self._ran_s = now_s, experience.run_times, experience.ran_s
+        self._limits_s = experience.limits_s
         self.policy = POLICIES[parameters.policy]
         self.nodes = sound_nodes(state)
         self.estimator: Estimator = estimator_for(state.knowledge, state.gpu_speeds, self.nodes)
@@ -106,8 +110,16 @@ class Scene:
         description = aged[0] if aged else None
         return replace(live, movable=description is not None, elastic=description is not None, description=description)
 
+    def before_s(self, job: int) -> float:
+        """What earlier attempts ran of the job's run time. It is drawn as a whole, and what is left of it is run."""
+        return self._ran_s.get(job, 0.0)
+
+    def limit_s(self, job: int) -> float:
+        """After how long an attempt of the job is ended in any case."""
+        return self._limits_s.get(job, math.inf)
+
     def expected_s(self, job: Job, chosen: Chosen) -> float:
-        """How long the job is expected to run on what it got."""
+        """How long the job is expected to run on what it got; with what it ran `before_s`, if anything."""
         made = chosen.configuration
         rest = 1.0 - min(0.99, max(0.0, job.done_fraction))
         expected_s = age(job).age_s * rest

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from portal.dashboard.queue import page
 from portal.dashboard.queue.page import record_words
+from portal.estimation.models import JobProgress
 from portal.jobs.models import Job
 from portal.rounds.asking import forecasting
 from portal.rounds.asking.experience import experience_read
@@ -113,7 +114,7 @@ def test_a_killed_workers_lease_ends(jobs):
 
 
 def test_a_long_forecast_is_followed_by_a_rest(jobs, monkeypatch):
-    """100 000 jobs: a run takes its limit. A worker has it for a tenth of its time at most, not at each of beat's minutes."""
+    """100 000 jobs: a run takes its limit. It has a tenth of a core at most, and does not come at each of beat's minutes."""
     monkeypatch.setattr(forecasting, "SHARE", 1e-9)
     assert forecasts_refresh() == 2
     assert ErrandLease.objects.get().holder == ""
@@ -233,3 +234,29 @@ def test_run_times_and_arrivals_are_learnt_from_the_jobs(cluster):
     assert known.run_times.ratio(job.owner_id, (2,), 0.0) == pytest.approx(0.1, rel=0.05)
     assert [(each.requirement, each.expected_duration_s) for each in known.arrived] == [((2,), 300.0)] * 25
     assert timezone.now().timestamp() - known.since_s == pytest.approx(1800, abs=5)  # one burst is no rate
+
+
+def test_what_ran_before_and_limits_are_read_of_unfinished_jobs(cluster):
+    """A job that was stopped goes on where it was; one without checkpoints begins anew, one that tells its progress is known."""
+    stopped, anew, told, ended = (cluster.submit(gpus=1, time_limit_s=900) for _ in range(4))
+    Job.objects.update(ran_s=120.0, checkpointable=True)
+    Job.objects.filter(pk=anew.pk).update(checkpointable=False, time_limit_s=None)
+    JobProgress.objects.create(job=told, epoch=1, samples_done=5, fraction=0.5, at=timezone.now())
+    Job.objects.filter(pk=ended.pk).update(state="COMPLETED", waiting_since=None, ended_at=timezone.now())
+    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
+    assert known.ran_s == {stopped.pk: 120.0}
+    assert known.limits_s == {stopped.pk: 900, told.pk: 900}
+
+
+def test_what_others_take_of_the_machine_does_not_cut_draws_off(monkeypatch):
+    """The simulation's limit is of its own processor time; only beside the lease does time on the wall count."""
+    wall, own = [100.0], [5.0]
+    monkeypatch.setattr(forecasting.time, "monotonic", lambda: wall[0])
+    monkeypatch.setattr(forecasting.time, "thread_time", lambda: own[0])
+    clock = forecasting.own_clock()
+    wall[0], own[0] = 130.0, 6.0
+    assert clock() == pytest.approx(4.0)  # 30 of 60 s on the wall: half of the limit
+    own[0] = 12.0
+    assert clock() == pytest.approx(7.0)
+    wall[0] = 161.0
+    assert clock() > forecasting.LIMIT_S

@@ -1,4 +1,4 @@
-"""What forecasts know beside the queue: re-plans, and who will come."""
+"""What forecasts know beside the queue: re-plans, what ran before, limits, and who will come."""
 
 import numpy as np
 
@@ -85,3 +85,53 @@ def test_who_comes_may_go_first():
     assert beside.high_s > 2 * alone.high_s
     assert beside.low_s == alone.low_s  # in one draw of three alone
     assert drawn(nodes, waiting, live=live, experience=Experience(arrived=came))[1] == alone  # since when is not known
+
+
+def seen(**known):
+    """What job 1 waits on a full node for job 90, which declared 100 s and has run for 20 s in its present attempt."""
+    pieces = running(0, 9, 1, 1, 1).pieces
+    live = [Running(90, 9, pieces, NOW_S - 20, (1,), expected_end_s=NOW_S - 10, owner=7)]
+    return drawn([node(1, 1, idle=0, idle_cores=7)], [job(1, 1)], live=live, experience=Experience(**known))[1]
+
+
+def test_a_run_that_goes_on_is_drawn_as_a_whole():
+    """It ran for 90 s before, so 110 of 100 s by now, where jobs take half as long again: 40 s are left. Taken alone, the rest
+    of 10 s has lasted twice as long as it should, which no job ever did.
+    """
+    past = RunTimes([PastRun(7, 150.0, 100.0, ended=True, sizes=(1,)) for _ in range(300)])
+    assert 30 <= seen(run_times=past, ran_s={90: 90.0}).middle_s <= 50
+    assert seen(run_times=past).middle_s < 30
+
+
+def test_a_run_past_its_age_is_measured_by_its_age():
+    """What ran for 290 of 100 s before is nearly through where jobs take three times as long."""
+    past = RunTimes([PastRun(7, 330.0, 100.0, ended=True, sizes=(1, 2)) for _ in range(300)])
+    shown = job(90, 1, 2, movable=True, age_s=100.0)
+    pieces = running(0, 1, 1, 1, 1).pieces
+    given = {"expected_end_s": NOW_S - 20, "elastic": True, "movable": True, "description": shown, "owner": 7}
+    live = Running(90, 1, pieces, NOW_S - 20, (1, 2), **given)
+    known = Experience(past, ran_s={90: 290.0})
+    full = [node(1, 1, idle=0, idle_cores=7)]
+    soon = drawn(full, [job(1, 1)], live=[live], experience=known, replanned_s=NOW_S)[1]
+    assert 15 <= soon.middle_s <= 30
+
+
+def test_who_waits_again_runs_only_for_what_is_left():
+    """Job 1 was stopped after 270 of its 300 s; who waits behind it on the one GPU waits for the rest."""
+    waiting = [job(1, 1, age_s=300.0, wait_s=900.0, movable=True), job(2, 1, age_s=300.0, wait_s=1.0)]
+    past = RunTimes([PastRun(1, 300.0, 300.0, ended=True, sizes=(1,)) for _ in range(300)])
+    whole = drawn([node(1, 1)], waiting, experience=Experience(past))[2]
+    rest = drawn([node(1, 1)], waiting, experience=Experience(past, ran_s={1: 270.0}))[2]
+    assert whole.middle_s >= 290
+    assert rest.middle_s <= 60
+
+
+def test_nobody_runs_for_longer_than_the_limit():
+    """Both declare half an hour, and are ended after five minutes."""
+    pieces = running(0, 9, 1, 1, 1).pieces
+    live = [Running(90, 9, pieces, NOW_S - 60, (1,), expected_end_s=NOW_S + 1740)]
+    full = [node(1, 1, idle=0, idle_cores=7)]
+    waiting = [job(1, 1, age_s=1_800.0, wait_s=900.0), job(2, 1, age_s=1_800.0, wait_s=1.0)]
+    found = drawn(full, waiting, live=live, experience=Experience(limits_s={90: 300.0, 1: 300.0}))
+    assert 200 <= found[1].high_s <= 260
+    assert found[2].high_s <= 600
