@@ -128,6 +128,16 @@ def test_no_ensurepip(berth, monkeypatch):
         berth.make_venv()
 
 
+def test_a_link_to_another_clones_is_left_alone(berth, monkeypatch, tmp_path):
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "linked"
+    link.symlink_to(tmp_path / "other")
+    monkeypatch.setattr(berth, "VENV", link)
+    with pytest.raises(berth.Refusal, match=r"Remove the link and run \./berth again"):
+        berth.make_venv()
+    assert link.is_symlink()
+
+
 def test_pip_failing_gives_its_first_error(berth, tmp_path):
     berth.PYTHON.parent.mkdir(parents=True)
     berth.PYTHON.write_text("#!/bin/sh\necho Collecting x\necho 'ERROR: no network today'\nexit 1\n")
