@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scheduler.explaining.figures import Why, needs, over_quota, short_of
 from scheduler.model import Reason
-from scheduler.placement.feasibility import Level, first_failing, type_allowed, usable, whole_offers
+from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +31,9 @@ class Foresight:
         self._start = start
         self._largest = start.largest
         self._never = {} if never is None else never
+        # By what is asked beside memory: how much of it fits for sure, and the answer where no node has enough.
+        self._holds: dict[tuple[object, ...], int] = {}
+        self._too_much: dict[tuple[object, ...], Why] = {}
 
     @cached_property
     def _up(self) -> list[Offer]:
@@ -38,6 +42,10 @@ class Foresight:
     @cached_property
     def _all(self) -> list[Offer]:
         return whole_offers(self._start.nodes)
+
+    @cached_property
+    def _amounts(self) -> list[int]:
+        return sorted({offer.memory_mib for offer in self._up})
 
     def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
         """The jobs that take no part in this planning whatever is idle: job id -> why."""
@@ -65,10 +73,32 @@ class Foresight:
         """Why even empty nodes would not hold the job; None = they would. One that shares a GPU is asked at its own step."""
         if job.part is not None:
             return None
-        shape = (job.requirement[0], job.gpu_types, job.min_cores, job.memory_mib, job.bound)
+        memory_mib, asked = job.memory_mib, (job.requirement[0], job.gpu_types, job.min_cores, job.bound)
+        if asked not in self._holds:
+            self._holds[asked] = self._held(job)
+        if memory_mib <= self._holds[asked]:
+            return None  # a queue may have 100 000 amounts of memory
+        shape = (*asked, memory_mib)
         if shape not in self._never:
-            self._never[shape] = self._why_never(job)
+            known = self._too_much.get(asked)
+            if known is not None and memory_mib >= known.figures["needed"]:
+                figures = {**known.figures, "needs": needs(job), "needed": memory_mib}
+                self._never[shape] = Why(known.reason, figures)
+            else:
+                self._never[shape] = found = self._why_never(job)
+                if found is not None and found.reason is Reason.NOT_ENOUGH_MEMORY and "spread" not in found.figures:
+                    self._too_much[asked] = found
         return self._never[shape]
+
+    def _held(self, job: Job) -> int:
+        """The largest memory of a node with which such a job would fit what is up: with less it fits as well. -1 = none."""
+        amounts = self._amounts
+
+        def fails(memory_mib: int) -> bool:
+            asking = replace(job, memory_mib=memory_mib)
+            return not possible(asking, self._up, Level.CORES, self._largest)
+
+        return [-1, *amounts][bisect_left(amounts, True, key=fails)]
 
     def _why_never(self, job: Job) -> Why | None:
         """Why even empty nodes would not hold the job: the nodes that are up, or all nodes."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from scheduler.model import Queue, Ranked
 
 
-def passed_by(queue: Queue, ranks_of: Callable[[Ranked], Sequence[int]]) -> np.ndarray:
-    """By place in the queue, how many of the ranks that concern the job are before its own.
+def passed_by(queue: Queue, at: np.ndarray, ranks_of: Callable[[Ranked], Sequence[int]]) -> np.ndarray:
+    """Of the jobs at these places of the queue, how many of the ranks that concern each are before its own.
 
     `ranks_of`: a kind's, ascending, asked of its first job; one list for kinds that have the same. The queue is a whole one,
     so that ranks are places.
@@ -21,14 +21,14 @@ def passed_by(queue: Queue, ranks_of: Callable[[Ranked], Sequence[int]]) -> np.n
     numbers: dict[int, int] = {}
     every: list[Sequence[int]] = []
     list_of = np.zeros(len(queue.counts), np.int64)  # of each kind
-    for kind, head in queue.heads.items():
-        ranks = ranks_of(head)
+    for kind in np.unique(queue.kinds[at]).tolist():
+        ranks = ranks_of(queue.heads[kind])
         if id(ranks) not in numbers:
             numbers[id(ranks)] = len(every)
             every.append(ranks)
         list_of[kind] = numbers[id(ranks)]
-    lists, own_ranks = list_of[queue.kinds], np.arange(1, len(queue) + 1)
-    found = np.zeros(len(queue), np.int64)
+    lists, own_ranks = list_of[queue.kinds[at]], at + 1
+    found = np.zeros(len(at), np.int64)
     for number, ranks in enumerate(every):
         own = lists == number
         found[own] = np.searchsorted(ranks, own_ranks[own])

@@ -116,16 +116,20 @@ class Hindsight:
         if self._obstacles.unswept is None:
             return found, []
         of_cpu = [kind for kind, head in queue.heads.items() if head.job.is_cpu]
-        at = np.flatnonzero(~(queue.among(self._alone) | queue.among(others) | np.isin(queue.kinds, of_cpu)))
-        ahead = passed_by(queue, lambda head: self._takers.rivals_of(head.job).ranks)
-        found[at], firsts = told_apart(queue.kinds[at], ahead[at])
-        return found, [self._why_of_kind(queue[place]) for place in at[firsts].tolist()]
+        aside = queue.among(others) | np.isin(queue.kinds, of_cpu)
+        at = np.flatnonzero(~(queue.among(self._alone) | aside))
+        ahead = passed_by(queue, at, lambda head: self._takers.rivals_of(head.job).ranks)
+        found[at], firsts = told_apart(queue.kinds[at], ahead)
+        whys = [self._why_of_kind(queue[place]) for place in at[firsts].tolist()]
+        # On a starved core the sweep comes to few of a long queue, and to all others the same is said.
+        late = queue.among(self._obstacles.unswept) & ~(queue.among(self._told | self._standings.window) | aside)
+        found[late] = len(whys)
+        return found, [*whys, self._out_of_time(Reason.SOLVER_LIMIT)] if late.any() else whys
 
     def _why_alone(self, ranked: Ranked) -> Why:
         job, obstacles = ranked.job, self._obstacles
         if job.id in (obstacles.out_of_time if job.is_cpu or obstacles.unswept is None else obstacles.unswept):
-            reason = Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT
-            return Why(reason, {"limit_s": self._limit_s})
+            return self._out_of_time(Reason.NOT_PLANNED_YET if job.is_cpu else Reason.SOLVER_LIMIT)
         if (short := self._final.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
         if job.id in self._standings.sated:
@@ -135,11 +139,14 @@ class Hindsight:
         if not self._is_late:
             self._is_late = self._late()
         if self._is_late:
-            return Why(Reason.SOLVER_LIMIT, {"limit_s": self._limit_s})
+            return self._out_of_time(Reason.SOLVER_LIMIT)
         level = self._failing(job)
         if level is not None or job.id in self._promised:
             return self._short_of(job, Level.GPUS if level is None else level)
         return self._why_beaten(ranked)
+
+    def _out_of_time(self, reason: Reason) -> Why:
+        return Why(reason, {"limit_s": self._limit_s})
 
     def _why_beaten(self, ranked: Ranked) -> Why:
         """For a job that fitted what was idle: that is kept for others, or went to others."""

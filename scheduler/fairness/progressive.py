@@ -17,10 +17,10 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.window import is_sated, usable_gpus
-from scheduler.model import given_back, labelled
+from scheduler.model import given_back
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Array
     from scheduler.fairness.drf import Shares
@@ -85,6 +85,7 @@ class _Waiting:
 
 def fill(
     queue: Sequence[Ranked],
+    lines: Mapping[tuple[int, Array], Iterable[Ranked]],
     windows: Mapping[Array, ArrayWindow],
     shares: Shares,
     ledger: Ledger,
@@ -92,10 +93,10 @@ def fill(
     array: Callable[[Ranked], Array],
     units: Callable[[Ranked], float],
 ) -> Windows:
-    """Fill the windows from the queue's GPU jobs. `array`: where a job is at home, as all are that are alike; `units`: what
-    it adds to a share.
+    """Fill the windows from the queue's GPU jobs. `lines`: the same by tenant and home, each in queue order; `array`: where a
+    job is at home, as all are that are alike; `units`: what it adds to a share.
     """
-    waiting = _by_tenant(queue, windows, array)
+    waiting = _by_tenant(lines, windows)
     arrays = frozenset(home for own in waiting.values() for home in own.by_array)
     filling = _Filling(waiting, windows, shares, ledger, units)
     filling.take_those_who_gave_back(queue, array)
@@ -162,12 +163,9 @@ class _Filling:
 
 
 def _by_tenant(
-    queue: Sequence[Ranked],
-    windows: Mapping[Array, ArrayWindow],
-    array: Callable[[Ranked], Array],
+    lines: Mapping[tuple[int, Array], Iterable[Ranked]], windows: Mapping[Array, ArrayWindow]
 ) -> dict[int, _Waiting]:
     waiting: dict[int, _Waiting] = {}
-    lines = labelled(queue, lambda ranked: (ranked.job.tenant, array(ranked)))
     for (tenant, home), jobs in lines.items():
         waiting.setdefault(tenant, _Waiting()).by_array[home] = deque(jobs)
     for tenant, own in waiting.items():

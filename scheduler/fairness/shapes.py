@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.tightest import IdleNodes
+
+LOOK_EVERY = 2000
+"""After so many jobs the clock is read: some milliseconds of processor time."""
 
 
 @dataclass(slots=True)
@@ -32,36 +35,50 @@ def shapes_of(
     access_rules: AccessRules,
     estimator: Estimator,
     promised: Collection[int],
-) -> list[Shape]:
-    """The shapes of the queue, without jobs for which too few GPUs are idle in any place, and without jobs with a promise."""
+    late: Callable[[], bool] = lambda: False,
+) -> tuple[list[Shape], Sequence[Ranked]]:
+    """The shapes of the queue, without jobs for which too few GPUs are idle in any place, and without jobs with a promise.
+
+    Once `late` says so the jobs from there on are not looked at: they are returned beside the shapes.
+    """
     if not nodes.gpus_left:
-        return []
-    return [
+        return [], ()
+    alike, seen = _alike(queue, nodes.most_by_type(estimator), promised, late)
+    shapes = [
         shape
-        for jobs in _alike(queue, nodes.most_by_type(estimator), promised)
+        for jobs in alike
         for own in _apart(jobs, access_rules, estimator)
         for shape in _by_memory(own, access_rules)
     ]
+    return shapes, queue[seen:]
 
 
-def _alike(queue: Sequence[Ranked], most: Mapping[str, int], promised: Collection[int]) -> Iterable[list[Ranked]]:
-    """The queue's jobs in groups that ask for the same, apart from memory. `most`: by GPU type, the most GPUs for one job."""
+def _alike(
+    queue: Sequence[Ranked], most: Mapping[str, int], promised: Collection[int], late: Callable[[], bool]
+) -> tuple[Iterable[list[Ranked]], int]:
+    """The queue's jobs in groups that ask for the same, apart from memory, and how many jobs there was time for.
+
+    `most`: by GPU type, the most GPUs for one job.
+    """
     alike: dict[tuple[object, ...], list[Ranked]] = {}
     held: dict[tuple[int, frozenset[str]], bool] = {}
-    for ranked in queue:
+    for seen, ranked in enumerate(queue):
+        if seen % LOOK_EVERY == LOOK_EVERY - 1 and late():
+            return alike.values(), seen
         job = ranked.job
         size, types = kind = (job.requirement[0], job.gpu_types)
         fits = held.get(kind)
         if fits is None:
             fits = held[kind] = any(size <= gpus and (not types or name in types) for name, gpus in most.items())
         if fits and job.id not in promised:
-            key = (kind, job.tenant, job.cores, job.movable, job.model_label, job.bound, job.least_cores)
+            binding = (job.checkpoint_domain, job.software)
+            key = (kind, job.tenant, job.cores, job.movable, job.model_label, *binding, job.least_cores)
             own = alike.get(key)
             if own is None:
                 alike[key] = [ranked]
             else:
                 own.append(ranked)
-    return alike.values()
+    return alike.values(), len(queue)
 
 
 def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:

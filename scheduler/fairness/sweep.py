@@ -17,6 +17,7 @@ that ask for more GPUs than are idle anywhere are not looked at.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,12 @@ from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.shapes import shapes_of
 from scheduler.fairness.turns import by_share, standing_of
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.feasibility import idle_offer, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.tightest import IdleNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.shapes import Shape
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 LIMIT_SHARE = 0.05
 """The part of a planning's time limit that is the sweep's own, however long the stages took."""
+WALKS = 0.6
+"""Beside it, the time that its walk over the queue takes, over that of checking and ordering: measured with 100 000 jobs."""
 
 
 class Sweep:
@@ -72,22 +75,33 @@ class Sweep:
             tuple[object, ...], int
         ] = {}  # by kind of job: with so much memory, or more, it fits nowhere
         self._picked_shape: dict[int, Shape] = {}
-        self._unswept: set[int] = set()
+        self._left: list[Shape] = []  # to whose jobs the last pass did not come
+        self._behind: Sequence[Ranked] = ()  # for whose shapes there was no time
 
-    @property
-    def unswept(self) -> frozenset[int] | None:
-        """The jobs that fit what is idle, but time ended before their turn."""
-        return frozenset(self._unswept)
+    @cached_property
+    def unswept(self) -> frozenset[int]:
+        """The jobs that fit what is idle, but time ended before their turn. To be asked when the sweep is finished."""
+        left = {each.job.id for jobs in (self._behind, *(own.jobs for own in self._left)) for each in jobs}
+        promised = (given.job for given in self._answers.promises)
+        return frozenset(left.difference(self._answers.chosen, self._answers.invalid, promised))
 
-    def start(self) -> None:
-        """Make the first two passes: start jobs where they may be, then on what no job of the owner array can use."""
+    def start(self, cpu_share: float = 0.0, cpu_walks: float = 0.0) -> None:
+        """Make the first two passes: start jobs where they may be, then on what no job of the owner array can use.
+
+        What the CPU jobs have of the limit, and of walks over the queue, is left to them.
+        """
+        before = self._work.before(cpu_share, cpu_walks)
         nodes = IdleNodes(self._work.ledger, self._access_rules)
         promised = {given.job for given in self._answers.promises}
-        self._shapes = shapes_of(self._queue, nodes, self._access_rules, self._work.estimator, promised)
+        self._ends_s = before.before(LIMIT_SHARE).ends_s(LIMIT_SHARE / 2)
+        self._shapes, self._behind = shapes_of(
+            self._queue, nodes, self._access_rules, self._work.estimator, promised, self._is_late
+        )
         picked = {each.job.id for each in self._picked}
         self._picked_shape = {
             each.job.id: shape for shape in self._shapes for each in shape.jobs if each.job.id in picked
         }
+        self._ends_s = max(before.deadline_s, self._ends_s)
         self._pass(nodes, opened=False)
         if self._access_rules.lends:
             self._pass(nodes, opened=True)
@@ -95,25 +109,28 @@ class Sweep:
     def finish(self) -> None:
         """After the CPU jobs: the third pass, let the started jobs grow, and note for whom the rest is kept."""
         ledger = self._work.ledger
+        self._ends_s = max(self._ends_s, self._work.deadline_s)
         if self._access_rules.lends and ledger.limited:
             ledger.limit((), {})
             self._pass(IdleNodes(ledger, self._access_rules), opened=True)
         for ranked in self._placed:
+            if self._is_late():
+                break
             self._grow(ranked)
         if self._access_rules.reservations or not self._access_rules.lends:
             self._note_kept()
 
     def _pass(self, nodes: IdleNodes, *, opened: bool) -> None:
         self._hopeless.clear()  # the pass before had other rules
-        self._unswept.clear()
+        self._left.clear()
         share_s = LIMIT_SHARE * self._work.parameters.limit_s
         if not opened:  # from now on the sweep has its time, however late the stages were
-            self._ends_s = max(self._ends_s, self._work.ends_s(LIMIT_SHARE))
+            self._ends_s = max(self._ends_s, self._work.clock() + share_s / 2)
         shapes: list[Shape] = []
         good: dict[tuple[object, ...], int] = {}
         for position, each in enumerate(self._shapes):
             if position % 16 == 15 and self._is_late():
-                self._leave(self._shapes[position:])  # many shapes: each asks every node
+                self._left += self._shapes[position:]  # many shapes: each asks every node
                 break
             if self._fits(each, nodes, good, opened=opened):
                 shapes.append(each)
@@ -121,7 +138,7 @@ class Sweep:
             self._ends_s = max(self._ends_s, self._work.clock() + share_s / 2)
         for ranked, shape in self._in_turn(shapes):
             if self._is_late():
-                self._leave(each for each in shapes if each.fits)
+                self._left += [each for each in shapes if each.fits]
                 return
             shape.fits = self._place(ranked, shape.access, nodes)
             if not nodes.gpus_left:
@@ -129,10 +146,6 @@ class Sweep:
 
     def _is_late(self) -> bool:
         return self._work.clock() >= self._ends_s
-
-    def _leave(self, shapes: Iterable[Shape]) -> None:
-        self._unswept.update(each.job.id for own in shapes for each in own.jobs)
-        self._unswept.difference_update(self._answers.chosen, self._answers.invalid)
 
     def _waiting(self, shape: Shape) -> Iterator[Ranked]:
         return (each for each in shape.jobs if self._waits(each))
@@ -225,7 +238,7 @@ class Sweep:
             return
         sizes = tuple(size for size in job.requirement if size >= small.gpus)
         ledger.release(chosen.placement.pieces, job.tenant, job.id)
-        offers = [each for each in idle_offers(ledger) if each.node.id == small.shares[0].node]
+        offers = [idle_offer(ledger.rooms[small.shares[0].node])]
         found = tuple(
             each
             for each in self._generate(job, sizes, offers)
@@ -247,7 +260,7 @@ class Sweep:
                 access = access_rules.access(shape.jobs[0])
                 figures = kept_by(shape.jobs[0], access, left, work, access_rules)
                 waiting = (each.job.id for each in self._waiting(shape))
-                self.kept |= {number: figures for number in waiting if number not in self._unswept}
+                self.kept |= {number: figures for number in waiting if number not in self.unswept}
 
 
 class _NoSweep:
@@ -256,7 +269,7 @@ class _NoSweep:
     kept: Mapping[int, Mapping[str, object]] = MappingProxyType({})
     unswept: frozenset[int] | None = None
 
-    def start(self) -> None: ...
+    def start(self, cpu_share: float = 0.0, cpu_walks: float = 0.0) -> None: ...
 
     def finish(self) -> None: ...
 

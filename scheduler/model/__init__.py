@@ -29,7 +29,7 @@ from scheduler.model.plan import (
     StopOrder,
     WindowView,
 )
-from scheduler.model.queue import Chosen, Lines, Queue, Ranked, by_tenant, counted, given_back, labelled, who_of
+from scheduler.model.queue import Chosen, Lines, Queue, Ranked, by_tenant, given_back, labelled, who_of
 
 __all__ = [
     "Alike",
@@ -80,7 +80,6 @@ __all__ = [
     "WindowView",
     "bay_id",
     "by_tenant",
-    "counted",
     "given_back",
     "labelled",
     "node_of",

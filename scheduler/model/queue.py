@@ -89,20 +89,6 @@ def given_back(queue: Sequence[Ranked]) -> Sequence[Ranked]:
     return [each for each in queue if each.job.gave_back]
 
 
-def counted(queue: Sequence[Ranked]) -> Iterable[tuple[Ranked, int]]:
-    """The first of each kind, in queue order, and how many there are of it."""
-    if isinstance(queue, Queue):
-        counts = queue.counts
-        return [(head, int(counts[kind])) for kind, head in queue.heads.items()]
-    heads: dict[Alike, Ranked] = {}
-    numbers: dict[Alike, int] = {}
-    for ranked in queue:
-        kind = ranked.job.alike
-        heads.setdefault(kind, ranked)
-        numbers[kind] = numbers.get(kind, 0) + 1
-    return [(head, numbers[kind]) for kind, head in heads.items()]
-
-
 def labelled(queue: Sequence[Ranked], label: Callable[[Ranked], L]) -> dict[L, list[Ranked]]:
     """The jobs by a label that is the same for all that are alike; each label's in queue order, labels by their first job."""
     if isinstance(queue, Queue):

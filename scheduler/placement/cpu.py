@@ -15,6 +15,8 @@ from scheduler.placement.feasibility import domain_allowed, idle_offers, softwar
 
 LIMIT_SHARE = 0.03
 """The part of a planning's time limit that is the CPU jobs' own, however long the solver took: to place them is fast."""
+WALKS = 0.2
+"""Beside it, the time that the walk over them takes, over that of checking and ordering the queue."""
 
 if TYPE_CHECKING:
     from scheduler.model import Job

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.rooms import Room
 
 
 class Level(IntEnum):
@@ -45,7 +46,12 @@ class Offer:
 
 def idle_offers(ledger: Ledger) -> list[Offer]:
     """What is idle on schedulable nodes, in id order."""
-    return [Offer(r.node, len(r.gpus), len(r.cores), r.memory_mib, r.tenants) for r in ledger.rooms.values()]
+    return [idle_offer(room) for room in ledger.rooms.values()]
+
+
+def idle_offer(room: Room) -> Offer:
+    """What is idle on one node."""
+    return Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
 
 
 def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:

@@ -48,6 +48,7 @@ class Work:
     )  # others that it may, on what is idle: see `better`
     replan: bool = False
     memory: Memory = NOTHING  # what the last planning left
+    walk_s: float = 0.0  # what it took to check the queue and to put it in order: the measure of later walks over it
     check: Callable[[Job], None] = taken_as_sound  # raises InvalidJob if a running job cannot be planned as described
 
     @property
@@ -58,9 +59,12 @@ class Work:
         """The same work with at least `PLACING_LEAST` of the limit left."""
         return replace(self, deadline_s=max(self.deadline_s, self.clock() + PLACING_LEAST * self.parameters.limit_s))
 
-    def before(self, share: float) -> Work:
-        """The same work for earlier steps, where a later step has this share of the limit to itself."""
-        return replace(self, deadline_s=self.deadline_s - share * self.parameters.limit_s)
+    def before(self, share: float, walks: float = 0.0) -> Work:
+        """The same work for earlier steps, where later steps have this share of the limit to themselves, and time for so many
+        walks over the queue.
+        """
+        later_s = share * self.parameters.limit_s + walks * self.walk_s
+        return replace(self, deadline_s=self.deadline_s - later_s)
 
     def ends_s(self, share: float) -> float:
         """When a step with this share of the limit must end, on `clock`, if it begins now, however late it begins."""

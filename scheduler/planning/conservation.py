@@ -17,7 +17,7 @@ from scheduler.model import Reason, Result
 from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Decision, Job, Reservation
@@ -132,19 +132,31 @@ def _humblest(
     keepers = {each.job for each in reservations}
     strangers = estimator.signatures == frozenset()  # nothing was measured: two jobs of one kind have the same speed
     least: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
-    for job, decision in waiting:
+    for job, decision in _asking_less(waiting) if strangers and not reservations else waiting:
         bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
         own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
         asked = (job.requirement[0], job.gpu_types, job.bound, job.least_cores, job.tenant)
         kind = (bars, *asked, job.model_label, job.id if own else 0)
         known = least.get(kind)
-        if (
-            known is not None and known[0].memory_mib <= job.memory_mib
-        ):  # the usual case in a long queue, which has few kinds
+        if known is not None and known[0].memory_mib <= job.memory_mib:
             continue
         if job.requirement[0] <= total and not job.is_cpu and job.part is None and _would_start(decision):
             least[kind] = job, bars
     return _alike(least, ledger, estimator, sigma)
+
+
+def _asking_less(waiting: Iterable[tuple[Job, Decision]]) -> Iterator[tuple[Job, Decision]]:
+    """Those who ask for less memory than all before them that ask for the same beside it: few of a long queue.
+
+    For where nothing else tells jobs apart: no reservation, no measured speed.
+    """
+    least: dict[Shape, int] = {}
+    for job, decision in waiting:
+        asked = (job.requirement, job.gpu_types, job.checkpoint_domain, job.software, job.least_cores, job.tenant)
+        kind = (*asked, job.model_label)
+        if job.memory_mib < least.get(kind, job.memory_mib + 1) and _would_start(decision):
+            least[kind] = job.memory_mib
+            yield job, decision
 
 
 def _would_start(decision: Decision) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scheduler.policies.policy import Policy
     from scheduler.replan.promises import Settled
 
-EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.1
+EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.5
 """The time kept for decisions and metrics after placing: this part of the limit, or so many times what checking and ordering
 took, if that is more. Checking and ordering are a good measure, for they too take longer with a longer queue and on a slower
 machine. A third of this time is for explanations."""
@@ -61,9 +61,10 @@ def decide(
     shared = sharing.choose(line.queue, inputs.ledger, inputs.state, parameters, fair=_is_fair(policy, parameters))
     measuring = replace(_measure(inputs, line, shared, settled.kept, now_s, parameters, policy), sharing=shared)
     ends_s = began_s + parameters.limit_s
-    reserve_s = _recording_s(parameters, clock() - began_s)
+    intake_s = clock() - began_s
+    reserve_s = _recording_s(parameters, intake_s)
     means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
-    work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, check=inputs.check)
+    work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, walk_s=intake_s, check=inputs.check)
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
     outcome.answers.chosen.update(shared.chosen)
     lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))

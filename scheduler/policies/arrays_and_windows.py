@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.keeping import kept_from
 from scheduler.fairness.sweep import NO_SWEEP, Sweep
+from scheduler.placement import cpu
 from scheduler.placement.answers import Answers
 from scheduler.placement.joint import is_located
 from scheduler.placement.outcome import Obstacles, Outcome, Staged, Trail
@@ -110,7 +111,8 @@ def _serve_the_rest(
         if mode.sweep
         else NO_SWEEP
     )
-    sweep.start()
+    of_cpu = bool(lineup.cpu_queue)
+    sweep.start(cpu.LIMIT_SHARE * of_cpu, cpu.WALKS * of_cpu)
     turns = place_cpu_queue(
         lineup.cpu_queue, whole, answers, access_rules, lineup.division, fair=mode.fair, borrow=mode.borrow
     )

@@ -13,7 +13,7 @@ from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.keeping import GPU_ARRAYS
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.standings import shares_of
-from scheduler.model import Queue, counted
+from scheduler.model import Queue, labelled
 from scheduler.rules import STAGES
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def fill(
         rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
         capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
         windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
+    lines = labelled(gpu_queue, lambda each: (each.job.tenant, homes.of(each.job)))
     if mode.borrow and mode.joint and work.parameters.placement == "ilp":
-        _lend(windows, gpu_queue, homes)
+        _lend(windows, lines)
     state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
     by_type: dict[str, int] = {}
     for node in nodes:
@@ -85,6 +86,7 @@ def fill(
         shares.capacity = math.inf  # then every share is 0, and the queue's order decides alone
     filled = progressive.fill(
         gpu_queue,
+        lines,
         windows,
         shares,
         work.ledger,
@@ -97,15 +99,15 @@ def fill(
     return filled, shares_of("gpus", held, shares, gpu_units)
 
 
-def _lend(windows: Mapping[Array, ArrayWindow], gpu_queue: Sequence[Ranked], homes: HomeArrays) -> None:
+def _lend(windows: Mapping[Array, ArrayWindow], lines: Mapping[tuple[int, Array], Sequence[Ranked]]) -> None:
     """Add to each front what the other array's own queue leaves idle, because the jobs of this array may borrow it.
 
     Otherwise the front would hold only the few jobs that fit the array's own idle GPUs, and in its solve an elastic job
     would take all that is lent. Greedy placement has no solve: there, as in CODA, the front of the other array comes first.
     """
     asked = dict.fromkeys(windows, 0)
-    for head, jobs in counted(gpu_queue):
-        asked[homes.of(head.job)] += head.job.min_gpus * jobs
+    for (_, home), jobs in lines.items():
+        asked[home] += sum(each.job.requirement[0] for each in jobs)
     spare = {array: max(0, window.idle - asked[array]) for array, window in windows.items()}
     for array, window in windows.items():
         window.idle += sum(spare.values()) - spare[array]

@@ -46,7 +46,7 @@ class Hops:
     def place(self, work: Work) -> Outcome:
         began_s = work.clock()
         cpu_queue = [ranked for ranked in work.queue if ranked.job.is_cpu]
-        whole, work = work, work.before(cpu.LIMIT_SHARE * bool(cpu_queue)).with_least()
+        whole, work = work, work.before(cpu.LIMIT_SHARE * bool(cpu_queue), cpu.WALKS * bool(cpu_queue)).with_least()
         solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
         queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
         view = window.fill(queue, solving.ledger, work.parameters.window_size)

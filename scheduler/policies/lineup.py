@@ -9,7 +9,7 @@ from scheduler.fairness import sensitivity
 from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.standings import standings_of, views_of
-from scheduler.fairness.sweep import LIMIT_SHARE
+from scheduler.fairness.sweep import LIMIT_SHARE, WALKS
 from scheduler.placement import cpu
 from scheduler.placement.gain import LINEAR, Gain, Worth, efficient
 from scheduler.placement.outcome import Standings
@@ -77,7 +77,8 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     division = divided(work, mode)
     gpu_queue, cpu_queue = apart(work.queue, mode)
     homes = HomeArrays(division, work.ledger)
-    work = work.before(LIMIT_SHARE * mode.sweep + cpu.LIMIT_SHARE * bool(cpu_queue))
+    later = [(LIMIT_SHARE, WALKS)] * mode.sweep + [(cpu.LIMIT_SHARE, cpu.WALKS)] * bool(cpu_queue)
+    work = work.before(sum(share for share, _ in later), sum(walks for _, walks in later))
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)
     windows, shares = fill(gpu_queue, solving, mode, division, homes)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
 
 NOBODY = -1
+FULL_PART = 16
+"""When so large a part of the nodes became full they are left out of what is looked through."""
 
 
 class IdleColumns:
@@ -50,7 +52,9 @@ class IdleColumns:
         self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
         self._present = {group.job.id: group.running.present for group in options.groups if group.running is not None}
         self._failed: set[tuple[object, ...]] = set()
-        self._at: dict[tuple[Pool, ...], np.ndarray] = {}
+        self._at: dict[tuple[Pool, ...], np.ndarray] = {}  # their nodes, but those seen to be full
+        self._full = 0  # so many nodes became full
+        self._full_then: dict[tuple[Pool, ...], int] = {}
         self.outlook: Outlook | None = None
 
     def pools_of(self, option: Option) -> tuple[Pool, ...]:
@@ -99,6 +103,7 @@ class IdleColumns:
         for share in made.shares:
             at = self.position(share.node)
             self.gpus[at] -= share.gpus
+            self._full += not self.gpus[at]
             self.cores[at] -= share.cores
             if job.id in self._limited:
                 self._limit[at] -= share.cores
@@ -134,6 +139,10 @@ class IdleColumns:
         if pools not in self._at:
             self._at[pools] = np.unique(np.concatenate([self._members[pool] for pool in pools]))
         at = self._at[pools]
+        if self._full - self._full_then.get(pools, -len(at)) > len(at) // FULL_PART:
+            # Who looks for a place among 20 000 nodes, most of them full, spends nearly all of a planning so.
+            at = self._at[pools] = at[self.gpus[at] > 0]
+            self._full_then[pools] = self._full
         if not self._exclusive.any():
             return at
         open_to = ~self._exclusive[at] | (self.owner[at] == NOBODY) | (self.owner[at] == job.tenant)

@@ -7,7 +7,7 @@ from scheduler.fairness import progressive, window
 from scheduler.fairness.arrays import Array, array_of
 from scheduler.fairness.drf import Shares
 from scheduler.fairness.progressive import ArrayWindow
-from scheduler.model import Ranked, Tenant
+from scheduler.model import Ranked, Tenant, labelled
 from scheduler.placement.ledger import Ledger
 from tests.scheduler.builders import job, node, running
 
@@ -22,12 +22,18 @@ def filled(jobs, *, small=8, large=None, idle=8, held=None, tenants=(), live=())
     if large is not None:
         windows[Array.GPU_LARGE] = ArrayWindow(large, idle)
     total = small + (large or 0)
+
+    def array(each):
+        return Array.GPU_SMALL if large is None else array_of(each.job.requirement)
+
+    queue = ranked(jobs)
     return progressive.fill(
-        ranked(jobs),
+        queue,
+        labelled(queue, lambda each: (each.job.tenant, array(each))),
         windows,
         Shares(total, {each.id: each.weight for each in tenants}, dict(held or {})),
         Ledger([node(1, total)], tenants, live),
-        array=lambda each: Array.GPU_SMALL if large is None else array_of(each.job.requirement),
+        array=array,
         units=lambda each: each.job.min_gpus,
     )
 
@@ -96,6 +102,7 @@ def test_one_tenant_and_one_array_is_hops_window(sizes, gpus, quota, held):
     array = ArrayWindow(gpus, gpus)
     ours = progressive.fill(
         queue,
+        labelled(queue, lambda each: (each.job.tenant, Array.GPU_SMALL)),
         {Array.GPU_SMALL: array},
         Shares(gpus, {}, {1: held}),
         ledger,

@@ -1,5 +1,7 @@
 """Section 6: never nothing, never late. Under a clock that moves at each reading, so the tests are the same each time."""
 
+import sys
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -114,3 +116,37 @@ def test_cpu_jobs_have_their_turn_beside_a_solver_that_used_up_the_limit(policy,
         cluster, jobs, tenants=tenants, policy=policy, time_limit_s=LIMIT_S, clock=lambda: late[0] + clock()
     )
     assert_cpu_jobs_had_their_turn(made, jobs)
+
+
+@contextmanager
+def worked():
+    """Counts what Python does, calls of functions: work that is the same each time, as no second is."""
+    done = [0]
+
+    def step(_frame, event, _argument):
+        done[0] += event in {"call", "c_call"}
+
+    sys.setprofile(step)
+    try:
+        yield lambda: done[0]
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("calls", [600_000, 700_000])
+def test_a_long_queue_on_a_starved_core_is_not_late_whatever_the_core_gives(calls):
+    """5 000 jobs, an amount of memory each. The clock runs by the work that is done: the limit allows so many calls,
+    less than a search would like to have.
+    """
+    cluster = [node(k, 8, idle=8 - k % 3, idle_cores=20 + k % 9, memory_mib=64_000) for k in range(1, 101)]
+    sizes = ((1,), (1, 2, 4), (2, 3), (8,), ())
+    jobs = [
+        job(k, *sizes[k % 5], tenant=1 + k % 3, wait_s=600 + k * 7919 % 5003, cores=1 + k % 4, memory_mib=9 * k + 1)
+        for k in range(1, 5001)
+    ]
+    make_plan(*crowd(20)[:2])  # what is loaded at the first planning is no part of this one
+    with worked() as done:
+        made = make_plan(cluster, jobs, policy="berth", time_limit_s=LIMIT_S, clock=lambda: done() * LIMIT_S / calls)
+    assert made.total_s <= 1.1 * LIMIT_S
+    assert len(made.decisions) == len(jobs)
+    assert len(made.placements) > len(cluster)
