@@ -153,8 +153,8 @@ def run(options: Options) -> Result:
         "held too long",
     )
     note = (
-        f"{len(classes)} classes. In brackets what is expected: at most 5.5 steps on average, every optimum found; of the faster search "
-        "at most 5, 8 at most. Held too long: classes with more than one core "
+        f"{len(classes)} classes. In brackets what is expected: at most 5.5 steps on average, every optimum found; of the faster "
+        "search at most 5, 8 at most. Held too long: classes with more than one core "
         "above the optimum for more than two steps in all."
     )
     tables = (Table("Core tuning", columns, rows, note), _by_class(classes, found))
