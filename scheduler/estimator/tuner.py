@@ -7,6 +7,10 @@ while utilisation improves beyond the band; neither: done. No worse with fewer c
 the interval is halved; on the way up, which may have jumped over the optimum and still improved, first the interval that
 the last jump skipped (fewer without loss), then the one to the failed step - unless that step was level with the best:
 utilisation rises up to the optimum (CODA V-B), so nothing in between is better. At most 8 steps.
+*Idle cores* (docs/decisions/0180): where the CPU use of the first step is known and says that more than one core a GPU idles,
+the second step goes straight to the fewest that the use fills to `BUSY_MOST`. If that is worse, the use deceived (loading
+comes in bursts): the rule above goes on from the start, never again down to there. Loaders that spin use all that they
+have, and are searched as ever. The faster search goes back in the same way where a jump up left cores idle.
 A pure state machine: `begin`, then `advance` with each step's mean utilisation; the state is a value to be stored.
 `step` is what the service and the simulator call: it asks only for what can be had.
 """
@@ -21,7 +25,10 @@ DEFAULT_BAND = 0.01
 """Noise band, in parts of full scale (utilisation from 0 to 1)."""
 
 STEP_S = 90.0
+BUSY_MOST = 0.9
+"""Cores that are busy for more of their time than this are all needed: loading is uneven, and a full core makes it wait."""
 FAST_STEPS_MOST = 8
+TINY = 1e-9
 
 
 class Way(StrEnum):
@@ -49,6 +56,9 @@ class Tuning:
     stride: int = 1
     failed: int | None = None  # the nearest number known to be no better on this way; set = the fast search halves
     below: int | None = None  # on the way up: the nearest smaller number known to be worse
+    leapt: int | None = (
+        None  # the number that idle cores led to; stays when it turned out worse, and then none is believed
+    )
     scale: float = 0.0  # of a search by throughput: the largest measured, which counts as full scale
 
     @property
@@ -82,9 +92,12 @@ def gather(asked: int, node_cores: int, gpus: int, *, fast: bool = False) -> Tun
     return replace(begin(asked, max(asked, node_cores // gpus), fast=fast), way=Way.GATHER)
 
 
-def step(tuning: Tuning, room: Room, utilisation: float, *, band: float = DEFAULT_BAND) -> tuple[Tuning, int]:
+def step(
+    tuning: Tuning, room: Room, utilisation: float, *, band: float = DEFAULT_BAND, used: float | None = None
+) -> tuple[Tuning, int]:
     """The search after a period at this mean utilisation (0 to 1), and the cores to hold from now on.
 
+    `used`: the cores that the attempt kept busy, all its GPUs together; None = not known.
     First the attempt gets what it asked for, as it becomes idle; the period in which it has it is step 1. From then on a
     number that cannot be had ends the search, at the best so far or what is there. The service and the simulator both
     call this. ValueError as `advance`.
@@ -94,7 +107,10 @@ def step(tuning: Tuning, room: Room, utilisation: float, *, band: float = DEFAUL
         if room.held < asked:
             return tuning, min(room.cores, asked)
         tuning = replace(tuning, way=Way.START)
-    tuning = _within(advance(tuning, utilisation, band=band), room.cores // room.gpus)
+    tuning = _within(
+        advance(tuning, utilisation, band=band, used=None if used is None else used / room.gpus),
+        room.cores // room.gpus,
+    )
     return tuning, tuning.cores * room.gpus
 
 
@@ -118,22 +134,35 @@ def _within(tuning: Tuning, most: int) -> Tuning:
     return replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
 
 
-def advance(tuning: Tuning, utilisation: float, *, band: float = DEFAULT_BAND) -> Tuning:
+def least(used: float | None, tuning: Tuning) -> int | None:
+    """The fewest cores a GPU that a use of so many fills to `BUSY_MOST`; None where use is not known, or deceived before."""
+    if used is None or tuning.leapt is not None:
+        return None
+    return max(1, math.ceil(used / BUSY_MOST - TINY))
+
+
+def advance(tuning: Tuning, utilisation: float, *, band: float = DEFAULT_BAND, used: float | None = None) -> Tuning:
     """The search after a step at `tuning.cores` whose mean GPU utilisation (0 to 1) was this; unchanged when done.
 
-    ValueError when the utilisation is not a number from 0 to 1.
+    `used`: cores kept busy per GPU in the step; None = not known. ValueError when the utilisation is not a number from 0 to
+    1, or the use not one from 0.
     """
     if not (math.isfinite(utilisation) and 0 <= utilisation <= 1):
         raise ValueError(f"utilisation is {utilisation}; it must be from 0 to 1")
+    if used is not None and not (math.isfinite(used) and used >= 0):
+        raise ValueError(f"use is {used} cores; it must be a number from 0")
     if tuning.is_done:
         return tuning
     measured = replace(tuning, steps=tuning.steps + 1)
     if tuning.way is Way.START:
-        return _turn(replace(measured, best_utilisation=utilisation))
+        return _turn(replace(measured, best_utilisation=utilisation), least(used, tuning))
     if _serves(tuning, utilisation, band):
         # With fewer the reference stays the best seen: else ever smaller losses would add up beyond the band.
         reference = max(utilisation, tuning.best_utilisation)
-        return _onward(replace(measured, best=tuning.cores, best_utilisation=reference), tuning.best)
+        served = replace(measured, best=tuning.cores, best_utilisation=reference)
+        if tuning.leapt == tuning.cores:
+            served = replace(served, leapt=None)
+        return _onward(served, tuning.best, least(used, tuning))
     return _back(measured, utilisation, band)
 
 
@@ -143,32 +172,43 @@ def _serves(tuning: Tuning, utilisation: float, band: float) -> bool:
     return utilisation >= tuning.best_utilisation - band
 
 
-def _turn(tuning: Tuning) -> Tuning:
-    """From the start: fewer when there are fewer, else more."""
+def _turn(tuning: Tuning, fewest: int | None) -> Tuning:
+    """From the start: fewer when there are fewer, at once the `fewest` where they are far; else more."""
+    if fewest is not None and fewest < tuning.best - 1:
+        return _limited(replace(tuning, cores=fewest, way=Way.FEWER, leapt=fewest))
     return _go(tuning, Way.FEWER) if tuning.best > 1 else _go(tuning, Way.MORE)
 
 
-def _onward(tuning: Tuning, before: int) -> Tuning:
-    """The step served; `before` was the best until then."""
+def _onward(tuning: Tuning, before: int, fewest: int | None) -> Tuning:
+    """The step served; `before` was the best until then, and `fewest` would be kept busy."""
     if tuning.way is Way.TRIM:
         return _halve(replace(tuning, failed=None))  # fewer do as well, so the optimum is not above
     onward = replace(tuning, below=before) if tuning.way is Way.MORE else tuning
     if tuning.failed is not None:
         return _halve(onward)
+    if tuning.way is Way.MORE and fewest is not None and before < fewest < tuning.best:
+        onward = replace(onward, stride=tuning.stride * 2)
+        return _limited(replace(onward, cores=fewest, way=Way.TRIM, leapt=fewest))
     return _go(replace(onward, stride=tuning.stride * 2 if tuning.fast else 1), tuning.way)
 
 
 def _go(tuning: Tuning, way: Way) -> Tuning:
     """One stride on, up to the limits; at a limit what the last jump skipped is left, or nothing."""
     stride = -tuning.stride if way is Way.FEWER else tuning.stride
-    cores = min(tuning.most, max(1, tuning.best + stride))
+    floor = 1 if tuning.leapt is None or way is Way.MORE else tuning.leapt + 1
+    cores = min(tuning.most, max(floor, tuning.best + stride))
     onward = replace(tuning, cores=cores, way=way)
     return _halve(onward) if cores == tuning.best else _limited(onward)
 
 
 def _back(tuning: Tuning, utilisation: float, band: float) -> Tuning:
     """The step failed: turn round if it was the first one down, halve if the fast search overshot, else done."""
-    if tuning.way is Way.FEWER and tuning.steps == 2:
+    if tuning.leapt == tuning.cores:
+        # The use deceived: on as if it were not known, but never again as low as there.
+        if tuning.way is Way.TRIM:
+            return _go(replace(tuning, below=tuning.cores), Way.MORE)
+        return _go(tuning, Way.FEWER)
+    if tuning.way is Way.FEWER and tuning.steps == (2 if tuning.leapt is None else 3):
         return _go(tuning, Way.MORE)
     if tuning.way is Way.TRIM:
         return _halve(replace(tuning, below=tuning.cores))

@@ -34,6 +34,7 @@ class Figures:
     utilisation: float | None
     samples_per_s: float | None
     reports: bool = False  # it has told of iterations, if of too few in this step
+    cpu_cores: float | None = None  # kept busy by all its processes, in the mean
 
 
 @transaction.atomic
@@ -109,13 +110,15 @@ class _Ending:
         self.search.signal = signal_of(self.search, self.figures)
         if self.search.signal == Signal.THROUGHPUT:
             tuning, value = by_throughput(tuning, value)
-        after, cores = step(tuning, room, value, band=band)
+        used = self.figures.cpu_cores
+        after, cores = step(tuning, room, value, band=band, used=used)
         self._write_down(tuning)
         self._go_on(after, cores, pause_s=0.0)
         Attempt.objects.filter(pk=self.place.attempt.pk).update(cores_wanted=after.best)
         if after.is_done:
+            per_gpu = None if used is None else used / room.gpus
             started = Way.START if tuning.way is Way.GATHER else tuning.way
-            asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band)
+            asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band, used=per_gpu)
             self._done(after, Outcome.FOUND if asked.is_done else Outcome.LIMITED)
 
     def _write_down(self, tuning: Tuning) -> None:

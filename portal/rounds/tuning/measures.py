@@ -1,4 +1,4 @@
-"""What core tuning goes by: how well attempts kept their GPUs busy, and how fast they say that they were."""
+"""What core tuning goes by: how well attempts kept their GPUs and cores busy, and how fast they say that they were."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.jobs.models import CoreSearch
+
+Place = tuple[int, str, str]
+"""A node, a group of its measures, and whose they are in it: a GPU's index, or an attempt's key."""
 
 LEAST_SHARE = 0.5
 """So much of a step must have been measured, else it says nothing."""
@@ -70,42 +73,63 @@ def upset_read(searches: Sequence[CoreSearch]) -> set[int]:
     return {attempt_id for attempt_id, node_id in places if changed[node_id] >= marks[attempt_id]}
 
 
-def utilisations_read(windows: Sequence[Window]) -> dict[int, float]:
-    """Return the mean utilisation (0 to 1) of each attempt's GPUs in its window. Two queries.
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an attempt used in its window; None: too little of it was measured."""
 
-    Missing where less than `LEAST_SHARE` of the window was measured: what was not measured is never made up.
+    utilisation: float | None = None
+    cpu_cores: float | None = None
+
+
+def uses_read(windows: Sequence[Window]) -> dict[int, Use]:
+    """Return of each attempt's window the mean utilisation (0 to 1) of its GPUs and the mean of the cores that its processes
+    kept busy. Two queries.
+
+    None where less than `LEAST_SHARE` of the window was measured: what was not measured is never made up.
     """
     if not windows:
         return {}
     rows = GpuAllocation.objects.filter(
         allocation__attempt__in=among(window.attempt_id for window in windows), released_at=None
     )
-    gpus: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for attempt_id, node_id, index in rows.values_list("allocation__attempt_id", "gpu__node_id", "gpu__index"):
-        gpus[attempt_id].append((node_id, str(index)))
-    nodes = {node_id for held in gpus.values() for node_id, _ in held}
+    gpus: dict[int, list[Place]] = defaultdict(list)
+    parts: dict[int, set[Place]] = defaultdict(set)
+    names = ("allocation__attempt", "allocation__attempt__key", "gpu__node_id", "gpu__index")
+    for attempt_id, key, node_id, index in rows.values_list(*names):
+        gpus[attempt_id].append((node_id, "gpus", str(index)))
+        parts[attempt_id].add((node_id, "attempts", key))
+    nodes = {node_id for held in gpus.values() for node_id, *_ in held}
     since, until = min(window.since for window in windows), max(window.until for window in windows)
     batches: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     read = batches_recent if until - since <= RECENT else batches_between
     for node_id, batch in read(node_ids=nodes, since=since, until=until):
         batches[node_id].append(batch)
-    found = {window.attempt_id: _mean(window, gpus[window.attempt_id], batches) for window in windows}
-    return {attempt_id: mean for attempt_id, mean in found.items() if mean is not None}
+    return {
+        window.attempt_id: Use(
+            _share(_mean(window, gpus[window.attempt_id], "utilisation", batches)),
+            _mean(window, sorted(parts[window.attempt_id]), "cpu_cores", batches),
+        )
+        for window in windows
+    }
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else min(1.0, percent / 100)
 
 
 def _mean(
-    window: Window, gpus: Sequence[tuple[int, str]], batches: Mapping[int, Sequence[Mapping[str, Any]]]
+    window: Window, places: Sequence[Place], name: str, batches: Mapping[int, Sequence[Mapping[str, Any]]]
 ) -> float | None:
     first, last = window.since.timestamp(), window.until.timestamp()
     total, measured_s = 0.0, 0.0
-    for node_id, index in gpus:
+    for node_id, group, key in places:
         for batch in batches.get(node_id, ()):
             period_s = batch["period_s"]
-            series = (batch.get("gpus") or {}).get(index, {}).get("utilisation") or ()
+            series = (batch.get(group) or {}).get(key, {}).get(name) or ()
             for position, value in enumerate(series):
                 if value is not None and first <= batch["start"] + position * period_s < last:
                     total += value * period_s
                     measured_s += period_s
-    if not gpus or measured_s < LEAST_SHARE * (last - first) * len(gpus):
+    if not places or measured_s < LEAST_SHARE * (last - first) * len(places):
         return None
-    return min(1.0, total / measured_s / 100)
+    return total / measured_s

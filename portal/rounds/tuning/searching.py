@@ -24,11 +24,12 @@ from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
 from portal.rounds.tuning.measures import (
     LEAST_SHARE,
+    Use,
     Window,
     idle_cores_beside,
     speeds_read,
     upset_read,
-    utilisations_read,
+    uses_read,
 )
 from scheduler.estimator.tuner import Way, gather
 
@@ -203,10 +204,16 @@ def _figures(measured: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, f
         for search in measured
         if search.marked_at is not None
     ]
-    used = utilisations_read(windows)
+    uses = uses_read(windows)
     return {
-        search.pk: Figures(used.get(search.attempt_id), _rate(search, speeds), reports=search.attempt_id in speeds)
+        search.pk: Figures(
+            use.utilisation,
+            _rate(search, speeds),
+            reports=search.attempt_id in speeds,
+            cpu_cores=use.cpu_cores,
+        )
         for search in measured
+        for use in [uses.get(search.attempt_id, Use())]
     }
 
 

@@ -35,6 +35,12 @@ class CoreBound:
         speed = min(self._by_cores(spot.cores / spot.gpus, optimum) * self._by_traffic(spot) for spot in spots)
         return speed * (SPREAD_FACTOR if spread else 1.0)
 
+    def used(self, cores: float) -> float:
+        """Return how many of so many cores a GPU loading keeps busy: speed rises in a line to the optimum, so all up to there
+        work, and none beyond.
+        """
+        return min(cores, float(self.optimum))
+
     def _by_cores(self, cores: float, optimum: int) -> float:
         return cores / optimum if cores <= optimum else max(0.5, 1.0 - OVER * (cores - optimum))
 

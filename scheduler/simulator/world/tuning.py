@@ -6,7 +6,8 @@ A job that started with fewer cores gets more at each step, as they become idle.
 the optimum makes a step each `tune_step_s`. It takes idle cores of the job's node and gives cores back at once. It ends when it
 needs cores that are not idle. The result is used for the job's restarts and for its owner's later jobs. An attempt that is spread
 over nodes is not tuned: it can use at most two cores per GPU. Utilisation is the law's rate, which for such jobs is the part of
-full speed (CODA V-B: both change alike), without the attempt's noise.
+full speed (CODA V-B: both change alike), without the attempt's noise. CPU use is what
+such a job's law says; of others it is not known.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from scheduler.estimator import tuner
 from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import Room, Way, gather
+from scheduler.simulator.world.core_bound import CoreBound
 
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters
@@ -55,7 +57,11 @@ def step(load: Load, cluster: Cluster, utilisation: float, parameters: Parameter
         fast = parameters.tune_faster == "on"
         attempt.tuning = gather(load.cores, cluster.nodes[piece.node].cores_total, attempt.gpus, fast=fast)
     room = Room(attempt.gpus, len(piece.cores), len(cluster.idle[piece.node].cores))
-    attempt.tuning, cores = tuner.step(attempt.tuning, room, min(1.0, utilisation), band=parameters.tune_band)
+    law = load.traced.law
+    used = law.used(room.held / room.gpus) * room.gpus if isinstance(law, CoreBound) else None
+    attempt.tuning, cores = tuner.step(
+        attempt.tuning, room, min(1.0, utilisation), band=parameters.tune_band, used=used
+    )
     attempt.exchange(cluster, cores, load.traced.job.tenant)
     if attempt.tuning.way is not Way.GATHER:
         load.cores, load.tuned = attempt.tuning.best, attempt.tuning.is_done

@@ -5,16 +5,16 @@ from itertools import product
 import pytest
 
 from scheduler.estimator.cores import start_cores
-from scheduler.estimator.tuner import Way, advance, begin
+from scheduler.estimator.tuner import Room, Way, advance, begin, gather, step
 
 
-def run(start, curve, most=20, **more):
-    """Tune on `curve(cores) -> utilisation`; the finished search."""
+def run(start, curve, most=20, used=lambda _: None, **more):
+    """Tune on `curve(cores) -> utilisation` and `used(cores) -> busy cores a GPU`; the finished search."""
     tuning = begin(start, most, **more)
     for _ in range(100):
         if tuning.is_done:
             return tuning
-        tuning = advance(tuning, curve(tuning.cores))
+        tuning = advance(tuning, curve(tuning.cores), used=used(tuning.cores))
     raise AssertionError("it does not end")
 
 
@@ -109,7 +109,41 @@ def test_it_stays_within_what_the_job_can_get():
     assert run(-3, peaked(2)).best == 2
 
 
+USES = (lambda optimum, _: 0.2 * optimum, lambda optimum, cores: min(cores, optimum), lambda _, cores: cores)
+"""Of cores: far less than is needed (bursts), what is needed, all there are (loaders that spin)."""
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_use_true_or_not_costs_no_optimum(fast):
+    for (start, optimum), use in product(STARTS_AND_OPTIMA, USES):
+        curve = peaked(optimum, slope=0.05, drop=0.0)
+        found = run(start, curve, fast=fast, used=lambda cores, use=use, optimum=optimum: use(optimum, cores))
+        assert curve(found.best) >= 0.98 * curve(optimum), (start, optimum)
+        assert fast or found.best == optimum, (start, optimum)
+        assert not fast or found.steps <= 8, (start, optimum)
+
+
+def test_a_use_that_deceives_costs_one_step_and_loaders_that_spin_none():
+    plain = {each: run(each[0], peaked(each[1], slope=0.05)).steps for each in STARTS_AND_OPTIMA}
+    for (start, optimum), steps in plain.items():
+        assert run(start, peaked(optimum, slope=0.05), used=lambda cores: cores).steps == steps
+        assert run(start, peaked(optimum, slope=0.05), used=lambda _: 0.3).steps <= steps + 1
+
+
+def test_idle_cores_are_given_back_in_one_step():
+    found = run(16, peaked(3, slope=0.05), used=lambda cores: min(cores, 3))
+    assert (found.best, found.steps) == (3, 4)  # 16, 4, 3, 2
+
+
+def test_use_is_told_for_all_gpus_of_an_attempt():
+    tuning, cores = step(gather(5, 40, 4), Room(4, 20, 0), 0.9, used=4.0)
+    assert (tuning.cores, cores) == (2, 8)
+
+
 def test_bad_input():
+    for bad in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="use is"):
+            advance(begin(3, 8), 0.5, used=bad)
     with pytest.raises(ValueError, match="most is 0"):
         begin(3, 0)
     for bad in (-0.1, 1.1, float("nan")):

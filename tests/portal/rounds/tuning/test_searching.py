@@ -33,6 +33,7 @@ class Tuned:
         self.node = node
         Attempt.objects.filter(pk=self.attempt.pk).update(cores_wanted=cores, started_at=self.now - timedelta(hours=1))
         self.held = []
+        self.busy = None  # cores that its processes keep busy, by the cores a GPU that they have; None = not measured
         self.answer()
 
     def answer(self):
@@ -52,6 +53,8 @@ class Tuned:
         for first in range(0, seconds, 5):
             series = {str(index): {"utilisation": [used] * 5} for index in indices}
             batch = {"start": self.now.timestamp() + first, "period_s": 1.0, "count": 5, "gpus": series}
+            if self.busy is not None:
+                batch["attempts"] = {self.attempt.key: {"cpu_cores": [self.busy(self.held[-1])] * 5}}
             telemetry_store(node=self.node, batch=batch)
         self.now += timedelta(seconds=seconds)
 
@@ -94,6 +97,23 @@ def test_an_attempt_is_searched_for_its_optimum_a_step_at_a_time(cluster, optimu
         .get()
         .text.startswith(f"{optimum} core{'s' * (optimum != 1)} a GPU found best")
     )
+
+
+@pytest.mark.parametrize(
+    ("optimum", "busy", "steps"),
+    [
+        (1, lambda cores: 2.0, [5, 2, 1]),  # a core of each GPU's five: four idle
+        (3, lambda cores: 2.0, [5, 2, 4, 3]),  # the use deceives: loading comes in bursts
+        (1, lambda cores: 2.0 * cores, [5, 4, 3, 2, 1]),  # loaders that spin
+    ],
+)
+def test_cores_that_idle_are_given_back_in_one_step(cluster, optimum, busy, steps):
+    """Two GPUs, five cores each; use is told for both together."""
+    run = Tuned(cluster, rising_to(optimum), gpus=2, cores=5, category="nlp")
+    run.busy = busy
+    run.go()
+    assert (run.steps, run.search.outcome) == (steps, "found")
+    assert CoreTuning.objects.get(job=run.attempt.job).cores_per_gpu == optimum
 
 
 def test_its_owners_next_job_and_its_own_restart_begin_there(cluster):
