@@ -16,9 +16,11 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path, re_path
 
+from portal.agents.channel import channel_application
 from portal.agents.sync import sync_application
 from portal.dashboard.board import ticker
 from portal.dashboard.shell.consumers import LiveConsumer
+from portal.dashboard.terminal.socket import terminal_application
 from portal.events import relay
 from portal.jobs.api.log_socket import LogConsumer
 from portal.loaded import portal_loaded
@@ -34,6 +36,8 @@ http_routes = [
 websocket_routes = [
     path("ws/live", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
     path("ws/jobs/<str:number>/logs", LogConsumer.as_asgi()),
+    path("ws/jobs/<str:number>/terminal", AllowedHostsOriginValidator(AuthMiddlewareStack(terminal_application))),
+    path("api/agent/v1/channel", channel_application),
 ]
 
 application = ProtocolTypeRouter(

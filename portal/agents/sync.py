@@ -17,6 +17,7 @@ from channels.layers import get_channel_layer
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from portal.agents.authentication import bearer_secret, node_by_token
+from portal.agents.calls import CALLS
 from portal.api.errors import plain_error
 from portal.cluster.models import Node
 from portal.cluster.services import node_seen
@@ -61,7 +62,8 @@ async def _sync(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await _answer(send, 400, {"error": {"code": "invalid", "field": str(error), "detail": "Use a number from 0."}})
         return
     await _wait(node, revision, wait_s, receive)
-    await _answer(send, 200, await _wanted(node.pk))
+    wanted = await _wanted(node.pk)
+    await _answer(send, 200, wanted | {"channel": True} if CALLS.take(node.pk) else wanted)
 
 
 @database_sync_to_async
@@ -105,10 +107,10 @@ def _number(query: Mapping[str, list[str]], name: str, kind: Callable[[str], N],
 
 
 async def _wait(node: Node, revision: int, wait_s: float, receive: Any) -> None:
-    """Return when the node's revision is not `revision`, the time is over, or the agent is gone."""
+    """Return when the node's revision is not `revision`, its channel is wanted, the time is over, or the agent is gone."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    gone = asyncio.ensure_future(_disconnected(receive))
+    gone, called = asyncio.ensure_future(_disconnected(receive)), asyncio.ensure_future(CALLS.called(node.pk))
     woken: asyncio.Future[Any] | None = None
     layer, group, channel = get_channel_layer(), group_name(f"node:{node.pk}"), ""
     try:
@@ -118,9 +120,9 @@ async def _wait(node: Node, revision: int, wait_s: float, receive: Any) -> None:
             woken = asyncio.ensure_future(layer.receive(channel))
         except Exception as error:  # noqa: BLE001 - without Redis the poll looks at the database more often
             log.warning("sync: no wake-ups (%s); looking every second", error)
-        while await _revision(node.pk) == revision and loop.time() < deadline and not gone.done():
+        while await _revision(node.pk) == revision and loop.time() < deadline and not (gone.done() or called.done()):
             look_s = AWAY_LOOK_S if woken is None else LOOK_S
-            waiting = [gone] if woken is None else [gone, woken]
+            waiting = [gone, called] if woken is None else [gone, called, woken]
             await asyncio.wait(
                 waiting, timeout=max(0.0, min(look_s, deadline - loop.time())), return_when=asyncio.FIRST_COMPLETED
             )
@@ -128,6 +130,7 @@ async def _wait(node: Node, revision: int, wait_s: float, receive: Any) -> None:
                 woken = None if woken.exception() else asyncio.ensure_future(layer.receive(channel))
     finally:
         gone.cancel()
+        called.cancel()
         if woken is not None:
             woken.cancel()
         if channel:

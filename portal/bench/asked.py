@@ -127,6 +127,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "job-log": [("", RUNNING, "")],
     "job-log-download": [("", RUNNING, "")],
     "job-artefacts": [("", RUNNING, "")],
+    "job-terminal": [("", RUNNING, "")],
     "job-artefacts-fragment": [*_each("name", "tree", **RUNNING)],
     "job-explain": [(" waiting", WAITING, ""), (" running", RUNNING, "")],
     "job-figure": [*_each("name", "gpu cores memory", **RUNNING)],

@@ -21,6 +21,7 @@ from portal.dashboard.queue import views as queue_views
 from portal.dashboard.sharing import views as sharing_views
 from portal.dashboard.submit import views as submit_views
 from portal.dashboard.templating import views as template_views
+from portal.dashboard.terminal.views import job_terminal
 
 artefact_urls = [
     path("jobs/<str:number>/artefacts", artefact_views.job_artefacts, name="job-artefacts"),
@@ -59,6 +60,7 @@ job_urls = [
     path("jobs/<str:number>/offer", waiting_views.job_offer, name="job-offer"),
     path("jobs/<str:number>/what-if", job_views.job_what_if, name="job-what-if"),
     path("jobs/<str:number>/extend", job_extend, name="job-extend"),
+    path("jobs/<str:number>/terminal", job_terminal, name="job-terminal"),
     *artefact_urls,
     path("jobs/<str:number>/<str:verb>", job_views.job_action, name="job-action"),
 ]

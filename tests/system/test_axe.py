@@ -64,6 +64,7 @@ def paths(berth):
         "/jobs/",
         *jobs,
         f"/jobs/{running}/artefacts",
+        f"/jobs/{ended}/terminal",
         f"/jobs/compare?job={ended}&job={failed}&job={running}",
         f"/jobs/new?from={ended}",
         "/jobs/new",

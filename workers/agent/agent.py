@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workers.agent.checkscript import CheckScript
 from workers.agent.contact import Contact
 from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
+from workers.agent.toolmaking import tools_make
 from workers.engines.process import ProcessEngine
 from workers.environments.tidying import Tidying
-from workers.parts.artefacts import Artefacts
-from workers.parts.contents import Contents
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
 from workers.parts.problems import Problems
-from workers.parts.records import Records
-from workers.parts.reporting import Reporter
-from workers.parts.shipping import Shipper
-from workers.parts.tools import Tools
+from workers.parts.terminals import Terminals
 from workers.parts.workspace import Workplace
 from workers.system import log
 from workers.system.filework import SlowFilesError
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
     from workers.agent.software import Software
+    from workers.parts.channel import Channel
     from workers.protocol.client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Hello
@@ -60,6 +57,7 @@ class Agent:
         files: FileWork,
         means: Means,
         software: Software,
+        channel: Channel,
     ) -> None:
         self._settings = settings
         self._portal = portal
@@ -71,7 +69,18 @@ class Agent:
         self._engine = ProcessEngine()
         self._hear_of_trouble()
         self._health, self._script = self._health_make()
-        tools = self._tools_make()
+        boot = inventory["boot_id"]
+        tools = tools_make(
+            settings,
+            portal=portal,
+            journal=self._journal,
+            engine=self._engine,
+            files=files,
+            problems=self._problems,
+            boot_id=boot,
+        )
+        channel.attend(self._journal, Terminals(self._engine, files))
+        self._channel = channel
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         self._artefacts = tools.artefacts
         self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
@@ -110,32 +119,6 @@ class Agent:
         if settings.health_check is None:
             return health, None
         return health, CheckScript(settings.health_check, limit_s=settings.health_check_limit_s, health=health)
-
-    def _tools_make(self) -> Tools:
-        both: dict[str, Any] = {"portal": self._portal, "journal": self._journal}
-        boot, files, problems = self._inventory["boot_id"], self._files, self._problems
-        return Tools(
-            **both,
-            engine=self._engine,
-            reporter=Reporter(**both, engine=self._engine, problems=problems, boot_id=boot),
-            shipper=Shipper(**both, engine=self._engine, files=files, problems=problems),
-            records=Records(**both, files=files, boot_id=boot),
-            artefacts=Artefacts(
-                **both,
-                files=files,
-                boot_id=boot,
-                period_s=self._settings.artefacts_period_s,
-                bytes_s=self._settings.artefacts_rate * 2**20,
-            ),
-            files=files,
-            problems=problems,
-            contents=self._contents_make(),
-        )
-
-    def _contents_make(self) -> Contents:
-        limit_gib, spare_mib = self._settings.uploads_gib, self._settings.disk_low_mib
-        where = self._settings.dir / "contents"
-        return Contents(where, portal=self._portal, files=self._files, limit_gib=limit_gib, spare_mib=spare_mib)
 
     def _contact_make(self) -> Contact:
         contact = Contact(
@@ -220,6 +203,8 @@ class Agent:
         if answer.get("environments", self._software.wanted) != self._software.wanted:
             self._software.wanted = answer["environments"]
             await self._look_at_software()
+        if answer.get("channel"):
+            self._channel.wanted()
         again = self._parts.apply(answer["attempts"], asked_at=asked_at)
         self._revision = -1 if again else answer["revision"]
 

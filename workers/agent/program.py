@@ -23,6 +23,7 @@ from workers.agent.settings import AgentSettings, SettingError, arguments_parser
 from workers.agent.software import Software, software_find
 from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
+from workers.parts.channel import Channel
 from workers.protocol.client import Portal
 from workers.system import log
 from workers.system.filework import FileWork
@@ -63,6 +64,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
     measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files, mps=settings.mps_pipes)
+    channel = Channel(settings.url, token=enrolled.token, verify=enrolled.verify)
     agent = Agent(
         settings=settings,
         portal=portal,
@@ -71,6 +73,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
         files=files,
         means=means,
         software=software,
+        channel=channel,
     )
     task = asyncio.current_task()
     for sig in (signal.SIGTERM, signal.SIGINT):
@@ -78,6 +81,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
     try:
         await agent.run()
     finally:
+        await channel.close()
         await portal.close()
 
 

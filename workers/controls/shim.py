@@ -152,6 +152,10 @@ class Shim:
     def _look(self) -> None:
         now = boottime()
         self._look_for_orders(now)
+        if self.ending is None and (self.directory / "terminal.json").exists():
+            from workers.controls.terminals import terminal_begin  # few shims need it
+
+            terminal_begin(self.directory, self.launch, self.pid, self.group)
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self.telling.look()

@@ -68,8 +68,8 @@ def _child(
     """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
     try:
-        _end_with(parent)
-        _signals_reset()
+        end_with(parent)
+        signals_reset()
         step = "session"
         os.setsid()
         step = "control group"
@@ -79,13 +79,13 @@ def _child(
         os.sched_setaffinity(0, cores_map(launch["cores"], sorted(os.sched_getaffinity(0))))
         show()  # undo the shim's `hide`, which fork has copied: while hidden, /proc/self belongs to root
         step = "niceness"
-        _give_way(launch["nice"])
+        give_way(launch["nice"])
         step = "number of processes"
-        _limit_processes(launch, group)
+        limit_processes(launch, group)
         step = "log"
         _redirect(outputs)
         copy = _copying(launch)
-        for doing in _apart()(launch):
+        for doing in apart_load()(launch):
             step = doing
         if os.getppid() != parent:  # it ended while nothing would have told us
             os._exit(1)
@@ -98,7 +98,7 @@ def _child(
         if copy is None:
             _below(launch.get("code_roots"))
         step = "container"
-        argv, environment = _started(launch, environment)
+        argv, environment = started(launch, environment)
         step = argv[0]
         os.umask(0o022)
         os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
@@ -116,7 +116,7 @@ def _below(roots: list[str] | None) -> None:
         )
 
 
-def _started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+def started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     """Return the job's program and environment: a shell, here or in a container."""
     if not launch.get("container"):
         return ["/bin/sh", "-c", launch["command"]], environment
@@ -125,7 +125,7 @@ def _started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[
     return container_start(launch, environment)
 
 
-def _apart() -> Callable[[dict[str, Any]], Iterator[str]]:
+def apart_load() -> Callable[[dict[str, Any]], Iterator[str]]:
     """Return what sets the job apart; loaded here, where the job's own process alone holds it and Berth's files are in view."""
     from workers.controls.apart import live_apart
 
@@ -141,21 +141,21 @@ def _copying(launch: dict[str, Any]) -> Callable[[Path, Path], None] | None:
     return scratch_copy
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Let the command end when its shim is killed. End at once if the shim, process `parent`, is gone already."""
     die_with_parent()
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _signals_reset() -> None:
+def signals_reset() -> None:
     signal.set_wakeup_fd(-1)
     for sig in range(1, signal.NSIG):
         if sig not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(sig) is not None:
             signal.signal(sig, signal.SIG_DFL)
 
 
-def _give_way(nice: int) -> None:
+def give_way(nice: int) -> None:
     """Set the niceness of the process, and that of its session: with autogroups Linux shares cores between sessions.
 
     The kernel allows ten changes of autogroups a second on the whole machine; after a refusal this tries again.
@@ -172,7 +172,7 @@ def _give_way(nice: int) -> None:
             return
 
 
-def _limit_processes(launch: dict[str, Any], group: Group | None) -> None:
+def limit_processes(launch: dict[str, Any], group: Group | None) -> None:
     """Lower the job's limit of processes where no control group holds it. The kernel counts all processes of the account.
 
     Under the agent's own account this keeps some for Berth; a tenant's account has the limit of one part for all its parts.

@@ -47,6 +47,15 @@ class Engine(Protocol):
     def limit(self, directory: Path, *, limit_s: float) -> None:
         """Let the part run for `limit_s` seconds from its start; never fewer than before. Raises OSError."""
 
+    def terminal(self, directory: Path, tty: str) -> None:
+        """Order a shell on this terminal inside the running part. One order at a time. Raises OSError."""
+
+    def terminal_taken(self, directory: Path) -> bool:
+        """Say whether the part has opened the terminal of the last order, or has refused it."""
+
+    def terminal_forget(self, directory: Path) -> None:
+        """Take back an order that nobody follows. Raises OSError."""
+
     def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
         """Order that the part runs on these declared cores from now on, held back to a share of what it takes now; 1: not.
 

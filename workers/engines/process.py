@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LAST_WORDS_LIMIT = 2**20
 _LARGEST_PID, _LATEST = 2**22, 1e11
+TERMINAL = "terminal.json"
 _Value = TypeVar("_Value")
 _SHIM = Path(__file__).resolve().parent.parent / "shim.py"
 _IDENTITY: dict[str, Any] = {"pid": int, "start_ticks": int, "boot_id": str}
@@ -114,6 +115,18 @@ class ProcessEngine:
         shim = self.shim(directory)
         if shim is not None and shim.pid:
             shim.signal(signal.SIGUSR1)
+
+    def terminal(self, directory: Path, tty: str) -> None:
+        write_json(directory / TERMINAL, {"tty": tty}, durable=False)
+        shim = self.shim(directory)
+        if shim is not None and shim.pid:
+            shim.signal(signal.SIGUSR1)
+
+    def terminal_taken(self, directory: Path) -> bool:
+        return not (directory / TERMINAL).exists()
+
+    def terminal_forget(self, directory: Path) -> None:
+        (directory / TERMINAL).unlink(missing_ok=True)
 
     def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
         # Not durable: the journal has the order, and after a power cut nothing runs that it could be for.

@@ -74,6 +74,7 @@ class Sync(TypedDict):
     attempts: list[Wanted]
     heartbeat_s: NotRequired[float]
     environments: NotRequired[dict[str, str]]  # name -> directory, as operators named them for all nodes
+    channel: NotRequired[bool]  # true: somebody waits for the node's channel
 
 
 class WorldNode(TypedDict):

@@ -213,6 +213,7 @@ class JobHeaderContext(JobIdContext):
     actions: list[ActionButton]
     extensions: list[tuple[int, str]]  # seconds, and in words
     relaunch_url: str | None
+    terminal_url: str | None  # while it runs
     template: OfTemplate
     facts: list[Fact]
 

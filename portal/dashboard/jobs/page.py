@@ -26,7 +26,7 @@ from portal.dashboard.parts.kept import kept_note
 from portal.dashboard.parts.slowed import of_job, slowed_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
-from portal.jobs.states import FINAL, LIVE, QUEUED
+from portal.jobs.states import FINAL, LIVE, QUEUED, JobState
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 from portal.templating.models import JobTemplate
@@ -75,10 +75,15 @@ def header_make(job: Job) -> JobHeaderContext:
         "since": _since(job, attempts),
         "actions": _actions(job),
         "extensions": extensions(job),
+        "terminal_url": _terminal_url(job),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "template": _template(job),
         "facts": facts_make(job, attempts),
     }
+
+
+def _terminal_url(job: Job) -> str | None:
+    return reverse("job-terminal", args=[job.number]) if job.state == JobState.RUNNING and not job.array_size else None
 
 
 def _template(job: Job) -> OfTemplate:

@@ -35,6 +35,7 @@ PAGES = (
     Page("compare", "/jobs/compare?job={running}&job={ended}&job={failed}", "job-compare"),
     Page("compare-with", "/jobs/compare?job={ended}", "job-compare"),
     Page("artefacts", "/jobs/{running}/artefacts", "job-artefacts"),
+    Page("terminal", "/jobs/{ended}/terminal", "job-terminal"),
     Page("submit", "/jobs/new", "job-submit"),
     Page("submit-again", "/jobs/new?from={ended}", "job-submit"),
     Page("templates", "/templates/", "template-list"),

@@ -25,7 +25,7 @@ from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS, build
 
 HTTP = {"api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
-SOCKETS = {"ws/live", "ws/jobs/<str:number>/logs"}
+SOCKETS = {"ws/live", "ws/jobs/<str:number>/logs", "ws/jobs/<str:number>/terminal", "api/agent/v1/channel"}
 OURS = (b"origin", b"http://testserver")
 
 

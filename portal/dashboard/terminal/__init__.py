@@ -1,0 +1,1 @@
+"""A terminal of a running job: its page, and the socket between the browser and the node's channel."""
