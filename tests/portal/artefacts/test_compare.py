@@ -1,5 +1,6 @@
 """Jobs side by side: what differs first, how it went, curves on one pair of axes; what one may not see is missing."""
 
+import html
 import json
 import re
 from dataclasses import fields
@@ -104,6 +105,12 @@ def test_each_field_of_a_description_is_told_or_stands_as_it_was_sent():
     known = {field.name for field in fields(JobDescription)}
     assert known - TOLD == {"expected_duration_s", "max_requeues", "latency_class"}
     assert not TOLD - known - {"workdir", "lr", "array"}
+
+
+def test_texts_that_are_looked_for_in_the_log_are_told(lena, cluster):
+    one, two = cluster.submit(log_matches=["loss: nan", "val_loss*"]), cluster.submit()
+    told = rows(lena.get(url(one, two)).content.decode())["Lines told of"][0]
+    assert html.unescape(told) == '"loss: nan", "val_loss*"'
 
 
 def test_of_long_texts_only_the_lines_that_differ_are_told(lena, cluster):

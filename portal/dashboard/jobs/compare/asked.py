@@ -28,6 +28,7 @@ TOLD = frozenset(
         pipelined model parameters heavy_between_iterations instrumented gpus gpu_types cores_per_gpu cores_exactly cores
         memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate lr checkpointable restartable retries
         array array_size array_concurrency depends_on artefacts inputs priority shareable gpu_compute gpu_memory_mib
+        log_matches
     """.split()
 )
 """Fields of a description that rows of their own tell; any other stands as it was sent."""
@@ -89,6 +90,8 @@ def _described(description: Mapping[str, Any]) -> dict[str, str]:
         rows["Begins with"] = "\n".join(f"{each.path} of #{each.job} as {each.target}" for each in job_inputs(inputs))
     if patterns := description.get("artefacts"):
         rows["Files kept"] = "\n".join(patterns)
+    if texts := description.get("log_matches"):
+        rows["Lines told of"] = ", ".join(f'"{each}"' for each in texts)
     if waits := description.get("depends_on"):
         rows["Waits for"] = _text(waits)
     others = {key: value for key, value in description.items() if key not in TOLD and value is not None}
