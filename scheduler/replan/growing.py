@@ -30,7 +30,7 @@ from scheduler.replan.participants import (
 from scheduler.replan.paying import paid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.model import Ranked, Running
     from scheduler.placement.feasibility import Offer
@@ -45,6 +45,9 @@ MOST_GROWING = 16
 
 IDLE_SHARE = 0.01
 """And only where this part of the GPUs is idle."""
+
+MOST_NODES = 64
+"""Of each GPU type so many nodes are looked at, those with the most idle GPUs. This comes after the solve, which has a limit."""
 
 
 def due_s(
@@ -113,8 +116,19 @@ def _for_idle_gpus(due: Sequence[tuple[float, Running]], work: Work, reserved: C
     ledger = work.ledger
     if not ledger.idle_gpus or ledger.idle_gpus < IDLE_SHARE * ledger.gpus_up:
         return None
-    offers = [each for each in idle_offers(ledger) if each.gpus and each.node.id not in reserved]
-    return min((at_s for at_s, live in due if offers and gains(live, offers, work, at_s)), default=None)
+    every = {each.node.id: each for each in idle_offers(ledger)}
+    offers = _most_idle(each for each in every.values() if each.gpus and each.node.id not in reserved)
+    return min((at_s for at_s, live in due if offers and gains(live, offers, every, work, at_s)), default=None)
+
+
+def _most_idle(offers: Iterable[Offer]) -> list[Offer]:
+    """The nodes of each type with the most idle GPUs, of equal ones the first."""
+    found: dict[str | None, list[Offer]] = {}
+    for each in sorted(offers, key=lambda offer: (-offer.gpus, offer.node.id)):
+        of_type = found.setdefault(each.node.gpu_type, [])
+        if len(of_type) < MOST_NODES:
+            of_type.append(each)
+    return [each for of_type in found.values() for each in of_type]
 
 
 def _when_changeable(work: Work, soonest_s: float, end_s: float) -> list[tuple[float, Running]]:
@@ -132,8 +146,8 @@ def _first_s(live: Running) -> float:
     return live.started_s if live.first_started_s is None else live.first_started_s
 
 
-def gains(live: Running, offers: Sequence[Offer], work: Work, at_s: float) -> bool:
-    """Whether the job would go faster by the margin, its restart paid, on these and on what it holds itself."""
+def gains(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer], work: Work, at_s: float) -> bool:
+    """Whether the job would go faster by the margin, its restart paid, on these and on what it holds. `every`: node -> offer."""
     job = live.description
     assert job is not None
     factor = _factor(live, work, at_s)
@@ -141,18 +155,17 @@ def gains(live: Running, offers: Sequence[Offer], work: Work, at_s: float) -> bo
         return False
     try:
         present = present_configuration(live, job, work.ledger, work.estimator)
-        found = generate_on(job, _own(live, offers, work), work.ledger, work.estimator, sigma=work.parameters.sigma)
+        found = generate_on(job, _own(live, offers, every), work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:
         return False  # it runs on
     return max((each.throughput for each in found), default=0.0) * factor > MARGIN * present.throughput
 
 
-def _own(live: Running, offers: Sequence[Offer], work: Work) -> list[Offer]:
+def _own(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer]) -> list[Offer]:
     """The offers, with what the job itself holds."""
-    own = {piece.node for piece in live.pieces}
-    idle = {offer.node.id for offer in offers}
-    full = [each for each in idle_offers(work.ledger) if each.node.id in own - idle]
-    return sorted((with_lent(each, [live]) for each in (*offers, *full)), key=lambda offer: offer.node.id)
+    others = {piece.node for piece in live.pieces} - {offer.node.id for offer in offers}
+    own = [every[node] for node in sorted(others) if node in every]
+    return sorted((with_lent(each, [live]) for each in (*offers, *own)), key=lambda offer: offer.node.id)
 
 
 def _factor(live: Running, work: Work, at_s: float) -> float:
