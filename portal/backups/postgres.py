@@ -13,6 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg import sql
 
 from portal.backups.errors import BackupError
+from portal.backups.migrating import migrating
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +117,8 @@ def _tables_make(applied: list[tuple[str, str]]) -> None:
         for key in sorted(wanted)
         if not any(child in wanted and child[0] == key[0] for child in _children(graph, key))
     ]
-    executor.migrate(last)
+    with migrating():
+        executor.migrate(last)
 
 
 def _children(graph: Any, key: tuple[str, str]) -> list[tuple[str, str]]:
