@@ -71,9 +71,11 @@ class KeptFull:
 
 def test_jobs_that_end_without_room_are_told_of_at_once(portal, node, disk):
     """Room for it was kept: by each shim before its command began, and by the agent for the records of all."""
-    keys = [portal.want(attempt=n, job=n, command=f"trap 'exit {n}' USR1; {LOOP}") for n in (3, 4, 5)]
+    keys = [portal.want(attempt=n, job=n, command=f"trap 'exit {n}' USR1; echo heeds; {LOOP}") for n in (3, 4, 5)]
     node.start(*LOW)
     pids = [portal.wait_report(key, "running")["pid"] for key in keys]
+    for key in keys:  # a shell that has not yet come to its trap dies of the signal
+        portal.wait_for(lambda key=key: portal.logs.get((*key, "stdout")) == b"heeds\n")
     wait_until(lambda: len(list((node.directory / "reserve").iterdir())) == FILES)
     with KeptFull(disk):
         for pid in pids:
