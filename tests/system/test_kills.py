@@ -1,7 +1,7 @@
 """Each part of Berth is killed while jobs run: no job is lost, none runs twice, and all comes back by itself.
 
 The jobs hold file locks and write a ledger (`helpers/ledger_job.py`), so the truth does not come from the database. Six
-`anchors` run through all that is done here; each fault also meets eight jobs of its own.
+`anchors` run through all that is done here; each fault also meets a crowd of eight.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from portal.launch.processes import identity
 from portal.layout import read_json
 from tests.servers import stretched
 from tests.system.helpers.client import Tenant, operator_settings, rows
@@ -27,6 +28,7 @@ BUSY_MACHINE = 3.0
 LEASE_S = 60
 SHARED = {"shareable": True, "gpu_compute": 0.3, "gpu_memory_mib": 4096}
 ANCHORS = 6
+CROWD = 8
 KINDS = ({}, {"restartable": True}, {"checkpointable": True})
 
 
@@ -54,12 +56,41 @@ def anchors(berth, ledger):
     finish.touch()
 
 
+class Crowd:
+    """Eight jobs whenever a fault comes, some of them waiting for one another's end.
+
+    After each fault the four oldest are let end; the others go on through the next one, beside four new ones.
+    """
+
+    def __init__(self, ledger):
+        self.ledger, self.numbers, self.made = ledger, [], 0
+
+    def fill(self):
+        while len(self.numbers) < CROWD:
+            until, i = self.ledger.directory / f"end-{self.made}", self.made
+            kind = {"gpus": 1 + i % 3, **KINDS[i % 3]}
+            self.numbers.append((self.ledger.submit(3000, "--until", until, **kind), until))
+            self.made += 1
+        enough = lambda: len(self.ledger.running()) >= ANCHORS + CROWD // 2  # noqa: E731
+        self.ledger.tenant.berth.wait(enough, limit_s=60, what="half of the crowd")
+
+    def let_end(self, count=CROWD // 2):
+        """The numbers of the oldest, which were told to end now."""
+        ended, self.numbers = self.numbers[:count], self.numbers[count:]
+        for _, until in ended:
+            until.touch()
+        return [number for number, _ in ended]
+
+
+@pytest.fixture(scope="module")
+def whole_crowd(ledger, anchors):
+    return Crowd(ledger)
+
+
 @pytest.fixture
-def crowd(berth, ledger, anchors):
-    """Eight jobs under way, some of them waiting for one another's end."""
-    numbers = [ledger.submit(6 + i % 3, gpus=1 + i % 3, **KINDS[i % 3]) for i in range(8)]
-    berth.wait(lambda: len(ledger.running()) >= ANCHORS + 4, limit_s=60, what="half of the crowd")
-    return numbers
+def crowd(whole_crowd):
+    whole_crowd.fill()
+    return whole_crowd
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +119,25 @@ def service_is_back(berth, ledger, fault, recoveries, began):
 
 def all_is_true(ledger, anchors, crowd):
     """Nothing lost, nothing doubled, and the anchors are the very processes that they were."""
-    states = ledger.tenant.ends(crowd, limit_s=90)
+    numbers = crowd.let_end()
+    states = ledger.tenant.ends(numbers, limit_s=90)
     assert set(states.values()) == {"COMPLETED"}, states
     assert ledger.violations() == []
     shared_gpus_are_within_what_they_have(ledger.tenant.berth)
-    assert {number: len(ledger.entries("done", number)) for number in crowd} == dict.fromkeys(crowd, 1)
+    assert {number: len(ledger.entries("done", number)) for number in numbers} == dict.fromkeys(numbers, 1)
     assert all(alive(pid) for pid in anchors.values())
     assert {number: ledger.tenant.job(number)["epoch"] for number in anchors} == dict.fromkeys(anchors, 1)
-    only_anchors = lambda: sorted(pids_running(ledger.directory)) == sorted(anchors.values())  # noqa: E731
-    ledger.tenant.berth.wait(only_anchors, limit_s=15, what="the end of processes that nobody answers for")
+    ledger.tenant.berth.wait(
+        lambda: all_answered_for(ledger), limit_s=15, what="the end of processes that nobody answers for"
+    )
+
+
+def all_answered_for(ledger):
+    """Each process of a job is the only one of an attempt and a node that Berth knows to be under way."""
+    started = {entry["pid"]: (entry["job"], entry["epoch"], entry["rank"]) for entry in ledger.entries("start")}
+    found = [started[pid] for pid in pids_running(ledger.directory)]
+    under_way = rows(ledger.tenant.berth, "select job_id, epoch from jobs_attempt where ended_at is null")
+    return len(found) == len(set(found)) and {(job, epoch) for job, epoch, _ in found} <= set(under_way)
 
 
 def shared_gpus_are_within_what_they_have(berth):
@@ -200,9 +241,13 @@ def parent_of(pid):
 
 
 def test_the_supervisor_is_killed_and_the_next_up_takes_over(berth, ledger, anchors, crowd, recoveries):
+    old = {process.pid for process in identity.leftovers(berth.layout)}
+    assert set(berth.pids("broker").values()) < old
     began = time.monotonic()
     berth.kill("supervisor")
+    assert berth.status()["state"] == "crashed"
     berth.up()
+    assert not old & {process.pid for process in identity.leftovers(berth.layout)}, "no old service beside the new"
     service_is_back(berth, ledger, "supervisor", recoveries, began)
     all_is_true(ledger, anchors, crowd)
 
@@ -216,7 +261,8 @@ def test_everything_is_killed_at_once(berth, ledger, anchors, crowd):
     all_is_true(ledger, anchors, crowd)
 
 
-def test_in_the_end_every_job_ran_once_and_nothing_is_held(berth, ledger, anchors):
+def test_in_the_end_every_job_ran_once_and_nothing_is_held(berth, ledger, anchors, whole_crowd):
+    whole_crowd.let_end(CROWD)
     (ledger.directory / "finish").touch()
     states = ledger.settle(limit_s=90)
     assert {states[number] for number in anchors} == {"COMPLETED"}

@@ -1,17 +1,22 @@
-"""`up`, `down` and `status` on a whole Berth: what is killed comes back, what runs is not lost, secrets stay private."""
+"""`up`, `down` and `status` on a whole Berth: what runs is kept or ends as asked, and secrets stay private.
+
+What is killed comes back: test_kills.py.
+"""
 
 import os
 import signal
 import socket
 import stat
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from portal.launch.processes import identity
 from portal.layout import read_json
-from tests.system.helpers.client import MACHINE_SLACK
+from tests.system.helpers.client import MACHINE_SLACK, Tenant, leaks, operator_node_action, rows
+from tests.system.helpers.ledger import alive
 
 pytestmark = pytest.mark.system
 
@@ -21,32 +26,24 @@ def berth(berth_up):
     return berth_up(demo=True, fresh=True)
 
 
-@pytest.fixture
-def token(berth):
-    return berth.tokens["vision-lab"]
+@pytest.fixture(scope="module")
+def tenant(berth):
+    return Tenant(berth)
 
 
-def submit(berth, token, **description):
-    status, job = berth.request("/api/v1/jobs", method="POST", body={"gpus": 1, **description}, token=token)
-    assert status == 201, job
-    return job["id"]
+def noting(tenant, note, then="exec sleep 600", **description):
+    """(number, pid) of a job that wrote its pid down and runs."""
+    number = tenant.submit(f"echo $$ > {note}; {then}", **description)
+    tenant.berth.wait(lambda: note.exists() and note.read_text().strip(), what="the job's pid")
+    tenant.wait_state(number, "RUNNING")
+    return number, int(note.read_text())
 
 
-def job_of(berth, token, job_id):
-    status, job = berth.request(f"/api/v1/jobs/{job_id}", token=token)
-    assert status == 200, job
-    return job
-
-
-def wait_state(berth, token, job_id, *states, limit_s=60.0):
-    found = lambda: job_of(berth, token, job_id)["state"] in states  # noqa: E731 - reads best in place
-    berth.wait(found, limit_s=limit_s, what=f"job {job_id} to be {states}")
-
-
-def pid_of_job(berth, token, note):
-    """The pid that a job wrote of itself."""
-    berth.wait(lambda: note.exists() and note.read_text().strip(), what="the job's pid")
-    return int(note.read_text())
+def jobs_told(tenant):
+    """{number: what a restart of Berth changes nothing of}."""
+    status, page = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)
+    assert status == 200, page
+    return {job["number"]: (job["name"], job["submitted_at"], job["ended_at"]) for job in page["results"]}
 
 
 def test_it_is_healthy_and_says_so(berth):
@@ -100,89 +97,91 @@ def test_a_second_up_says_that_it_runs_and_where(berth):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("role", ["portal", "worker", "beat", "broker"])
-def test_a_killed_service_comes_back_while_a_job_runs(berth, token, tmp_path, role):
-    job_id = submit(berth, token, command="sleep 300", name=f"through-{role}")
-    wait_state(berth, token, job_id, "RUNNING")
-    before = berth.kill(role)
-    berth.wait(lambda: berth.pids(role) and not set(berth.pids(role).values()) & set(before), what=f"a new {role}")
-    berth.wait_healthy()
-    job = job_of(berth, token, job_id)
-    assert (job["state"], job["epoch"]) == ("RUNNING", 1)
-    berth.request(f"/api/v1/jobs/{job_id}/cancel", method="POST", body={}, token=token)
-    wait_state(berth, token, job_id, "CANCELLED")
-
-
-def test_jobs_outlive_the_supervisor_and_the_next_up_adopts_them(berth, token, tmp_path):
-    note = tmp_path / "pid"
-    job_id = submit(berth, token, command=f"echo $$ > {note}; sleep 600")
-    pid = pid_of_job(berth, token, note)
-    old_services = {p.pid for p in identity.leftovers(berth.layout)}
-    assert set(berth.pids("broker").values()) < old_services
-    berth.kill("supervisor")
-    assert berth.status()["state"] == "crashed"
-    berth.up()
-    assert identity.identity_of(pid), "the job runs on"
-    assert not old_services & {p.pid for p in identity.leftovers(berth.layout)}, "no old service serves beside the new"
-    berth.wait(lambda: job_of(berth, token, job_id)["state"] == "RUNNING", what="RUNNING")
-    assert job_of(berth, token, job_id)["epoch"] == 1
-    berth.request(f"/api/v1/jobs/{job_id}/cancel", method="POST", body={}, token=token)
-    berth.wait(lambda: identity.identity_of(pid) is None, what="the job's end")
-
-
-def test_down_keep_jobs_leaves_them_and_the_next_up_adopts_them(berth, token, tmp_path):
-    note = tmp_path / "pid"
-    job_id = submit(berth, token, command=f"echo $$ > {note}; sleep 600")
-    pid = pid_of_job(berth, token, note)
+def test_down_keep_jobs_leaves_them_and_the_next_up_adopts_them(berth, tenant, tmp_path):
+    """A job with a lease and one without, for longer than lease and grace, and all else is as it was."""
+    until = f"while [ ! -e {tmp_path}/finish ]; do sleep 0.2; done; echo finished"
+    leased, leased_pid = noting(tenant, tmp_path / "leased", until, restartable=True)
+    rigid, rigid_pid = noting(tenant, tmp_path / "rigid", until)
+    before, leased_id = jobs_told(tenant), tenant.job(leased)["id"]
     berth.down("--keep-jobs")
     assert berth.status()["state"] == "stopped"
     assert identity.leftovers(berth.layout) == []
+    of_job = "select a.lease_until from jobs_allocation a join jobs_attempt t on t.id = a.attempt_id where t.job_id = ?"
+    ((lease_until,),) = rows(berth, of_job, leased_id)
+    left = datetime.fromisoformat(lease_until).replace(tzinfo=UTC) - datetime.now(UTC)
+    assert left > timedelta(hours=23), "the database waits as long as the shim"
     time.sleep(13)  # beyond lease and grace: the maintenance lease is what keeps the job
-    assert identity.identity_of(pid), "the job runs on without Berth"
+    assert alive(leased_pid), "the job runs on without Berth"
+    assert alive(rigid_pid)
     berth.up()
-    wait_state(berth, token, job_id, "RUNNING")
+    assert jobs_told(tenant) == before
+    for number in (leased, rigid):
+        tenant.wait_state(number, "RUNNING")
     time.sleep(3)
-    assert identity.identity_of(pid)
-    assert job_of(berth, token, job_id)["epoch"] == 1
+    assert alive(leased_pid)
+    assert alive(rigid_pid)
+    (tmp_path / "finish").touch()
+    for number in (leased, rigid):
+        assert tenant.wait_state(number, "COMPLETED")["epoch"] == 1
+        assert tenant.log(number) == "finished\n"
 
 
-def test_down_stops_jobs_and_everything_else(berth, token, tmp_path):
-    note = tmp_path / "pid"
-    submit(berth, token, command=f"echo $$ > {note}; sleep 600")
-    pid = pid_of_job(berth, token, note)
-    began = time.monotonic()
+@pytest.fixture(scope="module")
+def stopped(berth, tenant, tmp_path_factory):
+    """The operator signs in, two jobs run, `down` is called: their numbers and pids, how long it took, and all secrets."""
+    assert berth.layout.operator.exists()
+    operator_node_action(berth, "a100-01", "drain")
+    assert not berth.layout.operator.exists(), "the first sign-in deletes the operator's first password"
+    operator_node_action(berth, "a100-01", "resume")
+    notes = tmp_path_factory.mktemp("notes")
+    rigid, rigid_pid = noting(tenant, notes / "rigid")
+    restartable, restartable_pid = noting(tenant, notes / "restartable", restartable=True)
+    secrets, began = (berth.tokens, berth.operator), time.monotonic()
     berth.down()
-    assert time.monotonic() - began < 30 * MACHINE_SLACK
-    assert identity.identity_of(pid) is None
+    took_s = time.monotonic() - began
+    return {"jobs": (rigid, restartable), "pids": (rigid_pid, restartable_pid), "took_s": took_s, "secrets": secrets}
+
+
+def test_down_stops_jobs_and_everything_else(berth, stopped):
+    assert stopped["took_s"] < 30 * MACHINE_SLACK
+    assert not any(alive(pid) for pid in stopped["pids"])
     assert identity.leftovers(berth.layout) == []
     assert berth.status()["state"] == "stopped"
     assert berth.down().returncode == 0, "a second down changes nothing"
 
 
-def test_up_again_is_quick_and_keeps_everything(berth, token):
-    berth.down()
-    tokens, operator = berth.tokens, berth.operator
-    began = time.monotonic()
-    done = berth.up()
-    assert time.monotonic() - began <= 15 * MACHINE_SLACK
-    assert "data directory is up to date" in done.stdout
-    assert operator["password"] not in done.stdout, "the password is shown once"
-    assert (berth.tokens, berth.operator) == (tokens, operator)
-    assert berth.request("/api/v1/jobs", token=token)[1]["results"]
-
-
-def test_a_taken_port_is_one_sentence(berth):
-    berth.down()
+def test_a_taken_port_is_one_sentence(berth, stopped):
     with socket.create_server(("127.0.0.1", berth.port)):
         done = berth.command("up", "--port", str(berth.port), check=False)
     assert done.returncode == 1
     assert f"Another program uses port {berth.port} on 127.0.0.1" in done.stderr
     assert done.stderr.count("\n") == 1
     assert identity.leftovers(berth.layout) == []
-    berth.up()
+
+
+def test_up_again_is_quick_and_keeps_everything_and_jobs_come_to_a_clean_state(berth, tenant, stopped):
+    began = time.monotonic()
+    done = berth.up()
+    assert time.monotonic() - began <= 15 * MACHINE_SLACK
+    assert "data directory is up to date" in done.stdout
+    tokens, operator = stopped["secrets"]
+    assert operator["password"] not in done.stdout, "the password is shown once"
+    assert (berth.tokens, berth.operator) == (tokens, operator)
+    assert not berth.layout.operator.exists(), "it does not come back"
+    rigid, restartable = stopped["jobs"]
+    assert {rigid, restartable} <= set(jobs_told(tenant))
+    ended = tenant.wait_state(rigid, "NODE_FAIL", "CANCELLED", "FAILED")
+    assert ended["end_detail"], "it says why"
+    berth.wait(lambda: tenant.job(restartable)["epoch"] == 2, what="the restartable job's second attempt")
+    tenant.wait_state(restartable, "RUNNING")
+    tenant.act(restartable, "cancel")
+    tenant.wait_state(restartable, "CANCELLED")
+    assert leaks(berth) == []
 
 
 def test_ctrl_c_stops_everything(berth):
+    if not berth.pids("supervisor"):  # alone after a test that stopped it
+        berth.up()
     supervisor = berth.pids("supervisor")["supervisor"]
     os.kill(supervisor, signal.SIGINT)
     berth.wait(lambda: identity.identity_of(supervisor) is None, what="the supervisor's end")

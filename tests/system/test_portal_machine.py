@@ -44,18 +44,6 @@ def test_a_job_reads_writes_and_signals_nothing_of_berths(berth):
     victim.act(other, "cancel")
 
 
-def test_the_first_sign_in_deletes_the_operators_first_password(berth):
-    from tests.system.helpers.client import operator_node_action
-
-    assert berth.layout.operator.exists()
-    operator_node_action(berth, "a100-01", "drain")
-    assert not berth.layout.operator.exists()
-    operator_node_action(berth, "a100-01", "resume")
-    berth.down()
-    berth.up()
-    assert not berth.layout.operator.exists()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's jobs cannot be kept out on a kernel that has Landlock")
 def test_up_says_why_its_machine_is_no_node_and_with_node_makes_it_one(berth_once):
     berth = berth_once(demo=False)

@@ -3,7 +3,6 @@
 import re
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -257,50 +256,6 @@ def test_torchrun_finds_its_partner_on_the_other_node(tenant, tmp_path):
     tenant.wait_state(number, "COMPLETED", limit_s=240)
     for rank in (0, 1):
         assert tenant.log(number, rank=rank, stream="stdout") == "world 2 sum 3\n"
-
-
-def test_down_keeping_jobs_and_up_again_keep_a_job_and_everything_else(berth, tenant, tmp_path):
-    note = tmp_path / "pid"
-    number = tenant.submit(
-        f"echo $$ > {note}; while [ ! -e {tmp_path}/finish ]; do sleep 0.2; done; echo finished", restartable=True
-    )
-    pid = pid_in(berth, note)
-    tenant.wait_state(number, "RUNNING")
-    jobs_before = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
-    job_id = tenant.job(number)["id"]
-    berth.down("--keep-jobs")
-    assert alive(pid)
-    of_job = "select a.lease_until from jobs_allocation a join jobs_attempt t on t.id = a.attempt_id where t.job_id = ?"
-    ((lease_until,),) = rows(berth, of_job, job_id)
-    left = datetime.fromisoformat(lease_until).replace(tzinfo=UTC) - datetime.now(UTC)
-    assert left > timedelta(hours=23), "the database waits as long as the shim"
-    berth.up()
-    jobs_after = tenant.berth.request("/api/v1/jobs?page_size=100", token=tenant.token)[1]["results"]
-    kept = lambda jobs: {j["number"]: (j["name"], j["submitted_at"], j["ended_at"]) for j in jobs}  # noqa: E731
-    assert kept(jobs_after) == kept(jobs_before)
-    assert alive(pid)
-    (tmp_path / "finish").touch()
-    job = tenant.wait_state(number, "COMPLETED")
-    assert job["epoch"] == 1
-    assert tenant.log(number) == "finished\n"
-
-
-def test_down_stops_jobs_which_come_to_a_clean_state_with_the_next_up(berth, tenant, tmp_path):
-    first, second = tmp_path / "first", tmp_path / "second"
-    rigid = tenant.submit(f"echo $$ > {first}; exec sleep 600")
-    restartable = tenant.submit(f"echo $$ > {second}; exec sleep 600", restartable=True)
-    pids = [pid_in(berth, first), pid_in(berth, second)]
-    tenant.wait_state(rigid, "RUNNING")
-    tenant.wait_state(restartable, "RUNNING")
-    berth.down()
-    assert not any(alive(pid) for pid in pids)
-    berth.up()
-    ended = tenant.wait_state(rigid, "NODE_FAIL", "CANCELLED", "FAILED")
-    assert ended["end_detail"], "it says why"
-    berth.wait(lambda: tenant.job(restartable)["epoch"] == 2, what="the restartable job's second attempt")
-    tenant.wait_state(restartable, "RUNNING")
-    tenant.act(restartable, "cancel")
-    tenant.wait_state(restartable, "CANCELLED")
 
 
 def test_nothing_is_left_held(berth):
