@@ -1,4 +1,12 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from portal.laboratory.models import Simulation
+    from portal.tenants.models import User
 
 
 class SimulationsConfig(AppConfig):
@@ -9,6 +17,12 @@ class SimulationsConfig(AppConfig):
 
     def ready(self) -> None:
         from portal.dashboard.shell.followed import SEEN_BY
-        from portal.laboratory.selectors import simulation_get
 
-        SEEN_BY["simulation"] = lambda user, number: simulation_get(user=user, number=number)
+        SEEN_BY["simulation"] = _seen_by
+
+
+def _seen_by(user: User, number: str) -> Simulation:
+    """Load what makes simulations when a page asks for one, not as each process begins."""
+    from portal.laboratory.selectors import simulation_get
+
+    return simulation_get(user=user, number=number)

@@ -10,12 +10,18 @@ class RoundsConfig(AppConfig):
     def ready(self) -> None:
         from portal.cluster.services import gpus_kept_by
         from portal.jobs.sizes import knobs_read_by
-        from portal.rounds.planning.promises import gpus_kept
         from portal.rounds.settings.knobs import knobs_current
 
         knobs_read_by(knobs_current)
-        gpus_kept_by(gpus_kept)
+        gpus_kept_by(_gpus_kept)
         post_migrate.connect(_schedule, sender=self, dispatch_uid="rounds.schedule")
+
+
+def _gpus_kept() -> dict[int, int]:
+    """Load the planner's values when GPUs are to be shared, not as each process begins."""
+    from portal.rounds.planning.promises import gpus_kept
+
+    return gpus_kept()
 
 
 def _schedule(using: str = "default", **_: object) -> None:

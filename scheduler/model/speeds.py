@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from scheduler.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,14 +64,6 @@ class Loading:
     @property
     def is_stable(self) -> bool:
         return len(self.parts) < 2
-
-
-class Pattern(IntEnum):
-    """How a training loop overlaps its data loading; INFERENCE has no backward pass."""
-
-    OVERLAPPED = 1
-    SEQUENTIAL = 2
-    INFERENCE = 3
 
 
 @dataclass(frozen=True, slots=True)

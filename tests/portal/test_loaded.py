@@ -66,12 +66,10 @@ def test_the_laboratory_s_worker_knows_each_task_of_its_queue():
     assert QUEUES.keys() <= laboratory.tasks.keys()
 
 
-def test_what_only_sets_django_up_loads_no_board_and_no_policies():
+def test_what_only_sets_django_up_loads_no_board_no_policies_and_no_numpy():
     """Each process of a Berth and each `./berth manage` begins so. What needs the board or the policies loads them later."""
-    program = (
-        "import sys, django; django.setup();"
-        "print([name for name in ('portal.dashboard.board', 'scheduler.policies', 'portal.jobs') if name in sys.modules])"
-    )
+    looked_for = ["portal.dashboard.board", "scheduler.policies", "scheduler.model", "numpy", "portal.jobs"]
+    program = f"import sys, django; django.setup(); print([name for name in {looked_for} if name in sys.modules])"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "portal.settings"}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)

@@ -40,7 +40,7 @@ def paths(berth):
     tenant = Tenant(berth)
     ended, failed = tenant.submit("echo an end", name="short"), tenant.submit("exit 3", name="fails")
     array = tenant.submit("sleep 1", name="many", array={"size": 3})
-    running = tenant.submit("while :; do echo line; sleep 1; done", name="long", gpus=8, gpu_types=["A100 80 GB"])
+    running = tenant.submit("echo line; exec sleep 3000", name="long", gpus=8, gpu_types=["A100 80 GB"])
     tenant.wait_state(running, "RUNNING")
     tenant.submit("sleep 600", gpus=8, gpu_types=["A100 80 GB"])
     waiting = tenant.submit("sleep 600", name="waits", gpus=8, gpu_types=["A100 80 GB"])
@@ -113,7 +113,7 @@ DOCS = "/api/v1/docs"
 """Its page is Swagger UI's own, which knows no themes."""
 
 
-def visited(page, url):
+def visited(page, url, looks):
     """{(path, theme): faults} of a page in both themes: all rules in the light one, those of colour in the dark one."""
     found = {}
     for theme, only in (("light", None), ("dark", axe.BY_COLOUR)):
@@ -124,20 +124,20 @@ def visited(page, url):
             until(page, "document.querySelectorAll('.opblock').length > 20")
         assert theme == "light" or theme in page.evaluate(THEME) or url.endswith(DOCS), url
         page.wait_for_timeout(500)  # plots come after the load, and are drawn anew in another theme
-        found[theme] = axe.violations(page, only)
+        found[theme] = axe.violations(page, only, looks)
     return found
 
 
 @pytest.fixture(scope="module")
 def faults(browser, berth, paths):
     """{theme: {path: faults}}."""
-    page = browser.new_context(color_scheme="light").new_page()
+    page, looks = browser.new_context(color_scheme="light").new_page(), set()
     page.set_default_timeout(SLOW_MS)
-    found = {"/login": visited(page, f"{berth.url}/login")}
+    found = {"/login": visited(page, f"{berth.url}/login", looks)}
     sign_in(page, berth.url, berth.operator["username"], berth.operator["password"])
     page.wait_for_url(f"{berth.url}/")
     for path in [*paths, "/admin/", *(f"/admin/{part}" for part in CONSOLE), DOCS]:
-        found[path] = visited(page, berth.url + path)
+        found[path] = visited(page, berth.url + path, looks)
     page.context.close()
     return {theme: {path: each[theme] for path, each in found.items() if each[theme]} for theme in ("light", "dark")}
 
@@ -145,3 +145,24 @@ def faults(browser, berth, paths):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_page_has_a_serious_fault(faults, theme):
     assert faults[theme] == {}
+
+
+TEXTS = """<!doctype html><html lang="en"><title>t</title><style>body { background: #fff } p { color: #767676; font: 16px sans-serif }
+  .grey { background: #999 } .over { position: absolute; inset: 0 } .under { position: relative; height: 3em }</style>
+<main><h1>Texts</h1><p>well on white</p><p>well as the first</p>
+<div class="grey"><p id="ground">on grey</p></div>
+<div style="opacity: .5"><p id="faded">faded with its parent</p></div>
+<div class="under"><div class="over grey"></div><p id="over" class="under">over what is no ancestor</p></div>
+<p style="color: #949494; font-size: 24px">large</p><p style="color: #949494" id="small">small</p></main>"""
+
+
+def test_a_look_that_is_known_to_be_well_hides_no_other(browser):
+    """The same text on other ground, faded, over something, and smaller: axe alone says the same."""
+    page, looks = browser.new_page(), set()
+    page.set_content(TEXTS)
+    alone, first, again = (axe.violations(page, ["color-contrast"], known) for known in (None, looks, looks))
+    told = [node.partition(":")[0] for node in alone["color-contrast (serious)"]]
+    assert told == ["#ground", "#faded", "#over", "#small"]
+    assert first == again == alone
+    assert len(looks) == 3, "heading, text on white, large text"
+    page.close()

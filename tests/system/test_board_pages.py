@@ -3,7 +3,7 @@
 import pytest
 
 from tests.system.helpers import axe
-from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+from tests.system.helpers.watching import Readers, Watch, browser_started, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
@@ -42,7 +42,6 @@ HIDE = """(hidden) => { Object.defineProperty(document, 'hidden', { configurable
 def berth(berth_up):
     """Four virtual nodes, and a hundred that exist in the database only."""
     berth = berth_up(demo=True, workload=False)
-    berth.password = berth.operator["password"]  # the file goes at the first sign-in
     shell(berth, GROW)
     return berth
 
@@ -58,36 +57,27 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def state(browser, berth):
-    """One sign-in for all tests."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.set_default_timeout(SLOW_MS)
-    sign_in(page, berth.url, "operator", berth.password)
-    page.wait_for_url(f"{berth.url}/")
-    yield context.storage_state()
-    context.close()
+def readers(browser, berth):
+    return Readers(browser, berth, SLOW_MS)
 
 
 @pytest.fixture
-def opened(browser, berth, state):
+def opened(readers, berth):
     """A function: open a path in a window of its own width. Returns the page; `page.asked` are the paths it fetched."""
-    watch, contexts = Watch(berth.url), []
+    watch, pages = Watch(berth.url), []
 
     def start(path, width=1440):
-        context = browser.new_context(storage_state=state, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(SLOW_MS)
-        watch.on(page)
+        page = readers.page("operator", watch)
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
         page.asked = []
         page.on("request", lambda request: page.asked.append(request.url.removeprefix(berth.url)))
         page.goto(f"{berth.url}{path}")
         return page
 
     yield start
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     watch.check()
 
 

@@ -73,16 +73,16 @@ def gpu(tenant, index, name="two"):
     return next(each for each in node(tenant, name)["gpu_list"] if each["index"] == index)
 
 
-def page(berth, name="two"):
-    """The node's page as an operator reads it, without tags."""
+@pytest.fixture(scope="module")
+def page(berth):
+    """A function: a node's page as an operator reads it, who signed in once, without tags."""
     with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)[1]
         assert browser.post("/login", data={"csrfmiddlewaretoken": form, **berth.operator}).status_code == 200
-        text = browser.get(f"/cluster/{name}/").text
-    return " ".join(re.sub(r"<[^>]+>", " ", text).split())
+        yield lambda name="two": " ".join(re.sub(r"<[^>]+>", " ", browser.get(f"/cluster/{name}/").text).split())
 
 
-def test_a_counter_that_wraps_has_no_rate_and_a_process_of_nobody_closes_its_gpu(berth, stub, tenant):
+def test_a_counter_that_wraps_has_no_rate_and_a_process_of_nobody_closes_its_gpu(berth, stub, tenant, page):
     """From the driver to the page, and back to normal by itself."""
     berth.wait(lambda: "pcie_tx_mb_s" in gpu(tenant, 1)["sample"], limit_s=120.0, what="a rate")
     (stub / "wraps").touch()
@@ -90,19 +90,19 @@ def test_a_counter_that_wraps_has_no_rate_and_a_process_of_nobody_closes_its_gpu
     sample = gpu(tenant, 1)["sample"]
     assert {"utilisation", "energy_j", "temperature_c"} <= set(sample)
     assert "pcie_rx_mb_s" not in sample
-    assert "– / –" in page(berth)
+    assert "– / –" in page()
     assert node(tenant)["findings"] == [], "a counter may wrap"
     (stub / "wraps").unlink()
     berth.wait(lambda: gpu(tenant, 1)["sample"].get("pcie_tx_mb_s", 0) > 0, limit_s=60.0, what="a rate again")
 
     (stub / "processes").write_text(f"1 {os.getpid()} 3000 80\n")
     berth.wait(lambda: gpu(tenant, 1)["outside_since"], limit_s=60.0, what="the process of nobody")
-    assert "used by a process outside Berth" in page(berth)
+    assert "used by a process outside Berth" in page()
     (stub / "processes").unlink()
     berth.wait(lambda: gpu(tenant, 1)["outside_since"] is None, limit_s=60.0, what="a free GPU")
 
 
-def test_from_the_driver_to_the_page(berth, stub, tenant):
+def test_from_the_driver_to_the_page(berth, stub, tenant, page):
     """Every measure, two types on one node, a function that is missing, an Xid under a job, a GPU that is lost."""
     measures = {name for name in MEASURES["gpus"] if "." not in name}
     berth.wait(lambda: set(gpu(tenant, 2)["sample"]) == measures, limit_s=120.0, what="all measures")
@@ -120,7 +120,7 @@ def test_from_the_driver_to_the_page(berth, stub, tenant):
     assert held[int(small)] == [0]
     (at,) = held[int(fast)]
 
-    shown = page(berth)
+    shown = page()
     assert f"2 × {FAST}, 1 × {SMALL}" in shown
     for figure in ("61 °C", "350 W", "41 %", "1 980 / 2 619", "0.0 kWh", "power limit", "3 / 0"):
         assert figure in shown, f"{figure}: {shown}"
@@ -129,7 +129,7 @@ def test_from_the_driver_to_the_page(berth, stub, tenant):
     missing = measures - set(gpu(tenant, 0, "old")["sample"])
     assert {"energy_j", "pcie_tx_mb_s", "ecc_corrected"} <= missing
     assert node(tenant, "old")["findings"] == [], "what a driver cannot tell is no fault"
-    assert "– / –" in page(berth, "old")
+    assert "– / –" in page("old")
 
     (stub / "xid").write_text(f"{at} 48")
     berth.wait(lambda: gpu(tenant, at)["cordon_check"] == "xid 48", what="the Xid's cordon")
@@ -140,7 +140,7 @@ def test_from_the_driver_to_the_page(berth, stub, tenant):
     (stub / "lost").write_text("0")
     berth.wait(lambda: gpu(tenant, 0)["cordon_check"] == "nvml", what="the lost GPU's cordon")
     berth.wait(lambda: not gpu(tenant, 0)["sample"], what="no figure of a lost GPU")
-    shown = page(berth)
+    shown = page()
     assert "Xid 48" in shown
     assert "GPU 0: It does not answer" in shown
     status, metrics = berth.request("/metrics/gpus")

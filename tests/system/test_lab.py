@@ -51,7 +51,10 @@ def test_a_trace_larger_than_any_json_body_is_taken(berth, tmp_path):
 def test_one_that_runs_is_cancelled_within_seconds(berth):
     large = ("--generator", "hops-512", "--jobs", "2000", "--cluster", "own", "--policy", "berth", "--json")
     number = str(json.loads(lab(berth, "run", "a long one", *large).stdout)["id"])
-    berth.wait(lambda: json.loads(lab(berth, "show", number, "--json").stdout)["state"] == "RUNNING", what="its turn")
+    token = berth.tokens["vision-lab"]
+    state = lambda: berth.request(f"/api/v1/simulations/{number}", token=token)[1]["state"]  # noqa: E731 - reads best in place
+    berth.wait(lambda: state() == "RUNNING", what="its turn")
+    assert json.loads(lab(berth, "show", number, "--json").stdout)["state"] == "RUNNING"
     began_s = time.monotonic()
     assert lab(berth, "cancel", number).stdout == "it stops within seconds\n"
     done = lab(berth, "wait", number, "--json")

@@ -9,14 +9,14 @@ import pytest
 
 from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+from tests.system.helpers.watching import Readers, Watch, browser_started, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
 SLOW_MS = 60_000
 HELD_SWAPS = 10
 TOLD_S = 150
-COUNTING = "i=0; while :; do i=$((i+1)); echo line $i of many; sleep 0.3; done"
+COUNTING = "i=0; while :; do i=$((i+1)); echo line $i of many; sleep 1; done"
 COUNT_SWAPS = """(() => { window.__swaps = {};
   document.addEventListener('berth:enhance', (event) => {
     const url = event.detail.root.dataset && event.detail.root.dataset.fragmentUrl;
@@ -46,31 +46,32 @@ def browser():
         yield browser
 
 
+@pytest.fixture(scope="module")
+def readers(browser, berth):
+    return Readers(browser, berth, SLOW_MS)
+
+
 @pytest.fixture
-def signed_in(browser, berth):
-    """A function: sign in, and get a page that counts swaps."""
+def page_of(readers, berth):
+    """A function: a page of this person that counts swaps."""
     watch, pages = Watch(berth.url), []
 
-    def start(username, password):
-        page = browser.new_context().new_page()
-        page.set_default_timeout(SLOW_MS)
-        watch.on(page)
+    def start(name):
+        page = readers.page(name, watch)
         page.add_init_script(COUNT_SWAPS)
         page.on("dialog", lambda dialog: dialog.accept())
-        sign_in(page, berth.url, username, password)
-        page.wait_for_url(f"{berth.url}/")
         pages.append(page)
         return page
 
     yield start
     for page in pages:
-        page.context.close()
+        page.close()
     watch.check()
 
 
 @pytest.fixture
-def page(signed_in, berth):
-    return signed_in("viktor", berth.users["viktor"]["password"])
+def page(page_of):
+    return page_of("viktor")
 
 
 @pytest.fixture
@@ -176,8 +177,8 @@ def test_a_job_lists_row_keeps_focus_tick_and_open_tasks(page, berth, tenant, co
     tenant.act(array, "cancel")
 
 
-def test_an_open_drain_form_keeps_what_is_typed(signed_in, berth, tenant, counting):
-    page = signed_in(berth.operator["username"], berth.operator["password"])
+def test_an_open_drain_form_keeps_what_is_typed(page_of, berth, tenant, counting):
+    page = page_of("operator")
     page.goto(f"{berth.url}/cluster/")
     page.click("[data-drain='a100-02']")
     page.fill("#drain-reason", "driver")

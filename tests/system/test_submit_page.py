@@ -7,7 +7,7 @@ import pytest
 
 from tests.portal.notifications.receivers import http_server
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.watching import Watch, browser_started, sign_in, until
+from tests.system.helpers.watching import Readers, Watch, browser_started, until
 from tests.workers.environments.git_server import GitServer, repository
 from tests.workers.environments.wheels import wheel_write
 
@@ -41,19 +41,20 @@ def browser():
         yield browser
 
 
+@pytest.fixture(scope="module")
+def readers(browser, berth):
+    return Readers(browser, berth, SLOW_MS)
+
+
 @pytest.fixture
-def page(browser, berth):
+def page(readers, berth):
     watch = Watch(
         berth.url, expected=["400", "htmx:sendAbort", "htmx:afterRequest"]
     )  # a page that is left asks no more
-    page = browser.new_context().new_page()
-    page.set_default_timeout(SLOW_MS)
-    watch.on(page)
-    sign_in(page, berth.url, "viktor", berth.users["viktor"]["password"])
-    page.wait_for_url(f"{berth.url}/")
+    page = readers.page("viktor", watch)
     page.goto(f"{berth.url}/jobs/new")
     yield page
-    page.context.close()
+    page.close()
     watch.check()
 
 

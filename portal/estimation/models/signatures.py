@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from scheduler.model.speeds import Pattern
+from scheduler.pattern import Pattern
 
 
 class Signature(models.Model):
