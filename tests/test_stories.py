@@ -45,7 +45,10 @@ HELD_BY = {
     8: ["system/test_live_pages.py::test_an_offer_starts_a_waiting_job_in_one_press"],
     9: ["system/test_browser.py::test_an_array_of_200_tells_its_three_failures_first_and_retries_them"],
     10: ["system/test_browser.py::test_a_chain_says_where_it_broke_and_what_does_not_follow"],
-    11: ["client/test_scripts.py"],
+    11: [
+        "client/test_scripts.py",
+        "system/test_submit_page.py::test_story_11_a_script_of_an_old_cluster_says_what_became_of_each_line_and_runs",
+    ],
     13: ["system/test_secret_story.py::test_a_secret_shows_nowhere_and_a_job_without_it_says_so"],
     14: [
         "system/test_submit_page.py::test_story_14_a_line_and_the_end_are_told_and_the_limit_extended",
@@ -54,7 +57,10 @@ HELD_BY = {
     ],
     15: ["system/test_scripts_life.py::test_a_manager_invites_makes_a_viewer_removes_and_asks_who_used_what"],
     16: ["system/test_scripts_life.py::test_a_manager_invites_makes_a_viewer_removes_and_asks_who_used_what"],
-    17: ["portal/dashboard/submit/test_quotas_near.py"],
+    17: [
+        "portal/dashboard/submit/test_quotas_near.py",
+        "system/test_submit_page.py::test_story_17_a_quota_that_is_nearly_used_is_seen_before_it_hurts",
+    ],
     27: ["system/test_scripts_life.py::test_500_jobs_with_keys_through_a_flaky_connection_are_500_jobs"],
     28: ["system/test_scripts_life.py::test_a_log_is_followed_through_cut_connections_and_a_portal_that_starts_again"],
     29: ["system/test_scripts_life.py::test_a_token_that_reads_does_not_write_and_a_revoked_one_stops_at_once"],

@@ -47,6 +47,12 @@ class Flags:
         parser.add_argument("--jobs", type=int, default=16, help="how many jobs run meanwhile (default 16)")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
+    def add_agent(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--seconds", type=float, default=120.0, help="how long to measure (default 120)")
+        parser.add_argument("--gpus", type=int, default=8, help="virtual GPUs of the node, a job on each (default 8)")
+        parser.add_argument("--jobs", type=int, default=16, help="jobs in all, the others without GPUs (default 16)")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
     def add_latency(self, parser: ArgumentParser) -> None:
         parser.add_argument("--submissions", type=int, default=100, help="how many jobs (default 100)")
         parser.add_argument("--url", help="measure this Berth instead of starting one; needs --token")

@@ -34,23 +34,34 @@ TARGET_P99_S = 3.0
 @contextlib.contextmanager
 def berth_idle() -> Iterator[tuple[str, str]]:
     """Start a Berth of our own with the demo's idle virtual nodes; give its URL and a token; end it afterwards."""
-    with tempfile.TemporaryDirectory(prefix="berth-b-") as directory:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        environment = {name: value for name, value in os.environ.items() if name not in {"REDIS_URL", "DATABASE_URL"}}
-        environment |= {"BERTH_DEMO_WORKLOAD": "0", "BERTH_DATA_DIR": directory}
-        launcher = [sys.executable, "-m", "portal.launch"]
-        up = [*launcher, "up", "--demo", "--detach", "--port", str(port), "--data", directory]
-        began = subprocess.run(up, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-        if began.returncode:
-            raise BenchError(f"Berth did not start: {began.stderr.strip()[-500:]}")
-        try:
-            tokens: dict[str, str] = read_json(Layout.at(Path(directory)).demo_tokens)
-            yield f"http://127.0.0.1:{port}", next(iter(tokens.values()))
-        finally:
-            down = [*launcher, "down", "--data", directory]
-            subprocess.run(down, env=environment, capture_output=True, check=False)  # noqa: S603
+    with tempfile.TemporaryDirectory(prefix="berth-b-") as directory, berth_started(Path(directory)) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def berth_started(directory: Path) -> Iterator[tuple[str, str]]:
+    """The same on this data directory, which is ours and empty."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = environment_of(directory) | {"BERTH_DEMO_WORKLOAD": "0"}
+    launcher = [sys.executable, "-m", "portal.launch"]
+    up = [*launcher, "up", "--demo", "--detach", "--port", str(port), "--data", str(directory)]
+    began = subprocess.run(up, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if began.returncode:
+        raise BenchError(f"Berth did not start: {began.stderr.strip()[-500:]}")
+    try:
+        tokens: dict[str, str] = read_json(Layout.at(directory).demo_tokens)
+        yield f"http://127.0.0.1:{port}", next(iter(tokens.values()))
+    finally:
+        down = [*launcher, "down", "--data", str(directory)]
+        subprocess.run(down, env=environment, capture_output=True, check=False)  # noqa: S603
+
+
+def environment_of(directory: Path) -> dict[str, str]:
+    """Return the environment of a process that works on this Berth, whichever one the caller's names."""
+    own = {name: value for name, value in os.environ.items() if name not in {"REDIS_URL", "DATABASE_URL"}}
+    return own | {"BERTH_DATA_DIR": str(directory)}
 
 
 def latency_measure(*, url: str, token: str, submissions: int) -> dict[str, Any]:

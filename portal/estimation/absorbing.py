@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.estimation.models import JobProfile, ThroughputCell
-from scheduler.estimator import iteration, mixture
+from portal.estimation.selectors import profile_of
+from scheduler.estimator import iteration, mixture, waiting
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)
 """Columns of a record's rows."""
+WAITED = 5
+"""Of a part's statistics: the weight of what waited."""
 ITERATIONS_KEPT = 64
 """For recognising the pattern."""
 
@@ -53,11 +56,13 @@ def profile_absorb(run: Run, records: Sequence[Record]) -> None:
 
 def rows_take(profile: JobProfile, rows: Sequence[Row], *, batch: int, gpus: int) -> None:
     """Take a run's rows into the profile, which is not saved."""
-    _data_times(profile, rows, alone=gpus == 1)
+    _data_times(profile, rows, gpus=gpus)
     modules = [row for row in rows if row[FORWARD] is not None and (gpus == 1 or _infers(row))]
     if modules:
         _time_modules(profile, modules, batch=batch)
         _pattern(profile, modules)
+    if gpus > 1 and profile.modules and profile.batch == batch:
+        _exchanges(profile, rows)
 
 
 def _infers(row: Row) -> bool:
@@ -65,10 +70,13 @@ def _infers(row: Row) -> bool:
     return not row[BACKWARD] and not row[UPDATE] and not row[COMMUNICATION]
 
 
-def _data_times(profile: JobProfile, rows: Sequence[Row], *, alone: bool) -> None:
-    timed = [(data, None if alone else row[WAIT]) for row in rows if (data := row[DATA]) is not None]
+def _data_times(profile: JobProfile, rows: Sequence[Row], *, gpus: int) -> None:
+    timed = [(data, None if gpus == 1 else row[WAIT]) for row in rows if (data := row[DATA]) is not None]
     if not timed:
         return
+    if waits := sum(wait is not None for _, wait in timed):
+        before_that = sum(part[WAITED] for part in profile.data_parts) if profile.wait_gpus else 0.0
+        profile.wait_gpus += (gpus - profile.wait_gpus) * waits / (before_that + waits)
     before = speeds.Loading(
         profile.data_count,
         tuple(speeds.Part(*part) for part in profile.data_parts),
@@ -94,18 +102,21 @@ def _time_modules(profile: JobProfile, rows: Sequence[Row], *, batch: int) -> No
 def _pattern(profile: JobProfile, rows: Sequence[Row]) -> None:
     whole = [row for row in rows if row[DATA] is not None and row[TOTAL] is not None]
     profile.recent_iterations = [*profile.recent_iterations, *whole][-ITERATIONS_KEPT:]
-    found = iteration.recognise(
-        [
-            iteration.Iteration(
-                data_s=row[DATA],
-                forward_s=row[FORWARD],
-                backward_s=row[BACKWARD] or 0.0,
-                update_s=row[UPDATE] or 0.0,
-                total_s=row[TOTAL],
-                wait_s=row[WAIT] or 0.0,
-                communication_s=row[COMMUNICATION] or 0.0,
-            )
-            for row in profile.recent_iterations
-        ]
-    )
+    seen = [_iteration(row) for row in profile.recent_iterations]
+    found = iteration.recognise(seen)
     profile.pattern = found.value if found is not None else profile.pattern
+    sigma = waiting.spread_s([each.forward_s + each.backward_s + each.update_s for each in seen])
+    profile.rest_sigma_s = sigma if sigma is not None else profile.rest_sigma_s
+
+
+def _exchanges(profile: JobProfile, rows: Sequence[Row]) -> None:
+    """How much of its communication makes the job's steps longer. A row without a time for waiting cannot tell."""
+    told = [row for row in rows if None not in (row[DATA], row[COMMUNICATION], row[WAIT], row[TOTAL])]
+    exposed_s, exchange_s = iteration.exposed(profile_of(profile), map(_iteration, told))
+    profile.exposed_s += exposed_s
+    profile.exchange_s += exchange_s
+
+
+def _iteration(row: Row) -> iteration.Iteration:
+    data, forward, backward, update, communication, wait, total = (each or 0.0 for each in row)
+    return iteration.Iteration(data, forward, backward, update, total, wait, communication)

@@ -83,6 +83,9 @@ def profile_of(row: JobProfile) -> speeds.Profile:
         parameters=row.parameters,
         pattern=speeds.Pattern(row.pattern or speeds.Pattern.OVERLAPPED),
         loading=speeds.Loading(row.data_count, tuple(speeds.Part(*part) for part in row.data_parts)),
+        rest_sigma_s=row.rest_sigma_s,
+        wait_gpus=row.wait_gpus,
+        exposed=row.exposed_s / row.exchange_s if row.exchange_s > 0 else None,
     )
 
 

@@ -50,7 +50,7 @@ def figure_families() -> Iterator[GaugeMetricFamily]:
 
 
 def node_families() -> Iterator[GaugeMetricFamily]:
-    """Yield the active rates of each node that is not dead over the last hours. Four queries."""
+    """Yield the active rates of each node that is not dead over the last hours. Five queries."""
     nodes = list(Node.objects.alive().only("name", "cores", "registered_at").order_by("name"))
     rates = active_rates(nodes, hours=NODE_HOURS, now=timezone.now())
     for what, words in (("gpus", "GPUs"), ("cores", "cores")):

@@ -66,18 +66,22 @@ def lines() -> Iterator[str]:
 
 def _rows() -> Iterator[Row]:
     """Yield each GPU that is there: its labels, and what is known of it now."""
-    gpus = list(Gpu.objects.present().filter(node__dead_at=None).with_type().order_by("node__name", "index"))
+    gpus = Gpu.objects.present().filter(node__dead_at=None).with_type().order_by("node__name", "index")
+    columns = ("node_id", "index", "uuid", "memory_mib", "type_name", "cordoned_at", "outside_since")
+    rows = list(gpus.values_list(*columns))  # no objects: a large cluster has tens of thousands of GPUs
     nodes = Node.objects.alive().only("name", "live", "findings")
-    by_id = {node.pk: (node, node.live_gpus, _xids(node)) for node in nodes}
-    for gpu in gpus:
-        if gpu.node_id not in by_id:  # its node was declared dead between the two looks
+    by_id = {node.pk: (_escaped(node.name), node.live_gpus, _xids(node)) for node in nodes}
+    for node_id, index, uuid, memory_mib, type_name, cordoned_at, outside_since in rows:
+        if node_id not in by_id:  # its node was declared dead between the two looks
             continue
-        node, live, xids = by_id[gpu.node_id]
-        sample: dict[str, Any] = dict(live.get(str(gpu.index), {}))
+        name, live, xids = by_id[node_id]
+        sample: dict[str, Any] = dict(live.get(str(index), {}))
         if "memory_mib" in sample:
-            sample["free_mib"] = max(0.0, gpu.memory_mib - sample["memory_mib"])
-        sample |= {"xid": xids.get(gpu.index), "takes_jobs": float(not gpu.closed_because)}
-        yield _labels(gpu, node), sample
+            sample["free_mib"] = max(0.0, memory_mib - sample["memory_mib"])
+        sample["xid"], sample["takes_jobs"] = xids.get(index), float(cordoned_at is None and outside_since is None)
+        model = _escaped(type_name or "")
+        labels = f'gpu="{index}",UUID="{_escaped(uuid)}",device="nvidia{index}",modelName="{model}",Hostname="{name}"'
+        yield f"{{{labels}}}", sample
 
 
 def _xids(node: Node) -> dict[int, float]:
@@ -88,17 +92,6 @@ def _xids(node: Node) -> dict[int, float]:
         if check == "xid" and code.isdigit() and each["subject"] != NODE:  # an agent may say that of a node, too
             found[int(each["subject"].removeprefix("gpu:"))] = float(code)
     return found
-
-
-def _labels(gpu: Gpu, node: Node) -> str:
-    labels = {
-        "gpu": str(gpu.index),
-        "UUID": gpu.uuid,
-        "device": f"nvidia{gpu.index}",
-        "modelName": gpu.type_name or "",
-        "Hostname": node.name,
-    }
-    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
 
 
 def _escaped(text: str) -> str:

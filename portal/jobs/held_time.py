@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Case, F, FloatField, Func, IntegerField, Max, Min, Q, Sum, Value, When
+from django.db.models import Case, Count, F, FloatField, Func, IntegerField, Max, Min, Q, Sum, Value, When
 from django.db.models.functions import Coalesce, Greatest
 
 from portal.bulk import among
@@ -66,6 +66,25 @@ def gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None 
     return found
 
 
+def node_gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int]) -> dict[int, float]:
+    """Return the GPU seconds held on each of these nodes (by row id) in the last h hours, of GPUs that are there. Two queries.
+
+    The same as the sum of `gpu_held_s`, with a row a node instead of one a GPU: those that jobs share are few.
+    """
+    since = now - timedelta(hours=hours)
+    rows = GpuAllocation.objects.filter(Q(released_at=None) | Q(released_at__gt=since)).order_by()
+    rows = rows.filter(gpu__node__in=among(node_ids), gpu__missing_since=None)
+    alone = rows.exclude(mode=Gpu.Mode.SHARED).values_list("gpu__node")
+    found = dict(alone.annotate(held=Sum(_held_s("created_at", since=since, now=now))))
+    spans: dict[tuple[int, int], list[tuple[datetime, datetime]]] = defaultdict(list)
+    shared = rows.filter(mode=Gpu.Mode.SHARED)
+    for node, gpu, began, ended in shared.values_list("gpu__node", "gpu", "created_at", "released_at"):
+        spans[node, gpu].append((max(began, since), ended or now))
+    for (node, _), each in spans.items():
+        found[node] = found.get(node, 0.0) + union_s(each)
+    return found
+
+
 def union_s(spans: Iterable[tuple[datetime, datetime]]) -> float:
     """Return how many seconds lie in at least one of the spans."""
     total, until = 0.0, None
@@ -96,18 +115,20 @@ class ActiveRates:
 
 
 def active_rates(nodes: Sequence[Node], *, hours: float, now: datetime) -> dict[int, ActiveRates]:
-    """Return the active rates (CODA eq. 1) of nodes over the last h hours, or since they joined, by row id. Three queries."""
+    """Return the active rates (CODA eq. 1) of nodes over the last h hours, or since they joined, by row id. Four queries."""
     ids = [node.pk for node in nodes]
-    gpu_s, core_s = (each(hours=hours, now=now, node_ids=ids) for each in (gpu_held_s, core_held_s))
-    present: dict[int, list[int]] = defaultdict(list)
-    for gpu, node in Gpu.objects.present().filter(node__in=among(ids)).order_by().values_list("pk", "node_id"):
-        present[node].append(gpu)
+    gpu_s, core_s = (each(hours=hours, now=now, node_ids=ids) for each in (node_gpu_held_s, core_held_s))
+    present = Gpu.objects.present().filter(node__in=among(ids)).order_by()
+    gpus = dict(present.values_list("node").annotate(n=Count("pk")))
     found = {}
     for node in nodes:
         span_s = min(hours * 3600, (now - node.registered_at).total_seconds())
-        held_s = [min(gpu_s.get(gpu, 0.0), span_s) for gpu in present[node.pk]]
         found[node.pk] = ActiveRates(
-            gpus=sum(held_s) / (span_s * len(held_s)) if held_s and span_s > 0 else None,
-            cores=min(1.0, core_s.get(node.pk, 0.0) / (span_s * node.cores)) if node.cores and span_s > 0 else None,
+            gpus=_share(gpu_s.get(node.pk, 0.0), span_s * gpus.get(node.pk, 0)),
+            cores=_share(core_s.get(node.pk, 0.0), span_s * node.cores),
         )
     return found
+
+
+def _share(held_s: float, whole_s: float) -> float | None:
+    return min(1.0, held_s / whole_s) if whole_s > 0 else None

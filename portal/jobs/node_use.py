@@ -48,7 +48,7 @@ def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
 
 
 def nodes_active(nodes: Sequence[Node], *, hours: int) -> list[Node]:
-    """Add to each node `active`: its active rates over the last hours. Three queries."""
+    """Add to each node `active`: its active rates over the last hours. Four queries."""
     rates = active_rates(nodes, hours=hours, now=timezone.now())
     for node in nodes:
         node.active = rates[node.pk]

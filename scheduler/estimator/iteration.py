@@ -15,13 +15,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler.estimator.waiting import unseen_s
 from scheduler.model.speeds import Link, Pattern, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 EXPOSED = 0.2
-"""The part of the communication that does not overlap with the backward pass."""
+"""The part of the communication that does not overlap with the backward pass, until a job's own runs tell it (`exposed`)."""
+HIDDEN = 0.9
+"""Loading that overlaps is taken to be hidden where it took less than this part of what hid it."""
 
 RECOGNITION_MARGIN = 1.5
 """How many times worse the other pattern must explain the iterations before one is recognised."""
@@ -52,7 +55,8 @@ def communication_s(parameters: float, link: Link | None, gpus: int, nodes: int)
 
 def gradient_s(profile: Profile, communication: float) -> float:
     """max(T_b + 0.2*T_c, T_c) + T_u: what data loading may overlap with."""
-    return max(profile.backward_s + EXPOSED * communication, communication) + profile.update_s
+    exposed = EXPOSED if profile.exposed is None else profile.exposed
+    return max(profile.backward_s + exposed * communication, communication) + profile.update_s
 
 
 def expected_maximum(mean: float, sigma: float, floor: float) -> float:
@@ -72,7 +76,7 @@ def iteration_s(profile: Profile, link: Link | None, gpus: int, nodes: int) -> f
     if not profile.loading.parts or communication is None:
         return None
     gradient = gradient_s(profile, communication)
-    expected = 0.0
+    expected = 0.0 if infers else unseen_s(profile, gradient, gpus)
     for probability, part in zip(profile.loading.probabilities, profile.loading.parts, strict=True):
         if infers:
             once = part.data_s
@@ -88,6 +92,25 @@ def throughput(profile: Profile, link: Link | None, gpus: int, nodes: int) -> fl
     """Samples per second per GPU, eq. 5; None as for `iteration_s`."""
     expected = iteration_s(profile, link, gpus, nodes)
     return None if not expected else profile.batch_size / expected
+
+
+def exposed(profile: Profile, iterations: Iterable[Iteration]) -> tuple[float, float]:
+    """Seconds of communication that made steps longer, and all of them, in iterations of several processes.
+
+    What a step took beyond its loading, waiting and the modules on one GPU was communication that nothing hid (*ours*): all of
+    it where a training exchanges after its backward pass, next to none where it does so meanwhile. One process alone cannot
+    tell. Iterations whose overlapped loading may have set the pace tell nothing, and count for nothing.
+    """
+    alone = profile.forward_s + profile.backward_s + profile.update_s
+    shown = told = 0.0
+    for each in iterations:
+        rest = each.total_s - each.wait_s
+        if profile.pattern is Pattern.SEQUENTIAL:
+            rest -= each.data_s
+        elif each.data_s > HIDDEN * (rest - profile.forward_s):
+            continue
+        shown, told = shown + rest - alone, told + each.communication_s
+    return min(max(shown, 0.0), told), told
 
 
 def recognise(iterations: Sequence[Iteration]) -> Pattern | None:

@@ -38,9 +38,14 @@ class Part:
         return self.data / self.weight
 
     @property
+    def spread_s(self) -> float:
+        """Standard deviation of the data times, as observed."""
+        return math.sqrt(max(0.0, self.data2 / self.weight - self.data_s**2))
+
+    @property
     def data_sigma_s(self) -> float:
-        spread = max(0.0, self.data2 / self.weight - self.data_s**2)
-        return max(math.sqrt(spread), RELATIVE_SIGMA_FLOOR * abs(self.data_s), 1e-12)
+        """The same, never 0: a density needs a width."""
+        return max(self.spread_s, RELATIVE_SIGMA_FLOOR * abs(self.data_s), 1e-12)
 
     @property
     def wait_s(self) -> float:
@@ -87,6 +92,9 @@ class Profile:
     parameters: float = 0.0  # 0 = not known
     pattern: Pattern = Pattern.OVERLAPPED
     loading: Loading = Loading()
+    rest_sigma_s: float | None = None  # spread of a step's computing on one GPU; None = not known
+    wait_gpus: float = 0.0  # mean number of processes in the runs that `loading`'s waits come from; 0 = not known
+    exposed: float | None = None  # the part of the communication that makes a step longer; None = not measured
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,3 +253,48 @@ def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth
         Tenant(berth).wait_state(number, "CANCELLED")
         berth.wait(lambda: told(calls, "ended"), limit_s=120, what="the end to be told")
         assert [each["job"]["state"] for each in told(calls, "ended")] == ["CANCELLED"]
+
+
+OLD_SCRIPT = """#!/bin/bash
+#SBATCH --job-name=old-train
+#SBATCH --gres=gpu:2 --cpus-per-gpu=1
+#SBATCH --time=1:00:00
+#SBATCH --mail-type=END
+#SBATCH --licenses=matlab
+echo "job $SLURM_JOB_ID with $SLURM_GPUS_ON_NODE GPUs"
+"""
+
+
+def test_story_11_a_script_of_an_old_cluster_says_what_became_of_each_line_and_runs(page, berth):
+    page.click("#from-script > summary")
+    page.fill("#id_script", OLD_SCRIPT)
+    with page.expect_navigation():
+        page.click("button:has-text('Fill in the form')")
+    told = [row.get_attribute("data-verdict") for row in page.locator("#from-script tr[data-verdict]").all()]
+    assert told == ["mapped", "mapped", "mapped", "mapped", "ignored", "refused"]
+    assert (page.input_value("#id_name"), page.input_value("#id_time_limit")) == ("old-train", "1 h")
+    with page.expect_navigation():
+        page.click("button:has-text('Submit job')")
+    number, tenant = page.url.rstrip("/").rpartition("/")[2], Tenant(berth)
+    tenant.wait_state(number, "COMPLETED")
+    assert tenant.log(number) == f"job {number} with 2 GPUs\n"
+
+
+def test_story_17_a_quota_that_is_nearly_used_is_seen_before_it_hurts(page, berth):
+    said = "vision-lab uses 9 of its 10 waiting jobs: a further one is refused soon."
+    tenant = Tenant(berth)
+    first = tenant.submit("sleep 3000")
+    waiting = [tenant.submit("true", depends_on=[int(first)]) for _ in range(9)]
+    quota = "from portal.tenants.models import Tenant; Tenant.objects.filter(name='vision-lab').update(queued_jobs_quota={})"
+    page.reload()
+    assert said not in page.inner_text("main")
+    berth.command("manage", "shell", "-c", quota.format(10))
+    try:
+        page.reload()
+        assert said in page.inner_text("main")
+        page.goto(f"{berth.url}/?view=mine")
+        assert "9 of its 10 waiting jobs" in page.inner_text("main").replace("\u00a0", " ")
+    finally:
+        berth.command("manage", "shell", "-c", quota.format(None))
+        for number in (*waiting, first):
+            tenant.act(number, "cancel")

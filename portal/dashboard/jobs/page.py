@@ -63,11 +63,13 @@ LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "
 
 def page_context(*, job: Job) -> JobPageContext:
     """Fill the whole page. The functions below also answer with its live parts alone."""
-    return {**header_make(job), **body_make(job), **log_choices(job), **chain_part(job)}
+    attempts = list(attempts_of(job))  # each of these with its nodes, GPUs and searches: several queries
+    return {**header_make(job, attempts), **body_make(job, attempts), **log_choices(job, attempts), **chain_part(job)}
 
 
-def header_make(job: Job) -> JobHeaderContext:
-    attempts = list(attempts_of(job))
+def header_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobHeaderContext:
+    """Fill the head of the page. `attempts`: the job's runs, where they were read."""
+    attempts = list(attempts_of(job)) if attempts is None else attempts
     return {
         "id": job.number,
         "name": job.name,
@@ -95,9 +97,9 @@ def _template(job: Job) -> OfTemplate:
     return {"again_url": again, "words": words, "save_url": f"{reverse('template-new')}?from={job.number}"}
 
 
-def body_make(job: Job) -> JobBodyContext:
+def body_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobBodyContext:
     """Fill what changes with the job's state. A part whose content does not exist yet is empty until it does."""
-    attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
+    attempts, profiles = list(attempts_of(job)) if attempts is None else attempts, list(profiles_of(job))
     why = explanation(job)
     return {
         "id": job.number,
@@ -146,8 +148,8 @@ def artefacts_part(job: Job) -> JobArtefactsContext:
     return {"id": job.number, "artefacts": artefacts_card(job)}
 
 
-def log_choices(job: Job) -> JobLogContext:
-    return {"id": job.number, "log": _log(job, list(attempts_of(job)))}
+def log_choices(job: Job, attempts: Sequence[Attempt] | None = None) -> JobLogContext:
+    return {"id": job.number, "log": _log(job, list(attempts_of(job)) if attempts is None else attempts)}
 
 
 def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:

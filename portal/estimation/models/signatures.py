@@ -102,6 +102,16 @@ class JobProfile(models.Model):
     recent_iterations = models.JSONField(
         default=list, help_text="The latest iterations on one GPU. The pattern is recognised from them."
     )
+    rest_sigma_s = models.FloatField(
+        null=True, help_text="By how many seconds the computing of a step on one GPU varies. Null: not known yet."
+    )
+    wait_gpus = models.FloatField(
+        default=0.0, help_text="How many processes, on average, the runs had in which one waited for the others."
+    )
+    exposed_s = models.FloatField(
+        default=0.0, help_text="Seconds of communication that made steps longer, in runs that recorded communication."
+    )
+    exchange_s = models.FloatField(default=0.0, help_text="Seconds of communication in those runs, in all.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["signature", "gpu_type"], name="profile_once")]

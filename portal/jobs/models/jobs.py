@@ -206,6 +206,17 @@ class Job(models.Model):
                 condition=Q(array_size=None, cancel_requested_at=None, ended_at=None),
                 name="job_unfinished_counts",
             ),
+            # What forecasts ask of unfinished jobs, of which few have either.
+            models.Index(
+                fields=["id", "time_limit_s"],
+                condition=Q(array_size=None, ended_at=None, time_limit_s__isnull=False),
+                name="job_unfinished_limits",
+            ),
+            models.Index(
+                fields=["id", "ran_s"],
+                condition=Q(checkpointable=True, ended_at=None, ran_s__gt=0),
+                name="job_unfinished_ran",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from portal.jobs.models import Attempt, Job
-from portal.jobs.states import ACTIVE, QUEUED, JobState
+from django.db.models import Q
+
+from portal.jobs.models import Attempt, Job, JobText
+from portal.jobs.states import QUEUED, JobState
 from portal.rounds.models import ForecastRecord, StartForecast
 from portal.rounds.planning.described import jobs_imagined
 from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
@@ -28,7 +30,7 @@ ARRIVALS_LEAST_S = 1800.0
 
 
 def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
-    """Return run times, arrivals, the record, and of unfinished jobs what they ran before and their limits. Nine queries."""
+    """Return run times, arrivals, the record, and of unfinished jobs what they ran before and their limits. Eleven queries."""
     came, first = _arrivals(now)
     arrivals = jobs_imagined(came, now=now, parameters=parameters)
     return Experience(
@@ -65,33 +67,39 @@ def _running(now: datetime) -> Iterator[PastRun]:
 
 def _ran_before() -> dict[int, float]:
     """Return the seconds that earlier attempts ran, by job that goes on from there and does not tell how far it is. One query."""
-    going_on = Job.objects.filter(state__in=ACTIVE, checkpointable=True, ran_s__gt=0)
-    return dict(going_on.exclude(progress__fraction__gt=0).values_list("pk", "ran_s"))
+    going_on = Job.objects.filter(ended_at=None, checkpointable=True, ran_s__gt=0)
+    return dict(going_on.exclude(progress__fraction__gt=0).order_by().values_list("pk", "ran_s"))
 
 
 def _limits() -> dict[int, float]:
     """Return the time limits of unfinished jobs, in seconds: an attempt is ended by then. One query."""
-    limits = (
-        Job.objects.runnable().filter(state__in=ACTIVE).exclude(time_limit_s=None).values_list("pk", "time_limit_s")
-    )
-    return {pk: float(limit_s) for pk, limit_s in limits if limit_s is not None}
+    limited = Job.objects.runnable().filter(ended_at=None, time_limit_s__isnull=False).order_by()
+    return {pk: float(limit_s) for pk, limit_s in limited.values_list("pk", "time_limit_s") if limit_s is not None}
 
 
 def _arrivals(now: datetime) -> tuple[list[Job], datetime]:
-    """Return who came lately, latest first, and since when these are all that came. Two queries."""
-    since = now - timedelta(seconds=ARRIVALS_S)
-    came = list(
-        Job.objects.runnable()
-        .filter(submitted_at__gt=since, submitted_at__lte=now)
-        .order_by("-submitted_at")[:ARRIVALS_READ]
-    )
-    first = came[-1].submitted_at if len(came) == ARRIVALS_READ else max(since, _oldest(now))
-    return came, first
+    """Return who came lately, latest first, and since when these are all that came. Three queries, however many jobs there are.
+
+    Arrays stand in the index of submissions as one; of each the first tasks are taken, as many as there is room for.
+    """
+    since, left = now - timedelta(seconds=ARRIVALS_S), ARRIVALS_READ
+    latest = JobText.objects.filter(submitted_at__gt=since, submitted_at__lte=now).order_by("-submitted_at", "-job_id")
+    single, tasks = [], Q(pk__in=[])
+    for pk, size, made in latest.values_list("job_id", "job__array_size", "job__array_made")[:ARRIVALS_READ]:
+        if size is None:
+            single.append(pk)
+        elif count := min(made, left):
+            tasks |= Q(array=pk, array_index__lt=count)
+        left -= 1 if size is None else count
+        if left == 0:
+            break
+    came = list(Job.objects.filter(Q(pk__in=single) | tasks).order_by("-submitted_at"))
+    return came, came[-1].submitted_at if left == 0 else max(since, _oldest(now))
 
 
 def _oldest(now: datetime) -> datetime:
     """Return since when the arrivals are known: from its first job on, yet no burst is taken for a rate at once."""
-    first = Job.objects.order_by("submitted_at").values_list("submitted_at", flat=True).first()
+    first = JobText.objects.order_by("submitted_at", "job_id").values_list("submitted_at", flat=True).first()
     return min(first or now, now - timedelta(seconds=ARRIVALS_LEAST_S))
 
 

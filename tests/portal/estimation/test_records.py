@@ -246,3 +246,28 @@ def test_records_at_once_lose_none(shared_cluster):
     assert [result["code"] for result in results] == [None] * 4
     assert [cell.count for cell in ThroughputCell.objects.all()] == [8, 8]
     assert Signature.objects.count() == 1
+
+
+def test_section_2_runs_tell_the_spread_of_steps_and_how_much_of_the_exchange_shows(cluster):
+    rng = np.random.default_rng(1)
+    alone = [[0.1, f, 0.08, 0.01, None, None, 0.19 + f] for f in rng.normal(0.04, 0.004, 64)]
+    attempt = cluster.running(gpus=1, model="vgg")
+    for turn in range(4):
+        send(attempt, record(rows=alone[16 * turn : 16 * turn + 16]), offset=turn * 100)
+    profile = JobProfile.objects.get()
+    assert profile.rest_sigma_s == pytest.approx(0.004, rel=0.3)
+    assert (profile.wait_gpus, profile.exchange_s) == (0.0, 0.0)
+    after = 0.1 + 0.04 + 0.08 + 0.01 + 0.003 + 0.02
+    send(cluster.running(gpus=3, model="vgg"), record(rows=[[0.1, None, None, None, 0.02, 0.003, after]] * 16, world=3))
+    (known_now,) = known(Job.objects.first()).profiles.values()
+    assert known_now.wait_gpus == pytest.approx(3)
+    assert known_now.exposed == pytest.approx(1.0, abs=0.05)
+
+
+def test_section_2_a_run_of_another_batch_or_without_a_time_for_waiting_says_nothing_of_the_exchange(cluster):
+    send(cluster.running(gpus=1, model="vgg"), record(rows=[[0.1, 0.04, 0.08, 0.01, None, None, 0.23]] * 16, batch=64))
+    told = [0.1, None, None, None, 0.02, 0.003, 0.25]
+    several = cluster.running(gpus=2, model="vgg")
+    send(several, record(rows=[told] * 16, world=2, batch=256))
+    send(several, record(rows=[[*told[:5], None, 0.25]] * 16, world=2, batch=64), offset=100)
+    assert JobProfile.objects.get().exchange_s == 0.0

@@ -49,9 +49,9 @@ def test_a_node_that_joined_within_h_counts_from_then(cluster):
     assert rates_of(plain) == (None, None)
 
 
-def test_rates_of_many_nodes_cost_three_queries(cluster, django_assert_num_queries):
+def test_rates_of_many_nodes_cost_four_queries(cluster, django_assert_num_queries):
     nodes = [cluster.node, *(given.node_make(f"m{n}") for n in range(5))]
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         active_rates(nodes, hours=1, now=NOW)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand, CommandError
 
 from portal.bench import (
+    agent,
     anytime,
     databases,
     forecasting,
@@ -37,8 +38,8 @@ class Command(Flags, BaseCommand):
         "Run a benchmark. Names: latency (from submit to running), planning (placing one window), round (a whole planning, "
         "with the database), plannings (times of past plannings), pages (all pages of a large cluster), never-late (does a "
         "planning take longer than its limit?), anytime (how good is a plan when its time ends early?), simulate (the "
-        "simulator's speed), forecast (how good start ranges are), telemetry (what a node's measuring costs), sharing (placing "
-        "jobs on shared GPUs), log-match (looking through logs for texts)."
+        "simulator's speed), forecast (how good start ranges are), telemetry (what a node's measuring costs), agent (a whole "
+        "agent and its shims), sharing (placing jobs on shared GPUs), log-match (looking through logs for texts)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -56,6 +57,9 @@ class Command(Flags, BaseCommand):
         self.add_simulate(names.add_parser("simulate", help="the simulator: events a second, for n jobs and for 10 n"))
         self.add_forecast(names.add_parser("forecast", help="start ranges, replayed: how many held, and how wide"))
         self.add_telemetry(names.add_parser("telemetry", help="what each heartbeat of a node costs, in CPU and bytes"))
+        self.add_agent(
+            names.add_parser("agent", help="a whole agent with its jobs, beside a real portal: CPU and memory")
+        )
         self.add_log_match(names.add_parser("log-match", help="looking through logs for what their jobs name"))
         self.add_sharing(names.add_parser("sharing", help="giving jobs places on shared GPUs, by each policy"))
 
@@ -77,6 +81,13 @@ class Command(Flags, BaseCommand):
         except BenchError as error:
             raise CommandError(str(error), returncode=REFUSED) from error
         return json.dumps({"heartbeats": rows}) if options["json"] else telemetry.telemetry_words(rows)
+
+    def agent(self, options: dict[str, Any]) -> str:
+        try:
+            figures = agent.agent_measure(**{name: options[name] for name in ("seconds", "gpus", "jobs")})
+        except BenchError as error:
+            raise CommandError(str(error), returncode=REFUSED) from error
+        return agent.agent_words(figures, as_json=options["json"])
 
     def forecast(self, options: dict[str, Any]) -> str:
         names = ("workload", "data", "seed", "hours")

@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from portal.dashboard.queue import page
 from portal.dashboard.queue.page import record_words
-from portal.estimation.models import JobProgress
 from portal.jobs.models import Job
 from portal.rounds.asking import forecasting
 from portal.rounds.asking.experience import experience_read
@@ -223,29 +222,6 @@ def test_what_was_drawn_is_kept_and_makes_the_next_ranges(cluster, jobs):
     known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current())).foretold
     assert sorted(each.started for each in known) == [False, True]  # what is older than `drawn` tells nothing
     assert all(490 < each.waited_s < 600 for each in known)
-
-
-def test_run_times_and_arrivals_are_learnt_from_the_jobs(cluster):
-    ended = {"state": "COMPLETED", "waiting_since": None, "started_at": timezone.now(), "ended_at": timezone.now()}
-    for _ in range(25):
-        job = cluster.submit(gpus=2, expected_duration_s=300)
-        Job.objects.filter(pk=job.pk).update(**ended, age_s=300.0, ran_s=30.0, attained_gpu_s=60.0)
-    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
-    assert known.run_times.ratio(job.owner_id, (2,), 0.0) == pytest.approx(0.1, rel=0.05)
-    assert [(each.requirement, each.expected_duration_s) for each in known.arrived] == [((2,), 300.0)] * 25
-    assert timezone.now().timestamp() - known.since_s == pytest.approx(1800, abs=5)  # one burst is no rate
-
-
-def test_what_ran_before_and_limits_are_read_of_unfinished_jobs(cluster):
-    """A job that was stopped goes on where it was; one without checkpoints begins anew, one that tells its progress is known."""
-    stopped, anew, told, ended = (cluster.submit(gpus=1, time_limit_s=900) for _ in range(4))
-    Job.objects.update(ran_s=120.0, checkpointable=True)
-    Job.objects.filter(pk=anew.pk).update(checkpointable=False, time_limit_s=None)
-    JobProgress.objects.create(job=told, epoch=1, samples_done=5, fraction=0.5, at=timezone.now())
-    Job.objects.filter(pk=ended.pk).update(state="COMPLETED", waiting_since=None, ended_at=timezone.now())
-    known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current()))
-    assert known.ran_s == {stopped.pk: 120.0}
-    assert known.limits_s == {stopped.pk: 900, told.pk: 900}
 
 
 def test_what_others_take_of_the_machine_does_not_cut_draws_off(monkeypatch):
