@@ -29,7 +29,7 @@ from scheduler.planning.sharing_askers import Askers, expected_parts
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import Rule
 from scheduler.sharing.policy import granted
-from scheduler.sharing.rules import BY_NUMBER, NUMBERS, WORDS, admitting
+from scheduler.sharing.rules import BY_NUMBER, LAST_ADMITTING, NUMBERS, admitting, closing
 from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from scheduler.placement.parts.pool import Floats
     from scheduler.placement.rooms import Room
     from scheduler.sharing.policy import Policy
-    from scheduler.sharing.series import Flags
+    from scheduler.sharing.series import Flags, Numbers
 
+
+NO_RULES: Numbers = np.empty(0, dtype=np.int8)
 
 NAMED = 3
 """So many of those from whom a job is kept apart are named."""
@@ -158,22 +160,30 @@ class _Step:
         if (known := self._whys.get(row)) is not None:
             self.sharing.waiting[job.id] = known
             return None
-        places, board = self._places, self._board
-        rules = self._policy.rules(board, row) if self._policy and places.gpus else np.empty(0, dtype=np.int64)
-        allowed = places.allowed(job)
-        beside = places.beside(job)
-        admitted = admitting(rules) if len(rules) else np.zeros(len(places.gpus), dtype=bool)
-        found = (allowed & admitted & beside).nonzero()[0]
-        if not len(found):
+        why = self._full(job, row)
+        if why is None:
+            rules = self._policy.rules(self._board, row) if self._policy and self._places.gpus else NO_RULES
+            allowed, beside = self._places.allowed(job), self._places.beside(job)
+            admitted = admitting(rules) if len(rules) else np.zeros(len(allowed), dtype=bool)
+            found = (allowed & admitted & beside).nonzero()[0]
+            if len(found):
+                return self._start(job, row, self._best(job, row, found), rules)
             why = self._why(job, rules, allowed, admitted, beside)
-            self._whys[row] = self.sharing.waiting[job.id] = why
+        self._whys[row] = self.sharing.waiting[job.id] = why
+        return None
+
+    def _full(self, job: Job, row: int) -> Why | None:
+        """Why no ledger has room for the job, where all GPUs could be its own: then no policy need be asked."""
+        if self._policy is None or not self._places.gpus or not self._places.everywhere(job):
             return None
-        return self._start(job, row, self._best(job, row, found), rules)
+        rules = self._board.rooms(harvested=self._policy.harvests).of(row)
+        return self._closed_to(job, rules, closing(rules)) if rules.min() > LAST_ADMITTING else None
 
     def _best(self, job: Job, row: int, found: np.ndarray) -> int:
         board, policy = self._board, self._policy
         assert policy is not None
-        found = _least(found, board.order(row, policy.keys(board))[found].round(9))
+        if len(found) > 1:
+            found = _least(found, board.order(row, policy.keys(board))[found].round(9))
         if len(found) > 1:
             left = board.left_compute[found]
             # Prices are rounded at the sixth digit: equal losses differ by as much.
@@ -182,7 +192,7 @@ class _Step:
             found = _least(found, board.left_compute[found])
         return int(found[0])
 
-    def _start(self, job: Job, row: int, column: int, rules: np.ndarray) -> Room:
+    def _start(self, job: Job, row: int, column: int, rules: Numbers) -> Room:
         board, room, gpu = self._board, self._places.rooms[column], self._places.gpus[column]
         part = job.part
         assert part is not None
@@ -208,7 +218,7 @@ class _Step:
 
     # ---- words -------------------------------------------------------------------------------------------------------
 
-    def _told(self, job: Job, row: int, column: int, held: HeldPart, rules: np.ndarray) -> dict[str, Any]:
+    def _told(self, job: Job, row: int, column: int, held: HeldPart, rules: Numbers) -> dict[str, Any]:
         """Where it starts and by which rule; of those there only its own tenant's are named."""
         board, rule = self._board, str(BY_NUMBER[int(rules[column])])
         beside = [each for each in board.joined[column] if self._tenants.get(each) == job.tenant]
@@ -221,7 +231,7 @@ class _Step:
             "rule": rule,
             "beside_own": beside,
             "beside_others": int(board.people[column]) - len(beside),
-            "closed": _counted(rules, ~admitting(rules)),
+            "closed": closing(rules),
         }
         if rule == "uncorrelated":
             found["correlation"] = round(float(board.alike.correlated(row, np.array([column]))[0]), 3)
@@ -236,12 +246,15 @@ class _Step:
             found["slowdown"] = round(1.0 + float(board.harms.worst[row, column]), 3)
         return found
 
-    def _why(self, job: Job, rules: np.ndarray, allowed: Flags, admitted: Flags, beside: Flags) -> Why:
-        closed = _counted(rules, allowed & ~admitted) if len(rules) else {}
-        if barred := int((~allowed).sum()):
+    def _why(self, job: Job, rules: Numbers, allowed: Flags, admitted: Flags, beside: Flags) -> Why:
+        closed = closing(rules[allowed]) if len(rules) else {}
+        if barred := len(allowed) - int(np.count_nonzero(allowed)):
             closed["barred"] = barred
-        if short := int((allowed & admitted & ~beside).sum()):
+        if short := int(np.count_nonzero(allowed & admitted & ~beside)):
             closed["node"] = short
+        return self._closed_to(job, rules, closed)
+
+    def _closed_to(self, job: Job, rules: Numbers, closed: dict[str, int]) -> Why:
         shared: dict[str, Any] = {"policy": self._name, "gpus": len(self._places.gpus), "closed": closed}
         if "apart" in closed and job.part is not None:
             shared["apart_own"] = self._apart_from(job, np.flatnonzero(rules == NUMBERS[Rule.APART]))
@@ -260,10 +273,3 @@ def _least(found: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Those with the smallest key, in their order."""
     least: np.ndarray = found[keys == keys.min()]
     return least
-
-
-def _counted(rules: np.ndarray, where: Flags) -> dict[str, int]:
-    """How many GPUs each rule closes, the most first."""
-    counts = np.bincount(rules[where])
-    found = [(WORDS[number], count) for number, count in enumerate(counts.tolist()) if count]
-    return dict(sorted(found, key=lambda item: (-item[1], item[0])))

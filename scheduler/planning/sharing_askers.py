@@ -47,7 +47,7 @@ class Askers:
         self._told_apart = {*uses, *_kept_apart(sharers, gpus), *measured.names}
         self._rows: dict[tuple[object, str], int] = {}
         self._of_job: dict[int, int] = {}
-        askers = [self._asker(job) for job in self._kinds(sharers)]
+        askers = [self._asker(job, name) for job, name in self._kinds(sharers)]
         named = zip(gpus, types or [""] * len(gpus), strict=True)
         shared = [self._shared(key, gpu, gpu_type) for key, (gpu, gpu_type) in enumerate(named)]
         self.board = Board(askers, shared, measured=measured)
@@ -56,38 +56,36 @@ class Askers:
         """The number of the job's kind; None where its tenant's kinds are more than are looked at."""
         return self._of_job.get(job.id)
 
-    def _kinds(self, sharers: Sequence[Ranked]) -> Iterator[Job]:
-        """Yield the first job of each kind: the first kinds of each tenant, whoever asks for thousands of different things."""
+    def _kinds(self, sharers: Sequence[Ranked]) -> Iterator[tuple[Job, str]]:
+        """Yield the first job of each kind, and its signature: the first kinds of each tenant, whoever asks for thousands."""
         most = max(LEAST_KINDS, KINDS // len({each.job.tenant for each in sharers}))
         counts = Counter[int]()
         for job in (each.job for each in sharers):
-            kind = self._kind(job)
+            name = signature(job)
+            kind = job.alike, self._name_of(name)
             if kind not in self._rows and counts[job.tenant] < most:
                 counts[job.tenant] += 1
                 self._rows[kind] = len(self._rows)
-                yield job
+                yield job, name
             if (row := self._rows.get(kind)) is not None:
                 self._of_job[job.id] = row
-
-    def _kind(self, job: Job) -> tuple[object, str]:
-        return job.alike, self._name_of(signature(job))
 
     def _name_of(self, name: str) -> str:
         """A signature, where it matters: nothing is known of most."""
         return name if name in self._told_apart else ""
 
-    def _asker(self, job: Job) -> Asker:
+    def _asker(self, job: Job, name: str) -> Asker:
         part = job.part
         assert part is not None
         return Asker(
             job.id,
             part.memory_mib,
-            self._name_of(signature(job)),
+            self._name_of(name),
             compute=part.compute,
             critical=part.critical,
             whole_request=not part.harvest,
             apart_from=part.apart_from,
-            profile=self._profiles.get(signature(job)),
+            profile=self._profiles.get(name),
         )
 
     def _shared(self, key: int, gpu: PartedGpu, gpu_type: str) -> SharedGpu:

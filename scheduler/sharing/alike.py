@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
 
     from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.series import Flags, Floats, Ints, Singles
+
+AT_ONCE = 128
+"""Ranks of so many askers are found at once: one by one takes as long again, and many may never be asked for."""
 
 
 class Alike:
@@ -35,6 +37,7 @@ class Alike:
                 self._keeping_from[signature].append(row)
         shape = (len(askers), len(gpus))
         self._seen: _Seen | None = None
+        self._ranks: dict[int, tuple[Singles, Floats]] = {}
         self._last: tuple[int, int] | None = None
         without = np.array([asker.profile is None for asker in askers], dtype=bool)
         self.unknown: Flags = np.array(np.broadcast_to(without[:, None], shape), order="F")
@@ -68,12 +71,12 @@ class Alike:
         return self._found[columns]
 
     def _own(self, row: int) -> tuple[Singles, Floats]:
-        ranked, scales = self._ranks
-        return ranked[:, row], scales[:, row]
-
-    @cached_property
-    def _ranks(self) -> tuple[Singles, Floats]:
-        return _ranks_of(self._askers)
+        """Return the ranks of the asker's series; those of its neighbours in the queue, who come next, are found with them."""
+        first = row - row % AT_ONCE
+        if first not in self._ranks:
+            self._ranks[first] = _ranks_of(self._askers[first : first + AT_ONCE])
+        ranked, scales = self._ranks[first]
+        return ranked[:, row - first], scales[:, row - first]
 
     def _meet(self, other: Asker, column: int) -> None:
         if other.profile is None:
@@ -115,11 +118,6 @@ def _ranks_of(askers: Sequence[Asker]) -> tuple[Singles, Floats]:
     """Return `whole_ranks` of each asker's profile. Shapes (measures, askers, POINTS) and (measures, askers)."""
     series = np.zeros((len(MEASURES), len(askers), POINTS))
     for row, asker in enumerate(askers):
-        if asker.profile is None:
-            continue
-        if asker.profile.rows is not None and asker.profile.rows.shape[1] == POINTS:
-            series[:, row] = asker.profile.rows
-        else:
-            for which, name in enumerate(MEASURES):
-                series[which, row] = asker.profile.at_points(name)
+        if asker.profile is not None:
+            series[:, row] = asker.profile.at_points()
     return whole_ranks(series)

@@ -12,8 +12,8 @@ import numpy as np
 
 from scheduler.sharing.alike import Alike
 from scheduler.sharing.measured import NOTHING, Harms
-from scheduler.sharing.model import WHOLE, Rule
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.model import WHOLE
+from scheduler.sharing.rooms import Rooms
 from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Board:
         self.joined: list[list[int]] = [[each.asker.key for each in gpu.residents] for gpu in gpus]
         self.alike = Alike(askers, gpus)
         self.harms = Harms(askers, gpus, measured) if measured.says else None
-        self._rooms: dict[bool, Ints] = {}
+        self._rooms: dict[bool, Rooms] = {}
 
     def join(self, row: int, column: int, grant_mib: int) -> None:
         """Asker `row` is on GPU `column` from now on, with so much memory."""
@@ -71,23 +71,18 @@ class Board:
         self.alike.join(row, column)
         if self.harms is not None:
             self.harms.meet(asker, column)
-        for harvested, rules in self._rooms.items():
-            rules[:, column] = _room(self, column, self.needs(harvested=harvested))
+        for rooms in self._rooms.values():
+            rooms.renew(column)
 
     def needs(self, *, harvested: bool) -> Ints:
         """Return the memory (MiB) that each asker would be granted."""
         return self.grants if harvested else self.requests
 
-    def rooms(self, row: int, *, harvested: bool) -> Ints:
-        """Return the number of `_room`'s rule for each GPU, which is the caller's to change. All askers' are found at once."""
-        if (rules := self._rooms.get(harvested)) is None:
-            needs = self.needs(harvested=harvested)
-            columns = [_room(self, column, needs) for column in range(len(self.gpus))]
-            shape = (len(self.askers), len(self.gpus))
-            rules = np.array(columns, dtype=np.int64).T.copy() if columns else np.empty(shape, dtype=np.int64)
-            self._rooms[harvested] = rules
-        own: Ints = rules[row].copy()
-        return own
+    def rooms(self, *, harvested: bool) -> Rooms:
+        """Return where the ledgers have room. All askers' are found at once."""
+        if harvested not in self._rooms:
+            self._rooms[harvested] = Rooms(self, self.needs(harvested=harvested))
+        return self._rooms[harvested]
 
     def order(self, row: int, keys: Floats) -> Floats:
         """Return a policy's keys of the GPUs as they count for an asker: where it is slowed, or slows, comes later."""
@@ -97,24 +92,6 @@ class Board:
         """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""
         self.left_mib[column] -= more_mib
         self._rooms.clear()
-
-
-def _room(board: Board, column: int, needs_mib: Ints) -> Ints:
-    """Return for each asker: ALONE or FITS where the GPU's ledger has room, else what is lacking. For every policy alike.
-
-    Grants never come to more than a GPU's memory, nor compute to more than a whole GPU, whatever a policy thinks.
-    `needs_mib`: the memory that each asker would be granted. Shape (askers,).
-    """
-    free = Rule.FITS if board.people[column] else Rule.ALONE
-    found: Ints = np.full(len(needs_mib), NUMBERS[free], dtype=np.int64)
-    found[board.alike.apart[:, column]] = NUMBERS[Rule.APART]
-    if free is Rule.FITS and board.harms is not None and board.harms.limited:
-        found[board.harms.crowded(column)] = NUMBERS[Rule.CROWDED]
-        if (slowed := board.harms.too_much(column)) is not None:
-            found[slowed] = NUMBERS[Rule.SLOWED]
-    found[board.left_compute[column] < board.compute] = NUMBERS[Rule.COMPUTE]
-    found[board.left_mib[column] < needs_mib] = NUMBERS[Rule.MEMORY]
-    return found
 
 
 def _sums(gpus: Sequence[SharedGpu], what: str) -> Ints:
@@ -135,4 +112,4 @@ def _follows_its_past(gpu: SharedGpu) -> bool:
 
 def _ahead(gpu: SharedGpu, steps: int) -> float:
     """Return the memory (MiB) forecast to be used at the horizon: from 0 to all that there is."""
-    return float(np.clip(forecast(gpu.memory_used, steps), 0.0, gpu.memory_mib))
+    return min(max(forecast(gpu.memory_used, steps), 0.0), float(gpu.memory_mib))

@@ -19,7 +19,7 @@ from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Ints
+    from scheduler.sharing.series import Floats, Numbers
 
 
 class Cbp:
@@ -41,8 +41,8 @@ class Cbp:
         """Return the memory that the asker would be granted."""
         return int(board.grants[row] if self.harvests else board.requests[row])
 
-    def rules(self, board: Board, row: int) -> Ints:
-        found = board.rooms(row, harvested=self.harvests)
+    def rules(self, board: Board, row: int) -> Numbers:
+        found = board.rooms(harvested=self.harvests).of(row)
         beside = (found == NUMBERS[Rule.FITS]).nonzero()[0]
         if not len(beside):
             return found

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scheduler.sharing.board import Board
     from scheduler.sharing.learned.record import Stored
     from scheduler.sharing.model import Asker, Profile
-    from scheduler.sharing.series import Flags, Floats, Ints
+    from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
 FITTING = (NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED], NUMBERS[Rule.MEASURED])
 """What CBP says where the ledgers have room and both were seen to run."""
@@ -71,7 +71,7 @@ class Dqn(CbpPeak):
             self._step_s = float(stored.about["step_s"])
             self._most = stored.limits.longest // 2
 
-    def rules(self, board: Board, row: int) -> Ints:
+    def rules(self, board: Board, row: int) -> Numbers:
         found = super().rules(board, row)
         asker = board.askers[row]
         if self._network is None or asker.critical or asker.profile is None or asker.profile.seconds is None:

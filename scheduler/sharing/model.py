@@ -31,60 +31,51 @@ def percentile_place(length: int) -> tuple[int, float]:
     return int(low), part / 100
 
 
-@dataclass(frozen=True, slots=True)
 class Profile:
     """What a signature's last run used of one GPU: its `MEASURES` as equally spaced samples, all of one length.
 
-    `seconds`: how long that run took, where it is known; only then can one say what a job will use when.
-    Raises ValueError for series of different lengths, of too few samples, or that hold anything but finite numbers from 0 on.
+    Nobody changes it. `rows`: the samples, shape (measures, samples). `seconds`: how long that run took, where it is known; only
+    then can one say what a job will use when. `harvested_mib`: the percentile of its memory that it is provisioned with;
+    `busy`: the part of its time in which it kept the GPU computing. Raises ValueError for series of different lengths, of too
+    few samples, or that hold anything but finite numbers from 0 on.
     """
 
-    series: Mapping[str, Floats]
-    seconds: float | None = None
-    rows: Floats | None = field(default=None, repr=False, compare=False)
-    """The series beneath each other, where they were made so (`of_rows`)."""
-    known_mib: int | None = field(default=None, repr=False, compare=False)
-    known_busy: float | None = field(default=None, repr=False, compare=False)
+    __slots__ = ("busy", "harvested_mib", "rows", "seconds")
 
-    @classmethod
-    def of_rows(cls, rows: Floats, seconds: float | None, harvested_mib: int, busy: float) -> Profile:
-        """Return the profile of series that were checked, shape (measures, samples), with its `harvested_mib` and `busy`."""
-        made = object.__new__(cls)
-        series = dict(zip(MEASURES, rows, strict=True))
-        known = {"rows": rows, "known_mib": harvested_mib, "known_busy": busy}
-        for name, value in {"series": series, "seconds": seconds, **known}.items():
-            object.__setattr__(made, name, value)
-        return made
-
-    def __post_init__(self) -> None:
-        lengths = {len(self.series[name]) for name in MEASURES}
+    def __init__(self, series: Mapping[str, Floats], seconds: float | None = None) -> None:
+        lengths = {len(series[name]) for name in MEASURES}
         if len(lengths) != 1 or min(lengths) < LEAST_SAMPLES:
             raise ValueError(
                 f"a profile needs {LEAST_SAMPLES} samples or more of each measure, all alike; it has {lengths}"
             )
-        for name in MEASURES:
-            values = np.asarray(self.series[name])
+        self.rows = np.array([series[name] for name in MEASURES], dtype=np.float64)
+        self.seconds = seconds
+        for name, values in self.series.items():
             if not (values.min() >= 0 and values.max() < np.inf):  # neither for NaN
                 raise ValueError(f"{name} holds values that are not finite or below 0")
+        risen = np.sort(self.series["memory_mib"])
+        low, part = percentile_place(len(risen))
+        above = risen[min(low + 1, len(risen) - 1)]
+        self.harvested_mib = int(np.ceil(risen[low] + (above - risen[low]) * part))
+        self.busy = float(np.mean(self.series["gpu"]))
 
-    def at_points(self, name: str) -> Floats:
-        """Return one measure's series at `POINTS` points."""
-        return resampled(self.series[name], POINTS)
+    @classmethod
+    def of_rows(cls, rows: Floats, seconds: float | None, harvested_mib: int, busy: float) -> Profile:
+        """Return the profile of rows that were checked, with what else it says: many are made at once (`profiles`)."""
+        made = cls.__new__(cls)
+        made.rows, made.seconds, made.harvested_mib, made.busy = rows, seconds, harvested_mib, busy
+        return made
 
     @property
-    def busy(self) -> float:
-        """The part of its time in which it kept the GPU computing."""
-        return float(np.mean(self.series["gpu"])) if self.known_busy is None else self.known_busy
+    def series(self) -> dict[str, Floats]:
+        """Its rows by measure."""
+        return dict(zip(MEASURES, self.rows, strict=True))
 
-    @property
-    def harvested_mib(self) -> int:
-        """The percentile of its memory that it is provisioned with."""
-        if self.known_mib is not None:
-            return self.known_mib
-        values = np.sort(self.series["memory_mib"])
-        low, part = percentile_place(len(values))
-        above = values[min(low + 1, len(values) - 1)]
-        return int(np.ceil(values[low] + (above - values[low]) * part))
+    def at_points(self) -> Floats:
+        """Return the rows at `POINTS` points."""
+        if self.rows.shape[1] == POINTS:
+            return self.rows
+        return np.array([resampled(row, POINTS) for row in self.rows])
 
 
 @dataclass(frozen=True, slots=True)

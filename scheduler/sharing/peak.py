@@ -16,7 +16,7 @@ from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Ints
+    from scheduler.sharing.series import Numbers
 
 REFUSED = (NUMBERS[Rule.CORRELATED], NUMBERS[Rule.UNKNOWN])
 
@@ -26,7 +26,7 @@ class CbpPeak(Cbp):
 
     name = "cbp-pp"
 
-    def rules(self, board: Board, row: int) -> Ints:
+    def rules(self, board: Board, row: int) -> Numbers:
         found = super().rules(board, row)
         refused = ((found == REFUSED[0]) | (found == REFUSED[1])).nonzero()[0]
         if not len(refused):

@@ -8,7 +8,7 @@ from scheduler.sharing.model import Rule
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Ints
+    from scheduler.sharing.series import Floats, Numbers
 
 LIMIT = 0.5
 """Largest correlation with which two jobs share a GPU (Kube-Knots, algorithm 1)."""
@@ -27,7 +27,7 @@ class Policy(Protocol):
     def keys(self, board: Board) -> Floats:
         """Return a number for each GPU; those with the smallest are tried first, and equal ones in the board's order."""
 
-    def rules(self, board: Board, row: int) -> Ints:
+    def rules(self, board: Board, row: int) -> Numbers:
         """Return for each GPU the number (`NUMBERS`) of the rule by which the asker joins it, or that keeps it away."""
 
 

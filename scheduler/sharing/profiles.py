@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
 
+AT_ONCE = 128
+"""So many signatures are looked at together: more no longer fit into a processor's cache."""
+
 
 def profiles_of(uses: Uses) -> dict[str, Profile]:
     """Return by signature what it used; without those of which nothing, or nothing that could be compared, was recorded."""
@@ -26,7 +29,8 @@ def profiles_of(uses: Uses) -> dict[str, Profile]:
         lengths = {len(use.get(measure, ())) for measure in MEASURES}
         if len(lengths) == 1 and (length := lengths.pop()) >= LEAST_SAMPLES:
             by_length[length].append(name)
-    return {name: profile for names in by_length.values() for name, profile in _of_one_length(names, uses)}
+    blocks = (names[at : at + AT_ONCE] for names in by_length.values() for at in range(0, len(names), AT_ONCE))
+    return {name: profile for names in blocks for name, profile in _of_one_length(names, uses)}
 
 
 def _of_one_length(names: Sequence[str], uses: Uses) -> Iterable[tuple[str, Profile]]:

@@ -10,7 +10,7 @@ from scheduler.sharing.policy import by_memory
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Ints
+    from scheduler.sharing.series import Floats, Numbers
 
 
 class ResAg:
@@ -25,5 +25,5 @@ class ResAg:
     def keys(self, board: Board) -> Floats:
         return np.zeros(len(board.gpus))
 
-    def rules(self, board: Board, row: int) -> Ints:
-        return board.rooms(row, harvested=False)
+    def rules(self, board: Board, row: int) -> Numbers:
+        return board.rooms(harvested=False).of(row)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.sharing.model import Rule
 
 if TYPE_CHECKING:
-    from scheduler.sharing.series import Flags, Ints
+    from scheduler.sharing.series import Flags, Numbers
 
 NUMBERS: dict[Rule, int] = {rule: number for number, rule in enumerate(Rule)}
 BY_NUMBER: tuple[Rule, ...] = tuple(Rule)
@@ -16,7 +18,14 @@ LAST_ADMITTING = NUMBERS[Rule.MEASURED]
 """Rules that let an asker in come first."""
 
 
-def admitting(rules: Ints) -> Flags:
+def admitting(rules: Numbers) -> Flags:
     """Return where a rule lets the asker in. Shape as given."""
     found: Flags = rules <= LAST_ADMITTING
     return found
+
+
+def closing(rules: Numbers) -> dict[str, int]:
+    """Return how many GPUs each rule keeps the asker away from, the most first."""
+    counts = np.bincount(rules).tolist()[LAST_ADMITTING + 1 :]
+    found = [(WORDS[number], count) for number, count in enumerate(counts, LAST_ADMITTING + 1) if count]
+    return dict(sorted(found, key=lambda item: (-item[1], item[0])))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.policy import Policy
-    from scheduler.sharing.series import Ints
+    from scheduler.sharing.series import Numbers
 
 LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
 """Who is told what was used before: all, for what would crowd a GPU is closed to each. Res-Ag itself looks at requests alone."""
@@ -106,7 +106,7 @@ def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Jo
     return Joined(asker.key, gpu.key, grant, rule, figure, beside)
 
 
-def _refused(key: int, rules: Ints) -> Refused:
+def _refused(key: int, rules: Numbers) -> Refused:
     counts = np.bincount(rules, minlength=len(BY_NUMBER))
     found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
     return Refused(key, dict(sorted(found.items(), key=lambda item: (-item[1], item[0].value))))

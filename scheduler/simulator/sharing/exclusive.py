@@ -11,7 +11,7 @@ from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Ints
+    from scheduler.sharing.series import Floats, Numbers
 
 
 class Exclusive:
@@ -26,7 +26,7 @@ class Exclusive:
     def keys(self, board: Board) -> Floats:
         return np.zeros(len(board.gpus))
 
-    def rules(self, board: Board, row: int) -> Ints:
-        found = board.rooms(row, harvested=False)
-        alone: Ints = np.where(found == NUMBERS[Rule.FITS], NUMBERS[Rule.COMPUTE], found)
+    def rules(self, board: Board, row: int) -> Numbers:
+        found = board.rooms(harvested=False).of(row)
+        alone: Numbers = np.where(found == NUMBERS[Rule.FITS], NUMBERS[Rule.COMPUTE], found)
         return alone
