@@ -30,6 +30,7 @@ from portal.jobs.states import FINAL, LIVE, QUEUED, JobState
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 from portal.templating.models import JobTemplate
+from portal.tenants.rights import WORK, may
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import LegendItem, PlotContext
     from portal.dashboard.parts.slowed import SlowedRow
     from portal.jobs.models import Attempt, Job
+    from portal.tenants.models import User
 
 EVENTS_SHOWN = 30
 MEASURED_EVERY_S = 5
@@ -61,12 +63,13 @@ MEASURED_EVERY_S = 5
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
 
 
-def page_context(*, job: Job) -> JobPageContext:
+def page_context(*, job: Job, user: User) -> JobPageContext:
     """Fill the whole page. The functions below also answer with its live parts alone."""
-    return {**header_make(job), **body_make(job), **log_choices(job), **chain_part(job)}
+    return {**header_make(job, user=user), **body_make(job), **log_choices(job), **chain_part(job)}
 
 
-def header_make(job: Job) -> JobHeaderContext:
+def header_make(job: Job, *, user: User | None = None) -> JobHeaderContext:
+    """Fill the page's head as `user` sees it; None: an array's, which has nothing that not all may do."""
     attempts = list(attempts_of(job))
     return {
         "id": job.number,
@@ -75,15 +78,17 @@ def header_make(job: Job) -> JobHeaderContext:
         "since": _since(job, attempts),
         "actions": _actions(job),
         "extensions": extensions(job),
-        "terminal_url": _terminal_url(job),
+        "terminal_url": _terminal_url(job, user),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "template": _template(job),
         "facts": facts_make(job, attempts),
     }
 
 
-def _terminal_url(job: Job) -> str | None:
-    return reverse("job-terminal", args=[job.number]) if job.state == JobState.RUNNING and not job.array_size else None
+def _terminal_url(job: Job, user: User | None) -> str | None:
+    if job.state != JobState.RUNNING or job.array_size or user is None or not may(user, job.tenant, WORK):
+        return None
+    return reverse("job-terminal", args=[job.number])
 
 
 def _template(job: Job) -> OfTemplate:

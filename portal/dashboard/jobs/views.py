@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
@@ -104,7 +105,7 @@ def job_detail(request: HttpRequest, number: str) -> HttpResponse:
         looked_at(user=request.user, job_ids=[job.pk], what="end")
     if job.array_size:
         return render(request, "jobs/array.html", array_context(job=job, query=TaskQuery.of(request.GET)))
-    return render(request, "jobs/detail.html", {"job": page_context(job=job)})
+    return render(request, "jobs/detail.html", {"job": page_context(job=job, user=request.user)})
 
 
 @login_required
@@ -117,7 +118,8 @@ def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
         return render(request, f"jobs/_{name}.html", context)
     if job.array_size or name not in FRAGMENTS:
         raise NotFound("part of the page")
-    return render(request, f"jobs/_{name}.html", {"job": FRAGMENTS[name](job)})
+    make = partial(header_make, user=request.user) if name == "header" else FRAGMENTS[name]
+    return render(request, f"jobs/_{name}.html", {"job": make(job)})
 
 
 @login_required
