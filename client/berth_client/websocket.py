@@ -8,7 +8,7 @@ import os
 import socket
 import urllib.request
 from http.client import HTTPException, parse_headers
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 from urllib.parse import urlsplit
 
 from berth_client.errors import ClientError
@@ -57,7 +57,9 @@ def texts(url: str, *, headers: Mapping[str, str], tls: Callable[[], ssl.SSLCont
         raise BrokenError(f"The connection broke: {error}.") from None
 
 
-def handshake(wire: socket.socket, reader: IO[bytes], *, path: str, headers: Mapping[str, str]) -> None:
+def handshake(
+    wire: socket.socket, reader: BinaryIO | socket.SocketIO, *, path: str, headers: Mapping[str, str]
+) -> None:
     """Ask for a WebSocket and read the answer (section 4.1). Raises BrokenError where none is opened."""
     key = base64.b64encode(os.urandom(16)).decode()
     asked = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}

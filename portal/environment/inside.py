@@ -36,4 +36,20 @@ INSIDE = (
         "s",
         "60-604800",
     ),
+    Variable(
+        "BERTH_IDLE_CORES_PERCENT",
+        int,
+        10,
+        "For idle time-outs: a job that keeps so much of one core busy, on any of its nodes, is in use.",
+        "% of a core",
+        "1-10000",
+    ),
+    Variable(
+        "BERTH_IDLE_GPU_PERCENT",
+        int,
+        3,
+        "For idle time-outs: a job whose GPUs compute for so much of the time is in use.",
+        "%",
+        "1-100",
+    ),
 )

@@ -206,13 +206,13 @@ def test_what_is_refused_is_said(berth, tenant, environment, job):
         assert done.stderr.count("\n") == 1, done.stderr
         return done.returncode, done.stderr
 
-    held = tenant.submit("true", hold=True)
+    waits = tenant.submit("true", depends_on=[int(job)])
     foreign = Tenant(berth, "speech-lab") if "speech-lab" in berth.tokens else None
     found = {
         "no terminal": said(job),
         "no command": said(job, "--"),
         "missing": said(987654, "--", "true"),
-        "not running": said(held, "--", "true"),
+        "not running": said(waits, "--", "true"),
         "rank": said(job, "--rank", "7", "--", "true"),
         "token": said(job, "--", "true", token="berth_wrong"),
         "long": said(job, "--", "true " + "x" * 3000),
@@ -224,7 +224,7 @@ def test_what_is_refused_is_said(berth, tenant, environment, job):
         "no terminal": "a shell needs a terminal",
         "no command": "which command",
         "missing": "No such job",
-        "not running": f"Job {held} has no running part 0",
+        "not running": f"Job {waits} has no running part 0",
         "rank": "no running part 7",
         "token": "unknown or was revoked",
         "long": "more than 2048 bytes",

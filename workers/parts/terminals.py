@@ -114,8 +114,9 @@ def _command_of(asked: dict[str, Any]) -> tuple[str | None, bool]:
 
 def _size_of(asked: dict[str, Any]) -> tuple[int, int]:
     columns, rows = asked.get("columns"), asked.get("rows")
-    whole = type(columns) is int and type(rows) is int
-    return (columns, rows) if whole and 0 < columns <= MOST_SIZE and 0 < rows <= MOST_SIZE else (80, 24)
+    if type(columns) is not int or type(rows) is not int:
+        return (80, 24)
+    return (columns, rows) if 0 < columns <= MOST_SIZE and 0 < rows <= MOST_SIZE else (80, 24)
 
 
 def _resize(master: int, columns: int, rows: int) -> None:

@@ -7,7 +7,11 @@ import os
 import signal
 import termios
 import tty
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
 
 
 class RawTerminal:
@@ -22,7 +26,7 @@ class RawTerminal:
         self.changed, self._changes = os.pipe()
         for end in (self.changed, self._changes):
             os.set_blocking(end, False)
-        handlers = {
+        handlers: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = {
             signal.SIGWINCH: self._change,
             signal.SIGCONT: self._again,
             signal.SIGTERM: _leave,

@@ -20,6 +20,7 @@ from portal.dashboard.jobs.rows import actions_of, failed_count
 from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
 from portal.dashboard.jobs.tuning import tuning_make
+from portal.dashboard.jobs.unused import idle_make
 from portal.dashboard.jobs.waiting.page import waiting_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.kept import kept_note
@@ -79,6 +80,7 @@ def header_make(job: Job, *, user: User | None = None) -> JobHeaderContext:
         "actions": _actions(job),
         "extensions": extensions(job),
         "terminal_url": _terminal_url(job, user),
+        "idle": idle_make(job, user),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "template": _template(job),
         "facts": facts_make(job, attempts),

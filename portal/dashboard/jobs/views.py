@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
@@ -45,7 +44,7 @@ from portal.rounds.read.explained import explanation
 from portal.tenants.selectors import zone_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from django.db.models import QuerySet
@@ -63,7 +62,7 @@ VERBS = {
 BULK = {**VERBS, "priority": services.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 DONE |= {"priority": "Priority set"}
-FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
+FRAGMENTS: dict[str, Callable[[Job], Any]] = {"body": body_make, "timeline": timeline_part, "log": log_choices}
 FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
 ARRAY_FRAGMENTS = {"header", "array", "tasks", "chain"}
 CSV_CHUNK = 2000
@@ -116,10 +115,10 @@ def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     if job.array_size and name in ARRAY_FRAGMENTS:
         context = array_context(job=job, query=TaskQuery.of(request.GET), only=name)
         return render(request, f"jobs/_{name}.html", context)
-    if job.array_size or name not in FRAGMENTS:
+    if job.array_size or name not in {"header", *FRAGMENTS}:
         raise NotFound("part of the page")
-    make = partial(header_make, user=request.user) if name == "header" else FRAGMENTS[name]
-    return render(request, f"jobs/_{name}.html", {"job": make(job)})
+    shown = header_make(job, user=request.user) if name == "header" else FRAGMENTS[name](job)
+    return render(request, f"jobs/_{name}.html", {"job": shown})
 
 
 @login_required

@@ -27,10 +27,10 @@ class Places:
         return None
 
     def give(self, user_id: int, place: Place) -> None:
-        for counter, key in ((self._of_people, user_id), (self._in_parts, _part(place))):
-            counter[key] -= 1
-            if counter[key] <= 0:
-                del counter[key]
+        self._of_people[user_id] -= 1
+        self._in_parts[_part(place)] -= 1
+        self._of_people += Counter()  # forgets what is zero
+        self._in_parts += Counter()
 
 
 def _part(place: Place) -> tuple[str, int]:

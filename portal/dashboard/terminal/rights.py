@@ -24,6 +24,7 @@ class Place:
     """A running part. `asked`: how its node is told which one."""
 
     job: Job
+    attempt_id: int
     node_id: int
     node: str
     asked: dict[str, Any]
@@ -56,7 +57,7 @@ def place_of(*, user: User, number: str, rank: int, tenant: Tenant | None = None
     if part is None:
         raise Conflict("not_running", f"Job {job.number} has no running part {rank}. A terminal needs one.")
     asked = {"kind": "terminal", "attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": rank}
-    return Place(job, part.node_id, part.node.name, asked)
+    return Place(job, part.attempt_id, part.node_id, part.node.name, asked)
 
 
 def begun_record(*, user: User, place: Place) -> None:

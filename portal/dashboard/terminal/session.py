@@ -16,6 +16,7 @@ from portal.api.sockets import SIGNED_OUT
 from portal.dashboard.terminal.places import PLACES
 from portal.dashboard.terminal.rights import begun_record, ended_record
 from portal.environment import env
+from portal.jobs.idle.using import idle_used
 
 if TYPE_CHECKING:
     from portal.agents.channel import Channel
@@ -55,8 +56,9 @@ def size_of(said: Any) -> tuple[int, int] | None:
     if not isinstance(said, dict):
         return None
     columns, rows = said.get("columns"), said.get("rows")
-    whole = type(columns) is int and type(rows) is int
-    return (columns, rows) if whole and 0 < columns <= MOST_SIZE and 0 < rows <= MOST_SIZE else None
+    if type(columns) is not int or type(rows) is not int:
+        return None
+    return (columns, rows) if 0 < columns <= MOST_SIZE and 0 < rows <= MOST_SIZE else None
 
 
 def json_of(text: str) -> Any:
@@ -89,7 +91,7 @@ async def _session(caller: Caller, receive: Any, send: Any, place: Place, channe
     try:
         await database_sync_to_async(begun_record)(user=caller.user, place=place)
         await _tell(send, state="open")
-        return await _carried(caller, receive, send, stream)
+        return await _carried(caller, receive, send, place, stream)
     except (DatabaseError, InterfaceError):
         return "away", "The portal's database does not answer, so the session cannot be recorded."
     finally:
@@ -98,10 +100,11 @@ async def _session(caller: Caller, receive: Any, send: Any, place: Place, channe
             await database_sync_to_async(ended_record)(user=caller.user, place=place, seconds=loop.time() - begun)
 
 
-async def _carried(caller: Caller, receive: Any, send: Any, stream: Stream) -> Ended:
+async def _carried(caller: Caller, receive: Any, send: Any, place: Place, stream: Stream) -> Ended:
     """Carry both ways until one end closes it, the person may no longer, or nothing has moved for long."""
     ways = [
-        asyncio.ensure_future(each) for each in (_shown(send, stream), _typed(receive, stream), _watch(caller, stream))
+        asyncio.ensure_future(each)
+        for each in (_shown(send, stream), _typed(receive, stream), _watch(caller, place, stream))
     ]
     try:
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -135,13 +138,16 @@ async def _typed(receive: Any, stream: Stream) -> Ended:
     return "left", ""
 
 
-async def _watch(caller: Caller, stream: Stream) -> Ended:
+async def _watch(caller: Caller, place: Place, stream: Stream) -> Ended:
     loop, moved, moved_at = asyncio.get_running_loop(), stream.moved, asyncio.get_running_loop().time()
     idle_s = env("BERTH_TERMINAL_IDLE_S")
     while True:
         await asyncio.sleep(CHECK_S)
         if stream.moved != moved:
             moved, moved_at = stream.moved, loop.time()
+            if place.job.idle_timeout_s is not None:
+                with contextlib.suppress(DatabaseError, InterfaceError):  # told again when more moves
+                    await database_sync_to_async(idle_used)(attempt_id=place.attempt_id, by="terminal")
         if loop.time() - moved_at >= idle_s:
             return "idle", f"Nobody used this terminal for {round(idle_s / 60)} minutes."
         if not await caller.may_still():

@@ -274,6 +274,7 @@ PAGES = [
     _get("job-terminal", OWN_PAGE, number=JOB),
     _get("job-terminal", OWN_PAGE, query="rank=1", number="{zebra-name-waits}"),
     _get("job-terminal", MISSING_PAGE, number=987654),
+    _post("job-keep", ACT_PAGE, number=JOB),
     _post("job-extend", ACT_PAGE, [("by", "60")], number=JOB),
     _post("job-action", MISSING_PAGE, [], number=JOB, verb="nothing"),
     _get("laboratory", PAGE),
