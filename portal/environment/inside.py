@@ -39,7 +39,7 @@ INSIDE = (
     Variable(
         "BERTH_IDLE_CORES_PERCENT",
         int,
-        10,
+        5,
         "For idle time-outs: a job that keeps so much of one core busy, on any of its nodes, is in use.",
         "% of a core",
         "1-10000",

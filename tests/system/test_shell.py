@@ -210,7 +210,7 @@ def test_what_is_refused_is_said(berth, tenant, environment, job):
     foreign = Tenant(berth, "speech-lab") if "speech-lab" in berth.tokens else None
     found = {
         "no terminal": said(job),
-        "no command": said(job, "--"),
+        "nothing after --": said(job, "--"),
         "missing": said(987654, "--", "true"),
         "not running": said(waits, "--", "true"),
         "rank": said(job, "--rank", "7", "--", "true"),
@@ -222,7 +222,7 @@ def test_what_is_refused_is_said(berth, tenant, environment, job):
     assert {code for code, _ in found.values()} == {2}, found
     words = {
         "no terminal": "a shell needs a terminal",
-        "no command": "which command",
+        "nothing after --": "a shell needs a terminal",
         "missing": "No such job",
         "not running": f"Job {waits} has no running part 0",
         "rank": "no running part 7",

@@ -48,8 +48,6 @@ def shell(asked: Any, berth: Berth) -> int:
     both = sys.stdin.isatty() and sys.stdout.isatty()
     if command is None and not both:
         raise ClientError(NO_TERMINAL)
-    if command == []:
-        raise ClientError("say which command after --, or leave -- out for a shell")
     if command is not None:
         command = command[0] if len(command) == 1 else shlex.join(command)
     size = os.get_terminal_size(sys.stdin.fileno()) if both else os.terminal_size((80, 24))
