@@ -202,7 +202,7 @@ VARIABLES = (
         "BERTH_LIMIT_WARNING_MINUTES",
         int,
         30,
-        "So long before its time limit a job's owner is warned who asked for it, but at most a fifth of the limit.",
+        "So long before its time limit or idle time-out a job's owner is warned who asked for it, but at most a fifth of that.",
         "min",
         "1-1440",
     ),
