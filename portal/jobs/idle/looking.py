@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -29,19 +30,48 @@ if TYPE_CHECKING:
 
 Parts = dict[int, Part]
 """Of an attempt: what it holds, by node id."""
+AT_ONCE = 200
+"""Rows written in one transaction: others write meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look says of one watch: idle seconds by node, what it was used by, and the last row that was read."""
+
+    watch: IdleWatch
+    parts: dict[str, float]
+    used_by: str
+    last: int
+
+    @property
+    def idle_s(self) -> float:
+        return min(self.parts.values(), default=0.0)
+
+    @property
+    def matters(self) -> bool:
+        """Say whether it warns, takes a warning back or ends: of most it only keeps the count."""
+        limit_s = float(self.watch.attempt.job.idle_timeout_s or 0)
+        return self.watch.warned_idle_s is not None or self.idle_s >= limit_s - warning_s(limit_s)
 
 
 def idle_look() -> int:
-    """Count, warn and end; return how many jobs were looked at. Six queries, and some for each job that changes."""
+    """Count, warn and end; return how many jobs were looked at. Six queries, one for each job, some for each that changes."""
     attempts = list(_running())
     if not attempts:
         return 0
     watches = _watches(attempts)
     parts = _parts(attempts)
     counted, used, last = _counted(watches, parts)
-    for watch in watches:
-        if last > watch.frame:
-            _settle(watch, counted[watch.pk], used.get(watch.pk, ""), nodes=list(parts[watch.attempt_id]), last=last)
+    looked = [
+        Looked(watch, {str(node): counted[watch.pk].get(str(node), 0.0) for node in parts[watch.attempt_id]}, by, last)
+        for watch in watches
+        for by in [used.get(watch.pk, "")]
+        if last > watch.frame
+    ]
+    kept = _keep([each for each in looked if not each.matters])
+    for each in looked:
+        if each.watch.pk not in kept:
+            _settle(each)
     return len(attempts)
 
 
@@ -111,20 +141,36 @@ def _counted(
     return counted, used, last
 
 
+def _keep(quiet: Sequence[Looked]) -> set[int]:
+    """Keep the counts of these; return the watches that nobody changed meanwhile. In short transactions."""
+    kept: set[int] = set()
+    for first in range(0, len(quiet), AT_ONCE):
+        with transaction.atomic():
+            for each in quiet[first : first + AT_ONCE]:
+                watch = each.watch
+                values: dict[str, Any] = {"frame": each.last, "parts": each.parts, "idle_s": each.idle_s}
+                if each.used_by:
+                    values |= {"used_at": timezone.now(), "used_by": each.used_by}
+                same = IdleWatch.objects.filter(pk=watch.pk, frame=watch.frame, uses=watch.uses)
+                if same.update(**values):
+                    kept.add(watch.pk)
+    return kept
+
+
 @transaction.atomic
-def _settle(watch: IdleWatch, counted: dict[str, float], by: str, *, nodes: list[int], last: int) -> None:
+def _settle(looked: Looked) -> None:
     """Keep what was counted, and warn or end. Whatever used the job meanwhile outweighs it."""
+    watch = looked.watch
     job = watch.attempt.job
     road_lock(jobs=lambda: [job.pk])
     fresh = IdleWatch.objects.select_for_update().get(pk=watch.pk)
     if fresh.frame != watch.frame:  # another worker was quicker
         return
-    fresh.frame = last
+    fresh.frame = looked.last
     if fresh.uses == watch.uses:
-        fresh.parts = {str(node): counted.get(str(node), 0.0) for node in nodes}
-        fresh.idle_s = min(fresh.parts.values(), default=0.0)
-        if by:
-            fresh.used_at, fresh.used_by = timezone.now(), by
+        fresh.parts, fresh.idle_s = looked.parts, looked.idle_s
+        if looked.used_by:
+            fresh.used_at, fresh.used_by = timezone.now(), looked.used_by
     _follow(fresh, watch.attempt)
     fresh.save()
 
