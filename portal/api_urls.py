@@ -40,6 +40,7 @@ urlpatterns = [
     path("jobs/<str:number>/cancel", jobs.JobCancelView.as_view(), name="api-job-cancel"),
     path("jobs/<str:number>/hold", jobs.JobHoldView.as_view(), name="api-job-hold"),
     path("jobs/<str:number>/release", jobs.JobReleaseView.as_view(), name="api-job-release"),
+    path("jobs/<str:number>/keep", jobs.JobKeepView.as_view(), name="api-job-keep"),
     path("jobs/<str:number>/requeue", jobs.JobRequeueView.as_view(), name="api-job-requeue"),
     path("jobs/<str:number>/retry", jobs.JobRetryView.as_view(), name="api-job-retry"),
     path("templates", templating.TemplatesView.as_view(), name="api-templates"),

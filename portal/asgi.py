@@ -36,7 +36,7 @@ http_routes = [
 websocket_routes = [
     path("ws/live", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
     path("ws/jobs/<str:number>/logs", LogConsumer.as_asgi()),
-    path("ws/jobs/<str:number>/terminal", AllowedHostsOriginValidator(AuthMiddlewareStack(terminal_application))),
+    path("ws/jobs/<str:number>/terminal", terminal_application),
     path("api/agent/v1/channel", channel_application),
 ]
 

@@ -27,7 +27,7 @@ def sources():
 
 def read_anywhere():
     """Every BERTH_ name in the code but where the reference and `portal.environment` define them."""
-    defining = {ROOT / "portal/environment.py", ROOT / "portal/reference.py"}
+    defining = {*(ROOT / "portal/environment").glob("*.py"), ROOT / "portal/reference.py"}
     return {name for path, text in sources().items() if path not in defining for name in VARIABLE.findall(text)}
 
 

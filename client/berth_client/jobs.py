@@ -167,6 +167,10 @@ class Jobs(Rest):
     def jobs_release(self, number: int | str) -> JobDetail:
         return self._job("POST", number, "/release")
 
+    def jobs_keep(self, number: int | str) -> JobDetail:
+        """Let the idle time of a running job with an idle time-out begin anew."""
+        return self._job("POST", number, "/keep")
+
     def jobs_requeue(self, number: int | str) -> JobDetail:
         return self._job("POST", number, "/requeue")
 

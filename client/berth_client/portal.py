@@ -8,10 +8,11 @@ from berth_client.laboratory import Laboratory
 from berth_client.secrets import Secrets
 from berth_client.templates import Templates
 from berth_client.tenants import Tenants
+from berth_client.terminal import Terminals
 from berth_client.uploads import Uploads
 
 
-class Berth(Following, Uploads, Cluster, Laboratory, Templates, Secrets, Tenants):
+class Berth(Following, Uploads, Cluster, Laboratory, Templates, Secrets, Tenants, Terminals):
     """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
 
     Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.

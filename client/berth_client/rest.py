@@ -14,6 +14,7 @@ from berth_client.errors import AwayError, ClientError, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from berth_client.duplex import Duplex
     from berth_client.wire import Answer, Transport
 
 TIMEOUT_S = 60.0
@@ -87,6 +88,15 @@ class Rest:
             yield from texts(f"{self.url}{path}{_query(query)}", headers=headers, tls=transport.tls)
         except BrokenError:
             return
+
+    def talked(self, path: str, *, query: Mapping[str, Any]) -> Duplex:
+        """Open a WebSocket of the portal's that speaks both ways. Raises BrokenError where none opens."""
+        from berth_client.duplex import Duplex
+        from berth_client.transport import UrllibTransport
+
+        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "berth-client"}
+        tls = UrllibTransport(ca_file=self._ca_file).tls
+        return Duplex(f"{self.url}{path}{_query(query)}", headers=headers, tls=tls)
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Return the JSON of the answer; None of an empty one."""

@@ -66,6 +66,7 @@ class JobDescription(TypedDict, total=False):
     memory_mib: int | None
     disk_gib: float | None
     time_limit_s: int | None
+    idle_timeout_s: int | None
     grace_s: int | None
     batch_per_gpu: int | None
     samples: int | None
@@ -110,6 +111,7 @@ class Job(TypedDict):
     memory_mib: int | None
     disk_gib: float | None
     time_limit_s: int | None
+    idle_timeout_s: int | None
     grace_s: int | None
     priority: int
     array_job: int | None

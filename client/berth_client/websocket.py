@@ -8,7 +8,7 @@ import os
 import socket
 import urllib.request
 from http.client import HTTPException, parse_headers
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 from urllib.parse import urlsplit
 
 from berth_client.errors import ClientError
@@ -51,19 +51,22 @@ def texts(url: str, *, headers: Mapping[str, str], tls: Callable[[], ssl.SSLCont
             wire = tls().wrap_socket(plain, server_hostname=address[0]) if parts.scheme == "https" else plain
             with wire, wire.makefile("rb") as reader:
                 path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-                _open(wire, reader, path=path, headers={"Host": parts.netloc, **headers})
+                handshake(wire, reader, path=path, headers={"Host": parts.netloc, **headers})
                 yield from _messages(wire, reader)
     except (OSError, HTTPException, ValueError) as error:
         raise BrokenError(f"The connection broke: {error}.") from None
 
 
-def _open(wire: socket.socket, reader: BinaryIO, *, path: str, headers: Mapping[str, str]) -> None:
+def handshake(
+    wire: socket.socket, reader: BinaryIO | socket.SocketIO, *, path: str, headers: Mapping[str, str]
+) -> None:
+    """Ask for a WebSocket and read the answer (section 4.1). Raises BrokenError where none is opened."""
     key = base64.b64encode(os.urandom(16)).decode()
     asked = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
     lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in {**headers, **asked}.items())]
     wire.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
     status = reader.readline(1000).split()
-    told = parse_headers(reader)
+    told = parse_headers(cast("BinaryIO", reader))
     accepted = base64.b64encode(hashlib.sha1(f"{key}{MARK}".encode()).digest()).decode()  # noqa: S324 - section 4.2.2
     if status[1:2] != [b"101"] or told.get("Sec-WebSocket-Accept", "").strip() != accepted:
         raise BrokenError("No WebSocket is opened there.")

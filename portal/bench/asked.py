@@ -206,10 +206,11 @@ LEFT_OUT = {
                 api-job-cancel api-job-retry job-offer home-dismiss second-factor session-end sessions-end
                 job-columns job-view-save job-view-delete
                 tenant-member tenant-invite tenant-invitation-end notifications account-webhooks account-webhook
-                tenant-webhooks tenant-webhook job-extend time-zone api-job-hold api-job-release api-job-requeue api-node-drain
-                api-node-resume api-node-dead api-traces-history api-trace-share api-simulation-cancel
-                api-simulation-share job-artefacts-remove api-gpu-cordon api-gpu-resume sharing-train sharing-decide
-                template-delete saved-delete form-save api-secret tenant-secrets tenant-secret-remove
+                tenant-webhooks tenant-webhook job-extend job-keep time-zone api-job-hold api-job-release api-job-keep
+                api-job-requeue api-node-drain api-node-resume api-node-dead api-traces-history api-trace-share
+                api-simulation-cancel api-simulation-share job-artefacts-remove api-gpu-cordon api-gpu-resume
+                sharing-train sharing-decide template-delete saved-delete form-save api-secret tenant-secrets
+                tenant-secret-remove
             """.split()
         ),
         ACTS,

@@ -12,6 +12,7 @@ from portal.dashboard.jobs import saved as job_saved
 from portal.dashboard.jobs import views as job_views
 from portal.dashboard.jobs.compare import views as compare_views
 from portal.dashboard.jobs.extending import job_extend
+from portal.dashboard.jobs.unused import job_keep_running
 from portal.dashboard.jobs.waiting import views as waiting_views
 from portal.dashboard.people import notifications as people_notifications
 from portal.dashboard.people import secrets as people_secrets
@@ -60,6 +61,7 @@ job_urls = [
     path("jobs/<str:number>/offer", waiting_views.job_offer, name="job-offer"),
     path("jobs/<str:number>/what-if", job_views.job_what_if, name="job-what-if"),
     path("jobs/<str:number>/extend", job_extend, name="job-extend"),
+    path("jobs/<str:number>/keep", job_keep_running, name="job-keep"),
     path("jobs/<str:number>/terminal", job_terminal, name="job-terminal"),
     *artefact_urls,
     path("jobs/<str:number>/<str:verb>", job_views.job_action, name="job-action"),

@@ -27,6 +27,11 @@ LogFollower = Callable[[LogPiece], None]
 _log_followers: list[LogFollower] = []
 
 
+IdleFollower = Callable[[int, str, str], None]
+"""Called with (job id, what tells it from the job's other warnings, words)."""
+_idle_followers: list[IdleFollower] = []
+
+
 def jobs_follow(follower: Follower) -> None:
     """Register a room's follower, once a process."""
     _followers.append(follower)
@@ -35,6 +40,16 @@ def jobs_follow(follower: Follower) -> None:
 def job_moved(*, job_id: int, to: str, epoch: int) -> None:
     for each in _followers:
         each(job_id, to, epoch)
+
+
+def idle_follow(follower: IdleFollower) -> None:
+    """Register a room that tells people of jobs which will end unless somebody uses them, once a process."""
+    _idle_followers.append(follower)
+
+
+def idle_near(*, job_id: int, mark: str, detail: str) -> None:
+    for each in _idle_followers:
+        each(job_id, mark, detail)
 
 
 def logs_follow(follower: LogFollower) -> None:

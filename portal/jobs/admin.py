@@ -86,7 +86,19 @@ class JobAdmin(ConsoleAdmin):
         ("Why it waits", {"fields": ("reason_shown", "figures", "reason_at", "in_window", "held_by")}),
         (
             "What it asks for",
-            {"fields": (GPUS, GPU_TYPES, "cores_per_gpu", "cores", "memory", "disk_gib", "time_limit_s", "grace_s")},
+            {
+                "fields": (
+                    GPUS,
+                    GPU_TYPES,
+                    "cores_per_gpu",
+                    "cores",
+                    "memory",
+                    "disk_gib",
+                    "time_limit_s",
+                    "idle_timeout_s",
+                    "grace_s",
+                )
+            },
         ),
         ("What it does", {"fields": ("command", "category", "priority", "labels", "checkpointable", "restartable")}),
         (

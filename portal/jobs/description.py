@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
 MAX_CORES, MAX_MEMORY_MIB, MAX_DISK_GIB = 65_536, 2**40, 1_000_000
-MAX_SECONDS = 10 * 366 * 86_400
+MAX_SECONDS, IDLE_LEAST_S = 10 * 366 * 86_400, 60
 GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
 """Of a job that names none; of any; and what the operator allows unless he says otherwise."""
 MAX_COUNT, MAX_SMALL = 2**63 - 1, 2**31 - 1
@@ -75,6 +75,7 @@ class JobDescription:
     memory_mib: int | None = None
     disk_gib: float | None = None
     time_limit_s: int | None = None
+    idle_timeout_s: int | None = None
     grace_s: int | None = None
     batch_per_gpu: int | None = None
     samples: int | None = None
@@ -141,15 +142,14 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "pipelined": checks.flag,
     "model": lambda value, field: checks.text(value, field, max_chars=128, blank=True),
     "parameters": _whole(1, MAX_COUNT),
-    "heavy_between_iterations": checks.flag,
-    "instrumented": checks.flag,
+    **dict.fromkeys(("heavy_between_iterations", "instrumented"), checks.flag),
     "gpu_types": lambda value, _: parts.gpu_types(value),
-    "cores_per_gpu": _whole(1, MAX_CORES),
     "cores_exactly": checks.flag,
-    "cores": _whole(1, MAX_CORES),
+    **dict.fromkeys(("cores_per_gpu", "cores"), _whole(1, MAX_CORES)),
     "memory_mib": _whole(1, MAX_MEMORY_MIB),
     "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
     "time_limit_s": _whole(1, MAX_SECONDS),
+    "idle_timeout_s": _whole(IDLE_LEAST_S, MAX_SECONDS),
     "grace_s": _whole(1, MAX_GRACE_S),
     "batch_per_gpu": _whole(1, MAX_SMALL),
     "samples": _whole(1, MAX_COUNT),

@@ -163,6 +163,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "has more is ended as FAILED. Missing: the operator's default.",
     },
     "time_limit_s": _whole(1, d.MAX_SECONDS, "An attempt that runs longer is ended as TIMEOUT."),
+    "idle_timeout_s": _whole(
+        d.IDLE_LEAST_S,
+        d.MAX_SECONDS,
+        "An attempt that nobody and nothing uses for so long is ended as TIMEOUT, after a warning.",
+    ),
     "grace_s": _whole(
         1,
         d.MAX_GRACE_S,

@@ -58,6 +58,7 @@ class StopReason(TextChoices):
     PARTNER = "partner", "another part of it ended"
     LIMIT = "limit", "a profile's time is over"
     UNWELL = "unwell", "its node or GPU failed"
+    IDLE = "idle", "nobody used it"
 
 
 class StopCause(TextChoices):

@@ -1,5 +1,6 @@
 from celery import shared_task
 
+from portal.jobs.idle.looking import idle_look
 from portal.jobs.services import idempotency_keys_expire, reconcile
 from portal.jobs.services.asked.bringing import IN_USE
 from portal.uploads.services import uploads_expire
@@ -8,6 +9,11 @@ from portal.uploads.services import uploads_expire
 @shared_task(name="jobs.reconcile", expires=30)
 def jobs_reconcile() -> dict[str, int]:
     return reconcile()
+
+
+@shared_task(name="jobs.idle", expires=30)
+def jobs_idle() -> int:
+    return idle_look()
 
 
 @shared_task(name="jobs.expire")

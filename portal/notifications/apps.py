@@ -7,9 +7,10 @@ class NotificationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.events.followers import jobs_follow, logs_follow
+        from portal.events.followers import idle_follow, jobs_follow, logs_follow
         from portal.notifications.matches import log_look
-        from portal.notifications.noting import job_moved
+        from portal.notifications.noting import idle_near, job_moved
 
         jobs_follow(job_moved)
         logs_follow(log_look)
+        idle_follow(idle_near)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from portal.environment import env
+from portal.jobs.idle.using import warning_s
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import JobState
 from portal.notifications.events import event_of
@@ -29,6 +29,10 @@ def job_moved(job_id: int, to: str, epoch: int) -> None:
         # Two ends of one epoch differ: a job that is retried by hand may end waiting.
         at = timezone.now()
         Happening.objects.create(job_id=job_id, what=what, mark=f"{epoch}-{int(at.timestamp() * 1000)}", at=at)
+
+
+def idle_near(job_id: int, mark: str, detail: str) -> None:
+    Happening.objects.create(job_id=job_id, what="idle", mark=mark[:32], at=timezone.now(), detail=detail)
 
 
 def times_note() -> int:
@@ -79,11 +83,6 @@ def _limits_note(wishes: Iterable[Wishes], hooks: Iterable[Hook]) -> int:
         if started_at + timedelta(seconds=limit_s - warning_s(limit_s)) < now
     }
     return _items_make(Job.objects.filter(pk__in=sorted(near)[:LOOKED_AT]), "limit", wishes, hooks, now=now)
-
-
-def warning_s(limit_s: int) -> float:
-    """Return how long before its limit a job is warned of: at most a fifth of the limit, so that short jobs are not all."""
-    return min(60 * env("BERTH_LIMIT_WARNING_MINUTES"), limit_s / 5)
 
 
 def _items_make(jobs: QuerySet[Job], what: str, wishes: Iterable[Wishes], hooks: Iterable[Hook], *, now: Any) -> int:

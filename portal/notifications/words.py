@@ -20,8 +20,12 @@ DID = {
     "started": "runs now",
     "waits": "waits long",
     "log": "has in its log what you look for",
+    "idle": "is not used",
     "limit": "is near its time limit",
 }
+
+
+ACTS = {"limit": " You may extend it on its page.", "idle": " *Keep it running* stands on its page."}
 
 
 def one_line(text: str, most: int = 120) -> str:
@@ -45,7 +49,7 @@ def mail_of(items: list[Item], count: int) -> tuple[str, str]:
     """Return subject and text. `items`: the first of the `count` things to tell."""
     if count == 1:
         item = items[0]
-        act = " You may extend it on its page." if item.what == "limit" else ""
+        act = ACTS.get(item.what, "")
         subject = f"[Berth] Job {item.job.number} {one_line(item.job.name, 60)} {DID[item.what]}"
         body = f"{sentence(item)}{act}\n\n{job_url(item.job.number)}\n"
     else:

@@ -51,6 +51,7 @@ class Shim:
         self.wake = wake
         self.ending: Ending | None = None
         self.told: list[bool] = []
+        self.shells: dict[int, int] = {}
         self.status: int | None = None
         self.pid = 0
         self.begun = boottime()
@@ -137,6 +138,10 @@ class Shim:
                 return self.status is None
             if pid == self.pid:
                 self.status = status
+            elif (end := self.shells.pop(pid, None)) is not None:
+                from workers.controls.terminals import terminal_ended
+
+                terminal_ended(end, status)
 
     def _sweep(self) -> bool:
         """End what the command left behind when it ended; True while something of it lives."""
@@ -155,7 +160,8 @@ class Shim:
         if self.ending is None and (self.directory / "terminal.json").exists():
             from workers.controls.terminals import terminal_begin  # few shims need it
 
-            terminal_begin(self.directory, self.launch, self.pid, self.group)
+            if shell := terminal_begin(self.directory, self.launch, self.pid, self.group):
+                self.shells.update([shell])
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
             self.telling.look()

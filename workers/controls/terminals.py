@@ -1,7 +1,8 @@
 """Starts a terminal's shell inside a running part: in the command's own namespaces, walls, account, group and cores.
 
-The agent makes the pty and leaves its name in `terminal.json`; the shim opens it, takes the file away, and forks the shell.
-It is a descendant of the shim: it counts in the part's limits and dies with the part. Standard library only.
+The agent makes the pty and a pipe with a name, and leaves both names in `terminal.json`; the shim opens them, takes the file
+away, and forks the shell, or the one command that was asked for. It is a descendant of the shim: it counts in the part's
+limits and dies with the part. How it ended goes into the pipe. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 import termios
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.jobenv import job_environment
@@ -27,47 +29,93 @@ if TYPE_CHECKING:
 
 ORDER = "terminal.json"
 SHELL = "[ -x /bin/bash ] && exec /bin/bash -i; exec /bin/sh -i"
+PROMPT = """[ -e ~/.bashrc ] || PS1='job-$BERTH_JOB_ID@\\h:\\w\\$ '; unset PROMPT_COMMAND"""
+"""Done once, after all that the machine or the image sets: theirs names the account, which often has no name to be found
+("I have no name!"), and not the job. Who brings a `.bashrc` has a prompt of their own."""
+FAILED = 127
+"""How a shell that could not be started ends."""
 _PTS = re.compile(r"/dev/pts/[0-9]{1,9}", re.ASCII)
+_END = re.compile(r"terminal-[0-9]{1,9}\.end", re.ASCII)
 _NAMESPACES = ("ipc", "mnt")
 
 
-def terminal_begin(directory: Path, launch: dict[str, Any], command: int, group: Group | None) -> None:
-    """Start the shell that the order asks for; `command` is the process whose view it shares. Never raises OSError."""
+@dataclass(slots=True)
+class Order:
+    """`tty` and `end`: descriptors, open here. `command`: what runs instead of a shell. `plain`: it reads nothing."""
+
+    tty: int
+    end: int
+    command: str | None
+    plain: bool
+
+
+def terminal_begin(
+    directory: Path, launch: dict[str, Any], command: int, group: Group | None
+) -> tuple[int, int] | None:
+    """Start the shell that the order asks for; `command` is the process whose view it shares. Never raises OSError.
+
+    Return its pid and the pipe for `terminal_ended`; None where nothing was started.
+    """
     try:
-        tty = _taken(directory / ORDER)
+        order = _taken(directory)
     except (OSError, BrokenFileError) as error:
         sys.stderr.write(f"terminal: {error}\n")
-        return
-    if tty is None:
-        return
+        return None
+    if order is None:
+        return None
     try:
         if launch.get("account"):  # else it could not open its terminal by its name
-            os.fchown(tty, launch["account"]["uid"], -1)
+            os.fchown(order.tty, launch["account"]["uid"], -1)
         parent = os.getpid()
-        if os.fork() == 0:
-            _child(launch, tty, command, parent, group)
+        pid = os.fork()
+        if pid == 0:
+            _child(launch, order, command, parent, group)
     except OSError as error:
-        _say(tty, "process", error)
+        _say(order.tty, "process", error)
+        terminal_ended(order.end, FAILED << 8)
+        return None
     finally:
-        os.close(tty)
+        os.close(order.tty)
+    return pid, order.end
 
 
-def _taken(order: Path) -> int | None:
-    """Open the terminal that the order names, and take the order away; None without an order."""
+def terminal_ended(end: int, status: int) -> None:
+    """Tell the agent the shell's exit code, 128 and its number for a signal. `status`: as waitpid gives it."""
+    code = os.waitstatus_to_exitcode(status)
+    try:
+        os.write(end, b"%d" % (code if code >= 0 else 128 - code))
+    except OSError:  # nobody waits for it any more
+        pass
+    finally:
+        os.close(end)
+
+
+def _taken(directory: Path) -> Order | None:
+    """Open what the order names, and take the order away; None without an order."""
+    order = directory / ORDER
     try:
         asked = read_record(order, tty=str)
         if asked is None:
             return None
-        if not _PTS.fullmatch(asked["tty"]):
+        named, command = asked.get("end"), asked.get("command")
+        if not _PTS.fullmatch(asked["tty"]) or not isinstance(named, str) or not _END.fullmatch(named):
             raise BrokenFileError(order, "names no terminal")
-        return os.open(asked["tty"], os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        if not isinstance(command, str | None):
+            raise BrokenFileError(order, "has a command that is no text")
+        end = os.open(directory / named, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            tty = os.open(asked["tty"], os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            os.close(end)
+            raise
+        return Order(tty, end, command, plain=asked.get("plain") is True)
     finally:
         order.unlink(missing_ok=True)
 
 
-def _child(launch: dict[str, Any], tty: int, command: int, parent: int, group: Group | None) -> NoReturn:
+def _child(launch: dict[str, Any], order: Order, command: int, parent: int, group: Group | None) -> NoReturn:
     """Do what stands between fork and exec. Never returns."""
-    step = "session"
+    step, tty = "session", order.tty
     try:
         end_with(parent)
         signals_reset()
@@ -82,6 +130,8 @@ def _child(launch: dict[str, Any], tty: int, command: int, parent: int, group: G
         limit_processes(launch, group)
         for descriptor in (0, 1, 2):
             os.dup2(tty, descriptor)
+        if order.plain:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         apart = apart_load()
         step = "the job's view of files"
         if launch.get("account") and launch.get("view"):
@@ -93,13 +143,20 @@ def _child(launch: dict[str, Any], tty: int, command: int, parent: int, group: G
         step = f"working directory {launch['cwd']}"
         os.chdir(launch["cwd"])
         step = "shell"
-        environment = job_environment(launch) | {"TERM": "xterm-256color"}
-        argv, environment = started({**launch, "command": SHELL}, environment)
+        environment = _prompted(job_environment(launch)) | {"TERM": "dumb" if order.plain else "xterm-256color"}
+        argv, environment = started(
+            {**launch, "command": SHELL if order.command is None else order.command}, environment
+        )
         os.umask(0o022)
         os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
     except BaseException as error:  # noqa: BLE001 - whoever opened the terminal must hear of any error
         _say(tty, step, error)
-    os._exit(127)
+    os._exit(FAILED)
+
+
+def _prompted(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment with a prompt that names the job, for bash and for a plain `sh`; a tenant's own one stays."""
+    return {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "} | environment
 
 
 def _join(command: int) -> None:

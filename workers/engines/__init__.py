@@ -47,8 +47,11 @@ class Engine(Protocol):
     def limit(self, directory: Path, *, limit_s: float) -> None:
         """Let the part run for `limit_s` seconds from its start; never fewer than before. Raises OSError."""
 
-    def terminal(self, directory: Path, tty: str) -> None:
-        """Order a shell on this terminal inside the running part. One order at a time. Raises OSError."""
+    def terminal(self, directory: Path, tty: str, end: str, command: str | None = None, *, plain: bool = False) -> None:
+        """Order a shell, or `command`, on this terminal inside the running part. One order at a time. Raises OSError.
+
+        `end`: the pipe in `directory` that gets its exit code. `plain`: nobody types, so it reads from /dev/null.
+        """
 
     def terminal_taken(self, directory: Path) -> bool:
         """Say whether the part has opened the terminal of the last order, or has refused it."""

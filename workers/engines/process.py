@@ -116,8 +116,9 @@ class ProcessEngine:
         if shim is not None and shim.pid:
             shim.signal(signal.SIGUSR1)
 
-    def terminal(self, directory: Path, tty: str) -> None:
-        write_json(directory / TERMINAL, {"tty": tty}, durable=False)
+    def terminal(self, directory: Path, tty: str, end: str, command: str | None = None, *, plain: bool = False) -> None:
+        order = {"tty": tty, "end": end, "command": command, "plain": plain}
+        write_json(directory / TERMINAL, order, durable=False)
         shim = self.shim(directory)
         if shim is not None and shim.pid:
             shim.signal(signal.SIGUSR1)

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from workers.protocol.frames import MOST_DATA, ClosedError, FrameError, Kind, Stream, pack, said, saying, unpack
 from workers.system import log
+from workers.system.room import is_no_room
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from workers.parts.journal import Journal
     from workers.parts.part import Part
-    from workers.parts.terminals import Terminals
+    from workers.parts.terminals import Ended, Terminals
 
-MOST_OF_NODE, MOST_OF_JOB = 32, 4
-"""Streams that are open at one time."""
+MOST_OF_NODE, MOST_OF_JOB = 64, 16
+"""Streams that are open at one time, whatever the portal lets open (its BERTH_TERMINALS_PER_PART)."""
+NO_ROOM = "The disk of the job's node is full, so no terminal can be opened. Jobs run on; tell an operator."
 OPEN_S = 10.0
 MOST_FRAME = MOST_DATA + 64
 
@@ -125,30 +127,33 @@ class Channel:
             stream.take(kind, body)
 
     async def _serve(self, stream: Stream, asked: dict[str, Any], send: Any) -> None:
+        exit_code = None
         try:
-            code, detail = await self._served(stream, asked, send)
+            code, detail, exit_code = await self._served(stream, asked, send)
         except ClosedError as error:
             code, detail = "closed", str(error)
         except OSError as error:
-            code, detail = "failed", f"The node could not open a terminal: {error}."
+            code, detail = "failed", NO_ROOM if is_no_room(error) else f"The node could not open a terminal: {error}."
         finally:
             self._streams.pop(stream.number, None)
             self._jobs.pop(stream.number, None)
         stream.end(code, detail)
-        await send(pack(Kind.CLOSE, stream.number, saying(code, detail)))
+        await send(pack(Kind.CLOSE, stream.number, saying(code, detail, exit_code)))
 
-    async def _served(self, stream: Stream, asked: dict[str, Any], send: Any) -> tuple[str, str]:
+    async def _served(self, stream: Stream, asked: dict[str, Any], send: Any) -> Ended:
         assert self._terminals is not None
         found = self._part(asked)
         if found is None:
-            return "not_running", "This attempt of the job does not run on the node."
+            return "not_running", "This attempt of the job does not run on the node.", None
         part, directory = found
         if len(self._streams) > MOST_OF_NODE:
-            return "too_many", f"The node has {MOST_OF_NODE} terminals open, which is the most."
+            return "too_many", f"The node has {MOST_OF_NODE} terminals open, which is the most.", None
         if list(self._jobs.values()).count(part.key) >= MOST_OF_JOB:
-            return "too_many", f"The job has {MOST_OF_JOB} terminals open, which is the most. Close one."
+            return "too_many", f"The job has {MOST_OF_JOB} terminals open, which is the most. Close one.", None
         self._jobs[stream.number] = part.key
-        return await self._terminals.serve(stream, directory, opened=lambda: send(pack(Kind.OPENED, stream.number)))
+        return await self._terminals.serve(
+            stream, directory, asked, opened=lambda: send(pack(Kind.OPENED, stream.number))
+        )
 
     def _part(self, asked: dict[str, Any]) -> tuple[Part, Path] | None:
         """Return the part that is meant, and its directory: that attempt, epoch and rank, and running."""

@@ -1,20 +1,23 @@
 """A terminal of a running part: the agent holds the pty, the part's shim starts the shell on it, a stream carries both ways.
 
 What the shell prints is read only as far as the stream takes it, so a job that floods its terminal waits as on any slow one.
-When the stream or the agent ends the pty is closed, and the shell is hung up.
+When the stream or the agent ends the pty is closed, and the shell is hung up. Its exit code comes from the shim, through a
+pipe with a name: what it leaves in the background may hold its terminal open, and is not waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import struct
 import termios
-from typing import TYPE_CHECKING
+import tty
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from workers.protocol.frames import ClosedError
+from workers.parts.ptys import End, carried
+from workers.protocol.frames import MOST_SIZE, ClosedError
 from workers.system.filework import SlowFilesError
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from workers.protocol.frames import Stream
     from workers.system.filework import FileWork
 
-READ_BYTES = 16 * 1024
+Ended = tuple[str, str, int | None]
 LOOK_S, PATIENCE_S = 0.05, 5.0
 """How often it looks whether the shim has taken the order, and how long; a shim looks each second, and at a signal at once."""
 NOT_STARTED = "The job did not start a shell. It began before this node's Berth was renewed, or it is just ending."
@@ -38,37 +41,49 @@ class Terminals:
         self._engine, self._files = engine, files
         self._locks: dict[Path, asyncio.Lock] = {}
 
-    async def serve(self, stream: Stream, directory: Path, *, opened: Callable[[], Awaitable[None]]) -> tuple[str, str]:
-        """Run one terminal until either end closes it; return the code and sentence of its end. Raises OSError."""
+    async def serve(
+        self, stream: Stream, directory: Path, asked: dict[str, Any], *, opened: Callable[[], Awaitable[None]]
+    ) -> Ended:
+        """Run one terminal until either end closes it; return code and sentence of its end, and its exit code.
+
+        Raises OSError. `asked`: may have `command`, which runs instead of a shell; `columns` and `rows`; and `plain`, where
+        nobody types: what the command prints comes as it is.
+        """
+        command, plain = _command_of(asked)
         master, slave = os.openpty()
         stream.on_size = lambda columns, rows: _resize(master, columns, rows)
         try:
-            os.set_blocking(master, False)
-            try:
-                if not await self._start(directory, os.ttyname(slave)):
-                    return "not_started", NOT_STARTED
-            finally:
-                os.close(slave)
-            await opened()
-            await _carry(stream, master)
+            with End(directory) as end:
+                try:
+                    os.set_blocking(master, False)
+                    _resize(master, *_size_of(asked))
+                    if plain:
+                        tty.setraw(slave)
+                    ordered = Ordered(os.ttyname(slave), end.name, command, plain=plain)
+                    if not await self._start(directory, ordered) or not end.is_known():
+                        return "not_started", NOT_STARTED, None
+                finally:
+                    os.close(slave)
+                await opened()
+                exit_code = await carried(stream, master, end)
         finally:
             stream.on_size = lambda _columns, _rows: None
             os.close(master)
-        return "ended", "The shell has ended."
+        return "ended", "The shell has ended." if command is None else "The command has ended.", exit_code
 
-    async def _start(self, directory: Path, tty: str) -> bool:
+    async def _start(self, directory: Path, order: Ordered) -> bool:
         lock = self._locks.setdefault(directory, asyncio.Lock())
         try:
             async with lock:
-                return await self._ordered(directory, tty)
+                return await self._given(directory, order)
         finally:
             if not lock.locked():
                 self._locks.pop(directory, None)
 
-    async def _ordered(self, directory: Path, tty: str) -> bool:
+    async def _given(self, directory: Path, order: Ordered) -> bool:
         about, deadline = f"terminal {directory.name}", asyncio.get_running_loop().time() + PATIENCE_S
         try:
-            await self._files.run(about, self._engine.terminal, directory, tty)
+            await self._files.run(about, order.give, self._engine, directory)
             while asyncio.get_running_loop().time() < deadline:
                 if await self._files.run(about, self._engine.terminal_taken, directory):
                     return True
@@ -79,55 +94,30 @@ class Terminals:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    tty: str
+    end: str
+    command: str | None
+    plain: bool
+
+    def give(self, engine: Engine, directory: Path) -> None:
+        engine.terminal(directory, self.tty, self.end, self.command, plain=self.plain)
+
+
+def _command_of(asked: dict[str, Any]) -> tuple[str | None, bool]:
+    command, plain = asked.get("command"), asked.get("plain") is True
+    if not isinstance(command, str | None) or (plain and command is None):
+        raise ClosedError("The portal asks for a command that is none.")
+    return command, plain
+
+
+def _size_of(asked: dict[str, Any]) -> tuple[int, int]:
+    columns, rows = asked.get("columns"), asked.get("rows")
+    if type(columns) is not int or type(rows) is not int:
+        return (80, 24)
+    return (columns, rows) if 0 < columns <= MOST_SIZE and 0 < rows <= MOST_SIZE else (80, 24)
+
+
 def _resize(master: int, columns: int, rows: int) -> None:
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-async def _carry(stream: Stream, master: int) -> None:
-    """Carry both ways until the shell ends or the stream does."""
-    ways = [asyncio.ensure_future(_out(stream, master)), asyncio.ensure_future(_in(stream, master))]
-    try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-
-
-async def _out(stream: Stream, master: int) -> None:
-    with contextlib.suppress(ClosedError):
-        while data := await _read(master):
-            await stream.write(data)
-
-
-async def _in(stream: Stream, master: int) -> None:
-    while data := await stream.read():
-        while data:
-            try:
-                data = data[os.write(master, data) :]
-            except BlockingIOError:
-                await _ready(master, write=True)
-            except OSError:  # the shell is gone
-                return
-
-
-async def _read(master: int) -> bytes:
-    """Return what the shell printed; b"" when nobody holds its end any more."""
-    while True:
-        try:
-            return os.read(master, READ_BYTES)
-        except BlockingIOError:
-            await _ready(master, write=False)
-        except OSError:  # EIO: the last one has closed it
-            return b""
-
-
-async def _ready(descriptor: int, *, write: bool) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    add, remove = (loop.add_writer, loop.remove_writer) if write else (loop.add_reader, loop.remove_reader)
-    add(descriptor, lambda: None if ready.done() else ready.set_result(None))
-    try:
-        await ready
-    finally:
-        remove(descriptor)

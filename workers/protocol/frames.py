@@ -23,7 +23,7 @@ MOST_DATA = 16 * 1024
 """Bytes of one frame's data."""
 MOST_SAID = 4 * 1024
 """Bytes of the JSON with which a stream is opened or closed."""
-MOST_SIZE = 1000
+MOST_SIZE, MOST_EXIT = 1000, 255
 _HEAD, _CREDIT, _SIZE = struct.Struct("!BI"), struct.Struct("!I"), struct.Struct("!HH")
 
 
@@ -75,9 +75,9 @@ def said(body: bytes) -> dict[str, Any]:
     return value
 
 
-def saying(code: str, detail: str) -> bytes:
-    """Return the body of a frame CLOSE."""
-    return json.dumps({"code": code, "detail": detail[:600]}).encode()
+def saying(code: str, detail: str, exit_code: int | None = None) -> bytes:
+    """Return the body of a frame CLOSE. `exit_code`: of the shell that has ended."""
+    return json.dumps({"code": code, "detail": detail[:600], "exit_code": exit_code}).encode()
 
 
 class Stream:
@@ -87,6 +87,8 @@ class Stream:
         self.number = number
         self.why: tuple[str, str] | None = None
         """Code and sentence of its end; None while it is open."""
+        self.exit_code: int | None = None
+        """Of the shell, once it has ended by itself."""
         self.on_size: Callable[[int, int], None] = lambda _columns, _rows: None
         self.moved = 0
         """Bytes that went through it, both ways."""
@@ -115,6 +117,8 @@ class Stream:
             self._is_open = True
         elif kind is Kind.CLOSE:
             heard = said(body)
+            if self.why is None and type(code := heard.get("exit_code")) is int and 0 <= code <= MOST_EXIT:
+                self.exit_code = code
             self.end(str(heard.get("code", ""))[:40], str(heard.get("detail", ""))[:600])
         self._wake()
 

@@ -53,7 +53,7 @@ class Wanted(PartName):
     started: bool
     state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
     go: bool
-    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit", "unwell"] | None
+    stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit", "unwell", "idle"] | None
     grace_s: float
     lease_s: float | None
     time_limit_s: NotRequired[int | None]  # as it is now: a longer one holds for what runs

@@ -74,6 +74,10 @@ def _jobs(berth: Berth) -> dict[str, str]:
     return {job["number"]: f"{job['state']} {job['name']}" for job in berth.jobs_list(page_size=MOST)["results"]}
 
 
+def _running(berth: Berth) -> dict[str, str]:
+    return {job["number"]: job["name"] for job in berth.jobs_list(state="RUNNING", page_size=MOST)["results"]}
+
+
 def _nodes(berth: Berth) -> dict[str, str]:
     return {node["name"]: node["health"] for node in berth.nodes_list(page_size=MOST)["results"]}
 
@@ -92,6 +96,7 @@ def _secrets(berth: Berth) -> dict[str, str]:
 
 LISTS: dict[str, Callable[[Berth], dict[str, str]]] = {
     "jobs": _jobs,
+    "running": _running,
     "nodes": _nodes,
     "tenants": _tenants,
     "templates": _templates,

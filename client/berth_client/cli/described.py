@@ -48,6 +48,7 @@ FLAGS = (
     Flag("--memory", "memory_mib", mib, "AMOUNT", "host memory, for example 24G; a job that takes more is ended"),
     Flag("--disk", "disk_gib", gib, "AMOUNT", "disk on each node, for example 50G; a job that takes more is ended"),
     Flag("--time", "time_limit_s", duration, "T", "time limit, for example 30min, 10h or 1:30:00 (hours first)"),
+    Flag("--idle-timeout", "idle_timeout_s", duration, "T", "ended, after a warning, when it was not used for so long"),
     Flag("--grace", "grace_s", duration, "T", "from SIGTERM to SIGKILL when it is to stop (30 s)"),
     Flag(
         "--expected",

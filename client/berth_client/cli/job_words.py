@@ -67,6 +67,7 @@ def job_facts(job: JobDetail, *, wide: bool = False) -> str:
             ("cores", job["cores"] or (f"{job['cores_per_gpu']} a GPU" if job["cores_per_gpu"] else None)),
             ("memory", memory(job["memory_mib"])),
             ("time limit", lasting(job["time_limit_s"])),
+            ("idle time-out", lasting(job.get("idle_timeout_s"))),
             ("priority", job["priority"] or None),
             ("waits for", listed([each["job"] for each in job["depends_on"]])),
             ("submitted", when(job["submitted_at"])),

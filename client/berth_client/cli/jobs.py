@@ -1,4 +1,4 @@
-"""Verbs on jobs that there are: ps, show, cancel, hold, release, requeue, retry, explain, edit."""
+"""Verbs on jobs that there are: ps, show, cancel, hold, release, keep, requeue, retry, explain, edit."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ ACTIONS = {
     "cancel": "end jobs: at once while they wait, within their grace while they run",
     "hold": "keep waiting jobs from starting",
     "release": "let held jobs wait again",
+    "keep": "let the idle time of running jobs begin anew: they are not ended as unused",
     "requeue": "stop running jobs and let them wait again",
     "retry": "let jobs that failed wait again; of an array its failed tasks",
 }

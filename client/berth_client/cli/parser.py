@@ -15,6 +15,7 @@ from berth_client.cli import (
     logs,
     members,
     secrets,
+    shell,
     submit,
     templates,
     usage,
@@ -32,6 +33,20 @@ def parser_make(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb")
-    for room in (login, submit, templates, secrets, jobs, logs, artefacts, cluster, members, usage, lab, completion):
+    for room in (
+        login,
+        submit,
+        templates,
+        secrets,
+        jobs,
+        logs,
+        shell,
+        artefacts,
+        cluster,
+        members,
+        usage,
+        lab,
+        completion,
+    ):
         room.parsers_add(verbs)
     return parser

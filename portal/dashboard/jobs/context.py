@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from portal.dashboard.jobs.chain.page import ChainContext
     from portal.dashboard.jobs.speed import SpeedContext
     from portal.dashboard.jobs.tuning import TuningContext
+    from portal.dashboard.jobs.unused import IdleContext
     from portal.dashboard.jobs.waiting.context import WaitingContext
     from portal.dashboard.parts.context import Choice, Fact, PlotContext, Rich, StartsContext
     from portal.dashboard.parts.slowed import SlowedRow
@@ -214,6 +215,7 @@ class JobHeaderContext(JobIdContext):
     extensions: list[tuple[int, str]]  # seconds, and in words
     relaunch_url: str | None
     terminal_url: str | None  # while it runs
+    idle: IdleContext | None  # a warning
     template: OfTemplate
     facts: list[Fact]
 

@@ -55,6 +55,7 @@ def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, s
         ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),
         ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
         ("Time limit", _hours(job.time_limit_s)),
+        ("Idle time-out", _hours(job.idle_timeout_s)),
         ("Grace", _grace(job)),
         ("Model", job.model or None),
         ("Priority", job.priority or None),

@@ -20,6 +20,7 @@ from portal.dashboard.jobs.rows import actions_of, failed_count
 from portal.dashboard.jobs.speed import speed_make
 from portal.dashboard.jobs.timeline import timeline_make
 from portal.dashboard.jobs.tuning import tuning_make
+from portal.dashboard.jobs.unused import idle_make
 from portal.dashboard.jobs.waiting.page import waiting_make
 from portal.dashboard.jobs.why import why_make
 from portal.dashboard.parts.kept import kept_note
@@ -30,6 +31,7 @@ from portal.jobs.states import FINAL, LIVE, QUEUED, JobState
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 from portal.templating.models import JobTemplate
+from portal.tenants.rights import WORK, may
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import LegendItem, PlotContext
     from portal.dashboard.parts.slowed import SlowedRow
     from portal.jobs.models import Attempt, Job
+    from portal.tenants.models import User
 
 EVENTS_SHOWN = 30
 MEASURED_EVERY_S = 5
@@ -61,14 +64,18 @@ MEASURED_EVERY_S = 5
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
 
 
-def page_context(*, job: Job) -> JobPageContext:
+def page_context(*, job: Job, user: User) -> JobPageContext:
     """Fill the whole page. The functions below also answer with its live parts alone."""
     attempts = list(attempts_of(job))  # each of these with its nodes, GPUs and searches: several queries
-    return {**header_make(job, attempts), **body_make(job, attempts), **log_choices(job, attempts), **chain_part(job)}
+    header = header_make(job, attempts, user=user)
+    return {**header, **body_make(job, attempts), **log_choices(job, attempts), **chain_part(job)}
 
 
-def header_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobHeaderContext:
-    """Fill the head of the page. `attempts`: the job's runs, where they were read."""
+def header_make(job: Job, attempts: Sequence[Attempt] | None = None, *, user: User | None = None) -> JobHeaderContext:
+    """Fill the page's head as `user` sees it; None: an array's, which has nothing that not all may do.
+
+    `attempts`: the job's runs, where they were read.
+    """
     attempts = list(attempts_of(job)) if attempts is None else attempts
     return {
         "id": job.number,
@@ -77,15 +84,18 @@ def header_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobHeade
         "since": _since(job, attempts),
         "actions": _actions(job),
         "extensions": extensions(job),
-        "terminal_url": _terminal_url(job),
+        "terminal_url": _terminal_url(job, user),
+        "idle": idle_make(job, user),
         "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
         "template": _template(job),
         "facts": facts_make(job, attempts),
     }
 
 
-def _terminal_url(job: Job) -> str | None:
-    return reverse("job-terminal", args=[job.number]) if job.state == JobState.RUNNING and not job.array_size else None
+def _terminal_url(job: Job, user: User | None) -> str | None:
+    if job.state != JobState.RUNNING or job.array_size or user is None or not may(user, job.tenant, WORK):
+        return None
+    return reverse("job-terminal", args=[job.number])
 
 
 def _template(job: Job) -> OfTemplate:

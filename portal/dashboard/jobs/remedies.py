@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from portal.jobs.idle.using import IDLE_END
 from portal.jobs.states import JobState
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def remedy_for(job: Job) -> str | None:
     if job.state == JobState.OUT_OF_MEMORY:
         return _for_memory(job)
     if job.state == JobState.TIMEOUT:
-        more = "" if job.checkpointable else " If it can resume from a checkpoint, mark it checkpointable."
-        return f"Submit it with a longer time_limit_s.{more}"
+        return _for_time(job)
     if job.state == JobState.NODE_FAIL:
         if job.is_requeueable:
             return f"It lost its node {job.requeues + 1} times, which is more than max_requeues allows; edit and relaunch it."
@@ -42,6 +42,13 @@ def remedy_for(job: Job) -> str | None:
     if job.state == JobState.FAILED and job.exit_code is not None:
         return EXIT_CODES.get(job.exit_code)
     return None
+
+
+def _for_time(job: Job) -> str:
+    if job.end_detail.endswith(IDLE_END):
+        return "Submit it again when you need it, or with a longer idle_timeout_s. What it wrote for keeping is kept."
+    more = "" if job.checkpointable else " If it can resume from a checkpoint, mark it checkpointable."
+    return f"Submit it with a longer time_limit_s.{more}"
 
 
 def _for_memory(job: Job) -> str:

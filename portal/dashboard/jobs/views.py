@@ -62,8 +62,8 @@ VERBS = {
 BULK = {**VERBS, "priority": services.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 DONE |= {"priority": "Priority set"}
-FRAGMENTS: dict[str, Callable[[Job], Any]] = {"header": header_make, "body": body_make, "timeline": timeline_part}
-FRAGMENTS |= {"log": log_choices, "artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
+FRAGMENTS: dict[str, Callable[[Job], Any]] = {"body": body_make, "timeline": timeline_part, "log": log_choices}
+FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
 ARRAY_FRAGMENTS = {"header", "array", "tasks", "chain"}
 CSV_CHUNK = 2000
 BULK_MOST = 500
@@ -104,7 +104,7 @@ def job_detail(request: HttpRequest, number: str) -> HttpResponse:
         looked_at(user=request.user, job_ids=[job.pk], what="end")
     if job.array_size:
         return render(request, "jobs/array.html", array_context(job=job, query=TaskQuery.of(request.GET)))
-    return render(request, "jobs/detail.html", {"job": page_context(job=job)})
+    return render(request, "jobs/detail.html", {"job": page_context(job=job, user=request.user)})
 
 
 @login_required
@@ -115,9 +115,10 @@ def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     if job.array_size and name in ARRAY_FRAGMENTS:
         context = array_context(job=job, query=TaskQuery.of(request.GET), only=name)
         return render(request, f"jobs/_{name}.html", context)
-    if job.array_size or name not in FRAGMENTS:
+    if job.array_size or name not in {"header", *FRAGMENTS}:
         raise NotFound("part of the page")
-    return render(request, f"jobs/_{name}.html", {"job": FRAGMENTS[name](job)})
+    shown = header_make(job, user=request.user) if name == "header" else FRAGMENTS[name](job)
+    return render(request, f"jobs/_{name}.html", {"job": shown})
 
 
 @login_required

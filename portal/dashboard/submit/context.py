@@ -85,7 +85,7 @@ class SubmitContext(TypedDict):
     Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
     restartable, gpu_types, samples, batch_size, expected_s, cores, cores_exactly, memory, disk, time_limit, priority, retries,
     shareable, gpu_share, gpu_memory, latency, array, array_limit, dependencies, env, secrets, labels, software, software_path,
-    requirements, inputs, artefacts, log_matches, git_url, git_ref, git_secret, git_submodules, code_path.
+    requirements, inputs, artefacts, log_matches, idle_timeout, git_url, git_ref, git_secret, git_submodules, code_path.
     """
 
     fields: dict[str, FieldContext]

@@ -42,7 +42,12 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
         values["memory"] = _size(mib)
     if gib := description.get("disk_gib"):
         values["disk"] = f"{gib:g} GiB"
-    for field, form in (("time_limit_s", "time_limit"), ("expected_duration_s", "expected_s"), ("grace_s", "grace")):
+    for field, form in (
+        ("time_limit_s", "time_limit"),
+        ("idle_timeout_s", "idle_timeout"),
+        ("expected_duration_s", "expected_s"),
+        ("grace_s", "grace"),
+    ):
         if seconds := description.get(field):
             values[form] = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
     if isinstance(array := description.get("array"), dict):

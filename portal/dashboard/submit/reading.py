@@ -39,6 +39,7 @@ FORM_OF = {
     "gpu_memory_mib": "gpu_memory",
     "latency_class": "latency",
     "time_limit_s": "time_limit",
+    "idle_timeout_s": "idle_timeout",
     "grace_s": "grace",
     "environment": "env",
     "depends_on": "dependencies",
@@ -72,6 +73,7 @@ CHECKS = {
 _FIELD_OF = {form: field for field, form in FORM_OF.items() if "." not in field}
 _DURATIONS = (
     ("time_limit", "time_limit_s", "h"),
+    ("idle_timeout", "idle_timeout_s", "min"),
     ("expected_s", "expected_duration_s", "min"),
     ("grace", "grace_s", "s"),
 )

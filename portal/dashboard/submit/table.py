@@ -113,6 +113,13 @@ FIELDS = (
     Field("memory", "Memory", 3, "For example 24 GiB. A job that uses more is ended.", placeholder="no limit"),
     Field("disk", "Disk", 3, "For example 50 GiB: files, logs and checkpoints. A job that uses more is ended."),
     Field("time_limit", "Time limit", 3, "For example 10 h or 30 min.", placeholder="none"),
+    Field(
+        "idle_timeout",
+        "Idle time-out",
+        3,
+        "For example 30 min: ended when it was not used for so long.",
+        placeholder="none",
+    ),
     Field("grace", "Grace", 3, "For example 90 s: from SIGTERM, when it is to stop, to SIGKILL.", placeholder="30 s"),
     Field("priority", "Priority", 3, "It orders your tenant's own jobs only.", "number", placeholder="0"),
     Field("retries", "Retries", 3, "How often it starts again after a failure.", "number", placeholder="0"),

@@ -14,7 +14,7 @@ from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
     from portal.jobs.models import Job
-    from portal.tenants.models import User
+    from portal.tenants.models import Tenant, User
 
 MOST_RANK = 4096
 
@@ -24,6 +24,7 @@ class Place:
     """A running part. `asked`: how its node is told which one."""
 
     job: Job
+    attempt_id: int
     node_id: int
     node: str
     asked: dict[str, Any]
@@ -35,9 +36,9 @@ def rank_of(text: str) -> int:
     return int(text)
 
 
-def job_for(*, user: User, number: str) -> Job:
-    """Return the job. Raises NotFound for a missing and a foreign one, Forbidden for a viewer."""
-    job = job_find(user=user, number=number)
+def job_for(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
+    """Return the job. Raises NotFound for a missing and a foreign one, Forbidden for a viewer. `tenant`: its jobs alone."""
+    job = job_find(user=user, number=number, tenant=tenant)
     work_check(user, job.tenant)
     return job
 
@@ -49,14 +50,14 @@ def parts_of(job: Job) -> list[Allocation]:
     return list(parts.select_related("attempt", "node").order_by("rank"))
 
 
-def place_of(*, user: User, number: str, rank: int) -> Place:
+def place_of(*, user: User, number: str, rank: int, tenant: Tenant | None = None) -> Place:
     """Return where that part runs. Raises BerthError where the user may not work on the job, or nothing runs there."""
-    job = job_for(user=user, number=number)
+    job = job_for(user=user, number=number, tenant=tenant)
     part = next((each for each in parts_of(job) if each.rank == rank), None)
     if part is None:
         raise Conflict("not_running", f"Job {job.number} has no running part {rank}. A terminal needs one.")
     asked = {"kind": "terminal", "attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": rank}
-    return Place(job, part.node_id, part.node.name, asked)
+    return Place(job, part.attempt_id, part.node_id, part.node.name, asked)
 
 
 def begun_record(*, user: User, place: Place) -> None:

@@ -26,6 +26,7 @@ from portal.jobs.description import CATEGORIES
 from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.finding.filters import Between, JobFilters, jobs_kept, tasks_kept
 from portal.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
+from portal.jobs.idle.using import job_keep
 from portal.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
 from portal.jobs.searching import jobs_named
 from portal.jobs.serializers import JobDetailSerializer, JobSerializer
@@ -233,6 +234,7 @@ def _action(name: str, summary: str, service: Callable[..., Job]) -> type[JobAct
 JobCancelView = _action("cancel", "Cancel a job that has not ended", services.job_cancel)
 JobHoldView = _action("hold", "Keep a waiting job from starting", services.job_hold)
 JobReleaseView = _action("release", "Let a held job wait again", services.job_release)
+JobKeepView = _action("keep", "Let a running job's idle time begin anew", job_keep)
 JobRequeueView = _action("requeue", "Stop a running job and let it wait again", services.job_requeue)
 
 

@@ -15,6 +15,7 @@ from portal.jobs.models.besides import (
     QueueChange,
 )
 from portal.jobs.models.contention import MemoryWatch, Slowing
+from portal.jobs.models.idle import IdleWatch
 from portal.jobs.models.jobs import Job
 from portal.jobs.models.tuning import CoreSearch, CoreStep
 
@@ -26,6 +27,7 @@ __all__ = [
     "CoreTuning",
     "GpuAllocation",
     "IdempotencyKey",
+    "IdleWatch",
     "Job",
     "JobApart",
     "JobDependency",

@@ -88,6 +88,9 @@ class Job(models.Model):
     )
     disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)
+    idle_timeout_s = models.PositiveIntegerField(
+        null=True, help_text="Seconds without use after which it is ended (`portal.jobs.idle`). Null: never."
+    )
     batch_per_gpu = models.PositiveIntegerField(null=True)
     samples = models.PositiveBigIntegerField(null=True)
     learning_rate = models.JSONField(

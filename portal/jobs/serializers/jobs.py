@@ -59,7 +59,7 @@ class JobSerializer(serializers.ModelSerializer):
         model = Job
         fields = """
             id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores_exactly cores
-            memory_mib shareable gpu_compute gpu_memory_mib latency_class disk_gib time_limit_s grace_s priority
+            memory_mib shareable gpu_compute gpu_memory_mib latency_class disk_gib time_limit_s idle_timeout_s grace_s priority
             array_job array_index array_size array_concurrency
             array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
             reason_figures reason_at epoch overran_epoch exit_code end_detail

@@ -23,7 +23,7 @@ _COPIED = (
     "tenant_id owner_id name labels category pipelined model parameters heavy_between_iterations instrumented gpus gpu_types "
     "cores_per_gpu cores_exactly cores memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate "
     "expected_duration_s software_need checkpointable restartable retries max_requeues priority "
-    "shareable gpu_compute gpu_memory_mib latency_class log_matches"
+    "shareable gpu_compute gpu_memory_mib latency_class log_matches idle_timeout_s"
 ).split()
 
 

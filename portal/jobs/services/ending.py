@@ -28,6 +28,7 @@ _STOPPED = {
     StopReason.PREEMPT: A.PREEMPTED,
     StopReason.REQUEUE: A.PREEMPTED,
     StopReason.LIMIT: A.TIMEOUT,
+    StopReason.IDLE: A.TIMEOUT,
 }
 
 

@@ -41,7 +41,7 @@ _COLUMNS = (
     "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
     "memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable "
     "retries max_requeues priority array_size array_concurrency shareable gpu_compute gpu_memory_mib latency_class "
-    "log_matches"
+    "log_matches idle_timeout_s"
 ).split()
 
 

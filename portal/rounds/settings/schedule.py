@@ -15,6 +15,7 @@ LABORATORY = "laboratory"
 
 FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "rounds.expire": 3600} | {
     "cluster.pack": 60,
+    "jobs.idle": 15,
     "rounds.forecast": 60,
     "rounds.tune": 5,
     "rounds.relieve": 5,

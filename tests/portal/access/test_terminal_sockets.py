@@ -11,6 +11,7 @@ from portal.agents.calls import CALLS
 from portal.agents.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
+from portal.dashboard.terminal import session as sessions
 from portal.dashboard.terminal import socket as terminals
 from portal.jobs.models import Allocation, Attempt
 from portal.tenants.models import AuditEvent, Membership, Tenant
@@ -160,7 +161,7 @@ def test_bytes_go_both_ways_and_the_trail_says_who_not_what(asgi, world, running
     assert asked == {"kind": "terminal", "attempt": attempt.key, "epoch": attempt.epoch, "rank": 0}
     assert [kind for kind, _, _ in heard] == [Kind.SIZE, Kind.DATA]
     assert (heard[1][2], shown) == (b"secret-word\n", b"shown\r\n")
-    assert told == ({"state": "ended", "code": "ended", "detail": "The shell has ended."}, 1000)
+    assert told == ({"state": "ended", "code": "ended", "detail": "The shell has ended.", "exit_code": None}, 1000)
     trail = list(AuditEvent.objects.filter(action__startswith="job.terminal").order_by("pk"))
     assert [each.action for each in trail] == ["job.terminal", "job.terminal_end"]
     assert {(each.actor_id, each.tenant.name) for each in trail} == {(world.users["owner"].pk, "zebra-lab")}
@@ -168,7 +169,7 @@ def test_bytes_go_both_ways_and_the_trail_says_who_not_what(asgi, world, running
 
 
 def test_what_is_typed_waits_for_a_job_that_does_not_read(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(terminals, "STUCK_S", 0.5)
+    monkeypatch.setattr(sessions, "STUCK_S", 0.5)
 
     async def talk():
         live, node, _, _ = await opened(asgi, world, running)
@@ -226,7 +227,7 @@ def test_a_node_that_sends_more_than_was_asked_for_is_cut_off(asgi, world, runni
 
 
 def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(terminals, "CALL_S", 0.5)
+    monkeypatch.setattr(sessions, "CALL_S", 0.5)
 
     async def talk():
         live = browser(asgi, world, "owner", world.names["zebra-name"])
@@ -247,7 +248,7 @@ def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world,
 
 
 def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(terminals, "CHECK_S", 0.1)
+    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
 
     def leave(world):
         membership_remove(user=world.users["teammate"], tenant=Tenant.objects.get(name="zebra-lab"), actor=None)
@@ -265,8 +266,8 @@ def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running,
 
 def test_nobody_uses_it(asgi, world, running, monkeypatch):  # noqa: F811
     """A terminal in which nothing moves, and a channel without a stream."""
-    for name, value in (("CHECK_S", 0.1), ("IDLE_S", 0.3)):
-        monkeypatch.setattr(terminals, name, value)
+    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
+    monkeypatch.setenv("BERTH_TERMINAL_IDLE_S", "0")
     for name, value in (("CHECK_S", 0.1), ("UNUSED_S", 0.3)):
         monkeypatch.setattr(channels, name, value)
 

@@ -58,6 +58,7 @@ WRITES = {
     "api-job-cancel": "jobs:write",
     "api-job-hold": "jobs:write",
     "api-job-release": "jobs:write",
+    "api-job-keep": "jobs:write",
     "api-job-requeue": "jobs:write",
     "api-job-retry": "jobs:write",
     "api-templates": "jobs:write",

@@ -34,7 +34,7 @@ def test_a_person_chooses_and_sees_the_choice(cluster):
         "waits_h": 2.5,
     }
     page = client.get("/account/").content.decode()
-    assert page.count('name="mail"') == 6
+    assert page.count('name="mail"') == 7
     assert page.count(" checked>") >= 2
     client.post("/account/notifications", {"waits_h": "24"})
     assert Wishes.objects.get().mail == []

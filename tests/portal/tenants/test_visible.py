@@ -44,6 +44,7 @@ THROUGH = {
     "Hook",
     "Happening",
     "Item",
+    "IdleWatch",
     "LogTail",
     "LogMatch",
     "Message",

@@ -19,12 +19,32 @@ from workers.system.view import View
 
 
 class Pty:
-    def __init__(self, shim: ShimRun) -> None:  # noqa: F811
+    def __init__(self, shim: ShimRun, command: str | None = None, *, plain: bool = False) -> None:  # noqa: F811
         self.shim, self.shown = shim, b""
         self.master, slave = os.openpty()
-        shim.engine.terminal(shim.directory, os.ttyname(slave))
+        os.mkfifo(path := shim.directory / "terminal-1.end")
+        self.end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        shim.engine.terminal(shim.directory, os.ttyname(slave), path.name, command, plain=plain)
         wait_until(lambda: shim.engine.terminal_taken(shim.directory))
         os.close(slave)
+        path.unlink()
+
+    def ended(self) -> bytes:
+        """What the shim says of its end; all that it has shown is in `shown`."""
+        told = b""
+        while piece := self._read(self.end, 16):
+            told += piece
+        while piece := self._read(self.master, 4096):
+            self.shown += piece
+        return told
+
+    @staticmethod
+    def _read(descriptor: int, size: int) -> bytes:
+        assert select.select([descriptor], [], [], 60)[0]
+        try:
+            return os.read(descriptor, size)
+        except OSError:  # the terminal's last holder has gone
+            return b""
 
     def ask(self, command: str, pattern: bytes) -> bytes:
         os.write(self.master, f"{command}\n".encode())
@@ -66,13 +86,59 @@ def test_a_closed_terminal_hangs_the_shell_up_and_the_job_runs_on(shim):  # noqa
     assert Pty(shim).ask("echo more-$((40+2))-", rb"more-(42)-")
 
 
+@pytest.mark.parametrize(
+    ("command", "code"), [("exit 0", b"0"), ("exit 7", b"7"), ("kill -9 $$", b"137"), ("no-such-program", b"127")]
+)
+def test_one_command_and_how_it_ends(shim, command, code):  # noqa: F811
+    begun(shim)
+    pty = Pty(shim, f"echo seen-$BERTH_EPOCH; {command}")
+    assert pty.ended() == code
+    assert b"seen-2\r\n" in pty.shown
+    assert shim.engine.life(shim.directory) == "alive"
+
+
+def test_a_plain_command_has_nothing_to_read_and_its_shell_is_no_interactive_one(shim):  # noqa: F811
+    begun(shim)
+    pty = Pty(shim, "cat; echo $TERM-$-", plain=True)
+    assert pty.ended() == b"0"
+    assert re.search(rb"dumb-[^i]*\r\n", pty.shown)
+
+
+def test_a_directory_that_is_gone_ends_with_127_and_says_so(shim):  # noqa: F811
+    begun(shim)
+    shim.job.rename(shim.job.with_name("gone"))
+    pty = Pty(shim, "true")
+    assert pty.ended() == b"127"
+    assert b"The shell could not be started: working directory" in pty.shown
+
+
 @pytest.mark.parametrize("tty", ["/etc/passwd", "/dev/pts/../../etc/passwd", "/dev/pts/999999", "", 5, None])
 def test_an_order_that_names_no_terminal_is_taken_away_and_does_nothing(shim, tty):  # noqa: F811
     begun(shim)
-    write_json(shim.directory / "terminal.json", {"tty": tty})
+    write_json(shim.directory / "terminal.json", {"tty": tty, "end": "terminal-9.end"})
     wait_until(lambda: shim.engine.terminal_taken(shim.directory))
     assert shim.engine.life(shim.directory) == "alive"
     assert Pty(shim).ask("echo more-$((40+2))-", rb"more-(42)-")
+
+
+@pytest.mark.parametrize("end", ["../terminal-1.end", "lease.json", "", 5, None, "terminal-7.end"])
+def test_an_order_that_names_no_pipe_of_its_own_does_nothing(shim, end):  # noqa: F811
+    begun(shim)
+    master, slave = os.openpty()
+    write_json(shim.directory / "terminal.json", {"tty": os.ttyname(slave), "end": end})
+    wait_until(lambda: shim.engine.terminal_taken(shim.directory))
+    for descriptor in (master, slave):
+        os.close(descriptor)
+    assert shim.engine.life(shim.directory) == "alive"
+    assert Pty(shim).ask("echo more-$((40+2))-", rb"more-(42)-")
+
+
+def test_the_prompt_names_the_job_unless_the_job_brings_its_own(shim):  # noqa: F811
+    begun(shim)
+    host = os.uname().nodename.partition(".")[0].encode()
+    assert Pty(shim).ask("true", rb"(job-9)@" + host + rb":~[$#] ")
+    assert Pty(shim).ask("echo \"PS1='mine> '\" > ~/.bashrc; echo d$((1+1))ne", rb"(d2ne)")
+    assert Pty(shim).ask("true", rb"(mine)> ")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: only root can start jobs under other accounts")
@@ -95,3 +161,5 @@ def test_under_a_tenants_account_it_enters_the_jobs_own_view(shim):  # noqa: F81
     ]
     assert both[0] == both[1]
     assert "NoNewPrivs:\t1" in both[0]
+    assert pty.ask("true", rb"(job-9)@")
+    assert b"no name" not in pty.shown

@@ -28,7 +28,7 @@ TOLD = frozenset(
         pipelined model parameters heavy_between_iterations instrumented gpus gpu_types cores_per_gpu cores_exactly cores
         memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate lr checkpointable restartable retries
         array array_size array_concurrency depends_on artefacts inputs priority shareable gpu_compute gpu_memory_mib
-        log_matches
+        log_matches idle_timeout_s
     """.split()
 )
 """Fields of a description that rows of their own tell; any other stands as it was sent."""

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0044_log_matches"),
+        ("jobs", "0045_idle_timeout"),
         ("tenants", "0007_time_zone"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

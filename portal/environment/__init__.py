@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable: `kind` is str, int or bool; `unit` and `range` are for the reader."""
-
-    name: str
-    kind: type
-    default: str | int | bool
-    meaning: str
-    unit: str = ""
-    range: str = ""
-
+from portal.environment.inside import INSIDE, Variable
 
 VARIABLES = (
     Variable(
@@ -214,7 +202,7 @@ VARIABLES = (
         "BERTH_LIMIT_WARNING_MINUTES",
         int,
         30,
-        "So long before its time limit a job's owner is warned who asked for it, but at most a fifth of the limit.",
+        "So long before its time limit or idle time-out a job's owner is warned who asked for it, but at most a fifth of that.",
         "min",
         "1-1440",
     ),
@@ -279,6 +267,7 @@ VARIABLES = (
         "the machine has of its own.",
         range="a path",
     ),
+    *INSIDE,
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 _TRUE = {"1", "true", "yes", "on"}

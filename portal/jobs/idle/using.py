@@ -1,0 +1,59 @@
+"""Uses of a job that no measurement shows: a terminal, an app, and a person who says that it is to run on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from portal.environment import env
+from portal.errors import Conflict
+from portal.events.services import page_event
+from portal.jobs.models import Attempt, IdleWatch
+from portal.jobs.services.events import event_record
+from portal.jobs.states import AttemptState
+from portal.tenants.rights import work_check
+from portal.tenants.services import audit_record
+
+if TYPE_CHECKING:
+    from portal.jobs.models import Job
+    from portal.tenants.models import User
+
+
+IDLE_END = ", its idle time-out"
+"""How the reason of such an end ends."""
+
+
+def warning_s(limit_s: float) -> float:
+    """Return how long before a limit a job is warned of: at most a fifth of the limit, so that short jobs are not all."""
+    return min(60.0 * env("BERTH_LIMIT_WARNING_MINUTES"), limit_s / 5)
+
+
+def idle_used(*, attempt_id: int, by: str) -> None:
+    """Note that a running attempt is used now; nothing where it is not watched."""
+    watches = IdleWatch.objects.filter(attempt=attempt_id)
+    warned = watches.filter(warned_idle_s__isnull=False).values_list("attempt__job_id", flat=True).first()
+    watches.update(
+        parts={}, idle_s=0.0, warned_idle_s=None, uses=F("uses") + 1, used_at=timezone.now(), used_by=by[:16]
+    )
+    if warned is not None:
+        page_event(stream=f"job:{warned}", topic="job", id=warned)
+
+
+@transaction.atomic
+def job_keep(*, job: Job, actor: User) -> Job:
+    """Let a running job's idle time begin anew; return the job. Raises Forbidden, and Conflict where nothing would end it."""
+    work_check(actor, job.tenant)
+    attempt = Attempt.objects.runs().live().filter(job=job, state=AttemptState.RUNNING, stop_reason="").first()
+    if attempt is None or job.idle_timeout_s is None:
+        raise Conflict(
+            "not_running", f"Job {job.number} does not run now, or has no idle time-out; nothing would end it."
+        )
+    idle_used(attempt_id=attempt.pk, by="kept")
+    text = f"Kept running by {actor.username}: its idle time begins anew."
+    event_record(job_id=job.pk, kind="kept", text=text, epoch=attempt.epoch, actor=actor)
+    audit_record(actor=actor, action="job.keep", target=f"job:{job.pk}", tenant=job.tenant)
+    page_event(stream=f"job:{job.pk}", topic="job", id=job.pk)
+    return job
