@@ -232,9 +232,14 @@ def test_a_quota_of_cores_leaves_it_fewer_than_it_wants():
 @pytest.mark.parametrize("compute", [300, 150, 350])
 def test_gpus_in_use_are_filled_before_another_is_opened(compute):
     """Gaps that are worth as much are equal, though prices are rounded: a third three times is one."""
-    fit = 1000 // compute
-    made = make_plan([host(1, shared(0), shared(1))], [small(n, compute, 1) for n in range(1, fit + 1)])
-    assert len({part_of(made, n) for n in range(1, fit + 1)}) == 1
+    numbers = range(1, 1000 // compute + 1)
+    given_nodes, jobs = [host(1, shared(0), shared(1))], [small(n, compute, 1) for n in numbers]
+    made = make_plan(given_nodes, jobs, sharing_slowdown=None)
+    assert len({part_of(made, n) for n in numbers}) == 1
+    uses = {f"job:{n}": used(1) for n in numbers}
+    made = make_plan(given_nodes, jobs, uses=uses)
+    assert len({part_of(made, n) for n in numbers}) == 1, "they are known: what they use slows nobody"
+    assert len({part_of(make_plan(given_nodes, jobs), n) for n in numbers}) == 2, "strangers"
 
 
 @pytest.mark.parametrize("policy", ["res-ag", "cbp", "cbp-pp", "dqn"])
