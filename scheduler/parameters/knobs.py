@@ -324,8 +324,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "sharing_slowdown",
         "By how much jobs may slow each other on a GPU: who would be slowed more, as measured beside those there or as "
-        "expected of what they used before, is not put there, whatever the policy; 0.2 = a fifth longer than alone. Empty = "
-        "neither closes a GPU.",
+        "expected of what they used before, is not put there, whatever the policy; who was never seen to run gets an idle GPU "
+        "first. 0.2 = a fifth longer than alone. Empty = neither.",
         "of the time alone",
         0.2,
         0,

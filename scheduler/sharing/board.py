@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from scheduler.sharing.model import Asker, Resident, SharedGpu
     from scheduler.sharing.series import Flags, Floats, Ints
 
+STRANGE = 8.0
+"""More than any policy's keys differ by."""
+
 
 class Board:
     """What the policies look at. `join` keeps it true while jobs are given places.
@@ -85,8 +88,16 @@ class Board:
         return self._rooms[harvested]
 
     def order(self, row: int, keys: Floats) -> Floats:
-        """Return a policy's keys of the GPUs as they count for an asker: where it is slowed, or slows, comes later."""
-        return keys if self.harms is None or not self.harms.measured else keys + self.harms.steps(row)
+        """Return a policy's keys of the GPUs as they count for an asker.
+
+        Where it is slowed, or slows, comes later; where a harm is not to be passed and nobody can say what it would be, last:
+        strangers share when no GPU is idle, and run alone first, which is how they become known.
+        """
+        if self.harms is None:
+            return keys
+        if self.harms.measured:
+            keys = keys + self.harms.steps(row)
+        return keys + STRANGE * self.harms.strange(row) if self.harms.limited else keys
 
     def regrant(self, column: int, more_mib: int) -> None:
         """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""

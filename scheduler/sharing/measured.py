@@ -158,6 +158,11 @@ class Harms:
         found: Flags = self._busy[column] > self._room  # False for who was never seen, and beside them
         return found & (self._seen[:, column] < self.people[column]) if self.measured else found
 
+    def strange(self, row: int) -> Flags:
+        """Where nobody can say what the asker and those there would cost each other: one was never seen to run."""
+        found: Flags = (self.people > 0) & np.isnan(self._busy + self._room[row])
+        return found & ~self.known(row) if self.measured else found
+
     def known(self, row: int) -> Flags:
         """Where the asker was measured beside everybody."""
         found: Flags = (self.people > 0) & (self._seen[row] >= self.people)

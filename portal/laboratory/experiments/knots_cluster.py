@@ -1,7 +1,8 @@
 """Kube-Knots' 520 trainings and 1 400 inference tasks on 32 nodes of 8 GPUs (V-C, VI-E, Table IV), and on half of these GPUs.
 
-Beside one job a GPU, Res-Ag, CBP and CBP+PP stand schedulers as the paper describes Gandiva and Tiresias, and CBP+PP as it is
-served: with what it measures of pairs, and what jobs used before, it puts none together that would be slowed by a fifth.
+Beside one job a GPU, Res-Ag, CBP and CBP+PP stand schedulers as the paper describes Gandiva and Tiresias, and Res-Ag and CBP+PP
+as they are served: with what they measure of pairs, and what jobs used before, they put none together that would be slowed by
+a fifth, and nobody who was never seen to run beside others while a GPU is idle.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options
     from portal.laboratory.run.parallel import Tell
 
-POLICIES = ("exclusive", "gandiva", "tiresias", "res-ag", "cbp", "cbp-pp", "cbp-pp, 20 %")
+POLICIES = ("exclusive", "gandiva", "tiresias", "res-ag", "cbp", "cbp-pp", "res-ag, 20 %", "cbp-pp, 20 %")
 ACCEPTED = 0.2
 GPUS = (256, 128)
 STEP_S, PLAN_EVERY_S = 5.0, 15.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.explaining.sharing_words import waiting_words
@@ -137,8 +137,10 @@ def test_ten_tenths_fit_a_quota_of_one_gpu():
 def test_the_price_of_a_gap_decides_where_the_policy_does_not():
     held = holder(9, compute=700)
     nodes = [host(1, shared(0)), host(2, shared(0, held))]
-    made = make_plan(nodes, [small(1, compute=300)], running=[running_part(held, 2)])
+    made = make_plan(nodes, [small(1, compute=300)], running=[running_part(held, 2)], sharing_slowdown=None)
     assert part_of(made, 1) == (2, 0)
+    made = make_plan(nodes, [small(1, compute=300)], running=[running_part(held, 2)])
+    assert part_of(made, 1) == (1, 0), "strangers: the idle GPU first, whatever the gap is worth"
 
 
 def test_types_cores_and_memory_of_the_node_count():
@@ -193,6 +195,7 @@ HELD = st.lists(st.tuples(st.integers(50, 400), st.integers(1, 6)), max_size=2)
 ASKED = st.lists(st.tuples(st.integers(50, 1000), st.integers(1, 16), st.integers(1, 3), st.booleans()), max_size=12)
 
 
+@settings(deadline=None)
 @given(st.lists(HELD, min_size=1, max_size=4), ASKED, st.sampled_from(["res-ag", "cbp", "cbp-pp"]), st.integers(0, 12))
 def test_no_ledger_is_ever_beyond_what_there_is(held, asked, policy, cores):
     """Whatever is asked: thousandths, GPU memory, cores and memory of the node hold, and the same plan comes twice."""
@@ -229,9 +232,14 @@ def test_a_quota_of_cores_leaves_it_fewer_than_it_wants():
 @pytest.mark.parametrize("compute", [300, 150, 350])
 def test_gpus_in_use_are_filled_before_another_is_opened(compute):
     """Gaps that are worth as much are equal, though prices are rounded: a third three times is one."""
-    fit = 1000 // compute
-    made = make_plan([host(1, shared(0), shared(1))], [small(n, compute, 1) for n in range(1, fit + 1)])
-    assert len({part_of(made, n) for n in range(1, fit + 1)}) == 1
+    numbers = range(1, 1000 // compute + 1)
+    given_nodes, jobs = [host(1, shared(0), shared(1))], [small(n, compute, 1) for n in numbers]
+    made = make_plan(given_nodes, jobs, sharing_slowdown=None)
+    assert len({part_of(made, n) for n in numbers}) == 1
+    uses = {f"job:{n}": used(1) for n in numbers}
+    made = make_plan(given_nodes, jobs, uses=uses)
+    assert len({part_of(made, n) for n in numbers}) == 1, "they are known: what they use slows nobody"
+    assert len({part_of(make_plan(given_nodes, jobs), n) for n in numbers}) == 2, "strangers"
 
 
 @pytest.mark.parametrize("policy", ["res-ag", "cbp", "cbp-pp", "dqn"])

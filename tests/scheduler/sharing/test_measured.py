@@ -9,7 +9,7 @@ from scheduler.model import PairSeen
 from scheduler.sharing.measured import BESIDE, BEYOND, HALF_LIFE_S, Measured, most_busy, weight
 from scheduler.sharing.model import Rule
 from scheduler.sharing.sharing import POLICIES, share
-from tests.scheduler.sharing.given import GIB, asker, gpu, profile, resident
+from tests.scheduler.sharing.given import BUMPS, FALLING, GIB, RISING, asker, gpu, profile, resident
 
 LIMIT = 0.2
 MANY = 1000
@@ -143,3 +143,28 @@ def test_harms_of_several_neighbours_add_up_for_who_joins_and_for_those_there():
     assert step("res-ag", Measured.of(table, LIMIT), gpus=[there(0.1, 0.1)]).refused[0].rules == {Rule.SLOWED: 1}
     table = {("r0", "r1", ""): PairSeen(1.15, MANY), ("s1", "r0", ""): PairSeen(1.12, MANY)}
     assert step("res-ag", Measured.of(table, LIMIT), gpus=[there(0.1, 0.1)]).refused[0].rules == {Rule.SLOWED: 1}
+
+
+@pytest.mark.parametrize("policy", ["res-ag", "cbp-pp"])
+def test_strangers_run_alone_while_a_gpu_is_idle_and_share_when_none_is(policy):
+    """Nobody can say what one who was never seen costs those there: where a harm is not to be passed an idle GPU comes first."""
+    follows = (4.0, 4.1, 4.2, 4.3, 4.4)
+    there = [gpu(0, resident(profile=profile(0.2 * BUMPS)), used=follows), gpu(1)]
+    unseen, seen = {}, {"profile": profile(0.2 * RISING, memory=FALLING)}
+    limited, unlimited = Measured.of({}, LIMIT), Measured.of({}, None)
+
+    def place(table, gpus, fields):
+        return step(policy, table, gpus=gpus, **fields).joined[0].gpu
+
+    assert place(limited, there, unseen) == 1
+    assert place(limited, there, seen) == 0, "what both used says that they may be together: GPUs in use first"
+    assert place(unlimited, there, unseen) == 0, "as Kube-Knots has it: GPUs in use first"
+    assert place(limited, there[:1], unseen) == 0, "none is idle"
+    stranger = gpu(0, resident(), used=follows)
+    assert place(limited, [stranger, gpu(1)], seen) == 1, "it is one who is there that nobody knows"
+
+
+def test_who_was_measured_beside_everybody_there_is_no_stranger():
+    there = [gpu(0, resident()), gpu(1)]
+    assert step("res-ag", measured(1.05), gpus=there).joined[0].gpu == 0
+    assert step("res-ag", measured(1.05, count=1), gpus=there).joined[0].gpu == 1, "once is not enough"
