@@ -78,6 +78,7 @@ NOT_PAGES = {
     "time-zone": "an act",
     "notifications": "an act",
     "job-columns": "an act",
+    "job-keep": "an act",
     "help-image": "a picture",
     "job-csv": "a download",
     "template-yaml": "a download",
