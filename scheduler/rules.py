@@ -20,7 +20,6 @@ BY_KNOB: Mapping[str, Mapping[str, Any]] = {
     "borrowing": {"borrowing": "off"},
     "sweep": {"sweep": "off"},
     "early rounds": {"replan_early_s": None},
-    "sensitivity adjustment": {"sensitivity_adjustment": "off"},
     "preemption": {"preemption": "off"},
 }
 """Rule -> the knobs with which it is off."""

@@ -1,10 +1,10 @@
-"""The sensitivity adjustment (Hops 3.6; algorithms.md section 7), in plannings that only fill what is idle.
+"""The sensitivity adjustment of `hops` (Hops 3.6; algorithms.md section 7), in plannings that only fill what is idle.
 
 If the mean placement sensitivity rho of the window is above the queue's, the window's jobs can hardly use scattered GPUs. Then
 jobs beyond the window join it, in the queue's order: those with rho_i < rho_queue and R_1 <= idle GPUs, until the window's mean
 is at most the queue's. They join this window only: the next planning fills its window again.
 Where the specification is silent: a job of unknown sensitivity counts as the most sensitive one of the queue, and as above sigma.
-With arrays each window is adjusted by its array's own queue and idle GPUs.
+`berth` does without it: its sweep offers what is idle to all jobs beyond the window (docs/decisions/0203).
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked
 
 
-def tells_apart(estimator: Estimator) -> bool:
-    """Whether any job's sensitivity is known; if not, all jobs are alike and none joins."""
-    return estimator.signatures != frozenset()
-
-
 def joining(
     window: Sequence[Ranked],
     queue: Sequence[Ranked],
@@ -33,7 +28,8 @@ def joining(
     sigma: float,
 ) -> list[Ranked]:
     """The GPU jobs of the queue that join the window, in order. `barred`: job ids that a quota keeps out of it."""
-    if not window or len(window) == len(queue) or not idle_gpus or not tells_apart(estimator):
+    known = estimator.signatures != frozenset()  # of nobody: all jobs are alike
+    if not window or len(window) == len(queue) or not idle_gpus or not known:
         return []
     rho = _sensitivities(queue, estimator, sigma)
     mean_of_queue = sum(rho.values()) / len(rho)

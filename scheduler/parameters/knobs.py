@@ -203,8 +203,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "sensitivity_adjustment",
-        "Whether jobs beyond the window that lose little by being spread over nodes may fill what is idle between re-plans. "
-        "They may while the window's jobs lose more by it than the jobs of the whole queue.",
+        "Under hops: whether jobs beyond the window that lose little by being spread over nodes may fill what is idle between "
+        "re-plans. They may while the window's jobs lose more by it than the jobs of the whole queue. Under berth the sweep "
+        "offers what is idle to all of them.",
         "",
         "on",
         choices=("on", "off"),

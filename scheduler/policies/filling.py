@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.fairness import drf, progressive, sensitivity
+from scheduler.fairness import drf, progressive
 from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.keeping import GPU_ARRAYS
 from scheduler.fairness.progressive import ArrayWindow, Windows
@@ -111,15 +111,3 @@ def _lend(windows: Mapping[Array, ArrayWindow], lines: Mapping[tuple[int, Array]
     spare = {array: max(0, window.idle - asked[array]) for array, window in windows.items()}
     for array, window in windows.items():
         window.idle += sum(spare.values()) - spare[array]
-
-
-def adjust(windows: Windows, gpu_queue: Sequence[Ranked], work: Work, homes: HomeArrays) -> Windows:
-    """Add jobs of low sensitivity to the windows' backfills, because they can use scattered GPUs."""
-    more: list[Ranked] = []
-    sigma = work.parameters.sigma
-    for array, window in windows.by_array.items():
-        own = [each for each in gpu_queue if homes.of(each.job) is array]
-        joined = sensitivity.joining(window.picked, own, windows.sated, window.idle, work.estimator, sigma)
-        window.picked += joined
-        more += joined
-    return replace(windows, picked=(*windows.picked, *more))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.fairness import sensitivity
 from scheduler.fairness.arrays import Array
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.standings import standings_of, views_of
@@ -14,7 +13,7 @@ from scheduler.placement import cpu
 from scheduler.placement.gain import LINEAR, Gain, Worth, efficient
 from scheduler.placement.outcome import Standings
 from scheduler.placement.running import joint_weights
-from scheduler.policies.filling import adjust, apart, divided, fill
+from scheduler.policies.filling import apart, divided, fill
 from scheduler.replan.participants import joint
 from scheduler.replan.paying import under
 
@@ -82,8 +81,6 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     gain, work = _gained(gpu_queue, work, mode)
     solving = joint(work)
     windows, shares = fill(gpu_queue, solving, mode, division, homes)
-    if mode.joint and work.adjusts_sensitivity and sensitivity.tells_apart(work.estimator):
-        windows = adjust(windows, gpu_queue, work, homes)
     window_s = work.clock() - began_s
     waiting = {*windows.arrays, *([Array.CPU] if cpu_queue else [])}
     access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)

@@ -58,18 +58,26 @@ def scattered(**knobs):
     """Two idle GPUs on different nodes; in the window jobs that must not be spread, beyond it one that may."""
     nodes = [node(1, 4, idle=1), node(2, 4, idle=1)]
     jobs = [job(1, 2, wait_s=900), job(2, 6, wait_s=800), job(3, 2, wait_s=1, model_label="m")]
-    return nodes, jobs, {**knobs, "arrays": "off", "sweep": "off"}
+    return nodes, jobs, {**knobs, "arrays": "off"}
 
 
-@pytest.mark.parametrize("policy", ["hops", "berth"])
-def test_a_fill_planning_lets_a_job_that_may_be_spread_into_the_window(policy):
-    nodes, jobs, knobs = scattered(policy=policy)
+def test_a_fill_planning_lets_a_job_that_may_be_spread_into_the_window():
+    nodes, jobs, knobs = scattered(policy="hops")
     known = {"knowledge": measured(rho=1.05)}
     assert where(make_plan(nodes, jobs, **knobs, **known)) == {3: {1: 1, 2: 1}}
     for off in ({"sensitivity_adjustment": "off"}, {"replan": True}):
         made = make_plan(nodes, jobs, **knobs, **known, **off)
         assert (where(made), why(made)[3]) == ({}, "outside-window")
     assert where(make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.5))) == {}
+
+
+@pytest.mark.parametrize("adjusted", ["on", "off"])
+def test_under_berth_the_sweep_starts_it_without_any_adjustment(adjusted):
+    nodes, jobs, knobs = scattered(policy="berth", sensitivity_adjustment=adjusted)
+    assert where(make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.05))) == {3: {1: 1, 2: 1}}
+    assert where(make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.5))) == {}
+    strictly = make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.05), sweep="off")
+    assert (where(strictly), why(strictly)[3]) == ({}, "outside-window")
 
 
 def measured(rho):
