@@ -38,8 +38,8 @@ def _clone_quickly(field: Any) -> Any:
 @contextmanager
 def migrating() -> Iterator[None]:
     """Let migrations that are run meanwhile make their models quickly. The process does nothing else with models then."""
-    Field.clone = _clone_quickly  # type: ignore[method-assign]
+    Field.clone = _clone_quickly
     try:
         yield
     finally:
-        Field.clone = _clone  # type: ignore[method-assign]
+        Field.clone = _clone
