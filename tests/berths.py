@@ -115,10 +115,10 @@ def template_copy(template, data, *, demo):
     write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
 
 
-def demo_copy(demo_template, template, data):
-    """Give a new data directory what a demo has that was started once and stopped."""
+def demo_copy(demo_template, template, data, *, copy=os.link):
+    """Give a new data directory what a demo has that was started once and stopped. `copy`: shutil.copy for another disk."""
     shutil.copytree(demo_template, data)
-    shutil.copytree(template / "static", data / "static", copy_function=os.link)
+    shutil.copytree(template / "static", data / "static", copy_function=copy)
 
 
 @contextlib.contextmanager

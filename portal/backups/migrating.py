@@ -21,7 +21,7 @@ _clone = Field.clone
 
 def _clone_quickly(field: Any) -> Any:
     """Do what `Field.clone` does, for a field of a state between migrations."""
-    if hasattr(field, "model"):  # a model's own field: it knows things that are the model's
+    if field.name or hasattr(field, "model"):  # it was part of a model, and knows things that are the model's
         return _clone(field)
     if field.is_relation:
         if not hasattr(field, "made_from"):
@@ -38,8 +38,8 @@ def _clone_quickly(field: Any) -> Any:
 @contextmanager
 def migrating() -> Iterator[None]:
     """Let migrations that are run meanwhile make their models quickly. The process does nothing else with models then."""
-    Field.clone = _clone_quickly  # type: ignore[method-assign]
+    Field.clone = _clone_quickly
     try:
         yield
     finally:
-        Field.clone = _clone  # type: ignore[method-assign]
+        Field.clone = _clone

@@ -15,6 +15,7 @@ import pytest
 
 from portal.launch import broker
 from portal.layout import SOURCE
+from tests.berths import demo_copy
 from tests.servers import RunningBerth
 from tests.smalldisk import NOT_HERE, may_mount, small_disk
 from tests.system.helpers.client import Tenant, leaks
@@ -36,10 +37,11 @@ def disk():
 
 
 @pytest.fixture(scope="module")
-def berth(disk):
+def berth(disk, template, demo_template):
     environment = {"BERTH_DEMO_WORKLOAD": "0", "BERTH_LEASE_S": str(LEASE_S), "BERTH_DISK_LOW_MIB": str(MARK_MIB)}
     environment |= {"BERTH_AGENT_DISK_LOW_MIB": str(MARK_MIB), "BERTH_AGENT_ACCOUNTS": "off"}
     berth = RunningBerth(disk.path / "data", broker.free_port(), ["--demo"], environment)
+    demo_copy(demo_template, template, berth.data, copy=shutil.copy)
     berth.up()
     yield berth
     disk.give_back()

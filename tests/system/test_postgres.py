@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.story import ENVIRONMENT, backup_and_restore
+from tests.system.helpers.story import ENVIRONMENT, Story, backup, killed, restore
 
 pytestmark = [pytest.mark.system, pytest.mark.postgres]
 
@@ -65,4 +65,12 @@ def test_up_again_keeps_everything(berth):
 
 
 def test_the_story_of_a_backup(berth, tmp_path):
-    backup_and_restore(berth, tmp_path)
+    story, file = Story(berth, tmp_path), tmp_path / "all.berth-backup"
+    story.until_backup()
+    backup(story, file)
+    story.after_backup()
+    killed(berth)
+    restore(story, file)
+    story.goes_on("after", story.told, story.ends)
+    story.some_end()
+    story.all_end()

@@ -13,7 +13,7 @@ def mutated_copy(directory, *, file, old, new):
     AssertionError when `old` is not there exactly once: the mechanism has moved, and this mutation with it.
     """
     for tree in TREES:
-        shutil.copytree(SOURCE / tree, directory / tree, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE / tree, directory / tree)  # with what is compiled: one file alone is compiled anew
     for name in ("manage.py", "requirements.txt"):
         shutil.copy2(SOURCE / name, directory / name)
     path = directory / file
