@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from workers.system.procs import boottime
 from workers.telemetry.counters import Rates
 from workers.telemetry.grants import Grants
 from workers.telemetry.owners import OUTSIDE, Shim, name_of, owner_of
-from workers.telemetry.sampler import PartUse
+from workers.telemetry.sampler import GpuSample, PartUse
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
 OUTSIDE_MOST = 64
+GPU_NAMES = tuple(each.name for each in fields(GpuSample))
 _DAEMON = "the MPS daemon"
 DIGITS = {
     "memory_mib": 0,
@@ -123,7 +124,8 @@ class Sampling:
         """Return what was measured. Call `uses` before."""
         values: dict[Measure, float | None] = {}
         for index, sample in taken.gpus.items():
-            values |= {("gpus", str(index), name): value for name, value in asdict(sample).items()}
+            gpu = str(index)
+            values |= {("gpus", gpu, name): getattr(sample, name) for name in GPU_NAMES}  # asdict copies each number
         for word, found in (("p80", taken.high), ("max", taken.most)):
             values |= {("gpus", str(index), f"{name}.{word}"): value for (index, name), value in found.items()}
         for attempt, use in self._uses.items():

@@ -44,7 +44,7 @@ from portal.rounds.read.explained import explanation
 from portal.tenants.selectors import zone_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from django.db.models import QuerySet
@@ -62,8 +62,8 @@ VERBS = {
 BULK = {**VERBS, "priority": services.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 DONE |= {"priority": "Priority set"}
-FRAGMENTS = {"header": header_make, "body": body_make, "timeline": timeline_part, "log": log_choices}
-FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
+FRAGMENTS: dict[str, Callable[[Job], Any]] = {"header": header_make, "body": body_make, "timeline": timeline_part}
+FRAGMENTS |= {"log": log_choices, "artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
 ARRAY_FRAGMENTS = {"header", "array", "tasks", "chain"}
 CSV_CHUNK = 2000
 BULK_MOST = 500
