@@ -1,8 +1,8 @@
 """What a whole agent costs a node, and what a shim costs: real processes beside a real portal.
 
-A Berth of our own is started, and beside its demo's idle nodes one more agent: a virtual node, on which real jobs run that print
-a line a second. Its processor time is the kernel's (/proc/PID/stat), its memory what /proc tells of it. The GPUs are simulated:
-what a driver's answers cost on top is told by `./berth bench telemetry` on a machine that has one.
+A Berth of our own is started, and beside its demo's idle nodes one more agent: a virtual node, on which real jobs run, silent or
+printing. Its processor time is the kernel's (/proc/PID/stat), its memory what /proc tells of it. The GPUs are simulated: what a
+driver's answers cost on top is told by `./berth bench telemetry` on a machine that has one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,22 @@ if TYPE_CHECKING:
 NAME, GPU_TYPE = "bench-agent", "Bench"
 JOB_MEMORY_MIB = 600_000
 """More than any of the demo's nodes has, so that jobs without GPUs come to this one, too. None of them uses it."""
-COMMAND = "while :; do echo step; sleep 1; done"
+SILENT, TALKING = "sleep 86400", "while :; do echo step; sleep {every_s:g}; done"
 START_LIMIT_S, SETTLED_S = 300.0, 20.0
 LONGEST_S = 86_400.0
 TICKS = os.sysconf("SC_CLK_TCK")
 TARGET_PERCENT, TARGET_MIB, TARGET_SHIM_MIB = 2.0, 120.0, 12.0
 
 
-def agent_measure(*, seconds: float, gpus: int, jobs: int) -> dict[str, Any]:
-    """Start it all, measure for so long, end it all; return the figures. Raises BenchError when that cannot be."""
+def agent_measure(*, seconds: float, gpus: int, jobs: int, print_every: float) -> dict[str, Any]:
+    """Start it all, measure for so long, end it all; return the figures. Raises BenchError when that cannot be.
+
+    `print_every`: seconds between two lines of each job; 0: they print nothing.
+    """
     if not 1 <= seconds <= LONGEST_S:
         raise BenchError(f"--seconds must lie between 1 and {LONGEST_S:g}.")
+    if not 0 <= print_every <= LONGEST_S:
+        raise BenchError(f"--print-every must lie between 0 and {LONGEST_S:g}.")
     if gpus < 1:
         raise BenchError("--gpus must be at least 1.")
     if jobs < gpus:
@@ -53,10 +58,14 @@ def agent_measure(*, seconds: float, gpus: int, jobs: int) -> dict[str, Any]:
         ):
             _wait_node(client)
             for number in range(jobs):
-                _submit(client, gpus=int(number < gpus))
+                _submit(client, TALKING.format(every_s=print_every) if print_every else SILENT, gpus=int(number < gpus))
             _wait_running(client, jobs)
             time.sleep(SETTLED_S)
-            return measured(agent.pid, shims_of(node), seconds) | {"gpus": gpus, "jobs": jobs}
+            return measured(agent.pid, shims_of(node), seconds) | {
+                "gpus": gpus,
+                "jobs": jobs,
+                "print_every_s": print_every,
+            }
 
 
 @contextlib.contextmanager
@@ -88,8 +97,8 @@ def _join_token(data: Path) -> str:
     return found[0]
 
 
-def _submit(client: httpx.Client, *, gpus: int) -> None:
-    wanted: dict[str, Any] = {"name": "bench-agent", "command": COMMAND}
+def _submit(client: httpx.Client, command: str, *, gpus: int) -> None:
+    wanted: dict[str, Any] = {"name": "bench-agent", "command": command}
     if gpus:
         wanted |= {"gpus": 1, "gpu_types": [GPU_TYPE], "cores_per_gpu": 1}
     else:
@@ -168,7 +177,7 @@ def agent_words(figures: dict[str, Any], *, as_json: bool) -> str:
         return json.dumps(figures)
     told = {name: f"{value:g}" for name, value in figures.items() if isinstance(value, int | float)}
     return (
-        "{gpus} virtual GPUs, {jobs} jobs that print a line a second, {seconds} s\n"
+        "{gpus} virtual GPUs, {jobs} jobs, seconds from line to line of each {print_every_s} (0: none), {seconds} s\n"
         "agent: {agent_core_percent} % of a core, {agent_mib} MiB, {agent_peak_mib} at most "
         "(asked: < {percent:g} %, < {mib:g} MiB)\n"
         "shims: {shims}, each {shim_core_percent} % of a core, {shim_mib} MiB at most (asked: < {shim:g} MiB)"

@@ -51,6 +51,8 @@ class Flags:
         parser.add_argument("--seconds", type=float, default=120.0, help="how long to measure (default 120)")
         parser.add_argument("--gpus", type=int, default=8, help="virtual GPUs of the node, a job on each (default 8)")
         parser.add_argument("--jobs", type=int, default=16, help="jobs in all, the others without GPUs (default 16)")
+        help_print = "seconds from line to line of each job's output; 0: none (default 1)"
+        parser.add_argument("--print-every", type=float, default=1.0, metavar="S", help=help_print)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_latency(self, parser: ArgumentParser) -> None:

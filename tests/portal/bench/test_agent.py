@@ -12,7 +12,9 @@ from portal.bench import agent
 from portal.bench.errors import BenchError
 
 
-@pytest.mark.parametrize(("option", "value"), [("seconds", "0"), ("seconds", "nan"), ("gpus", "0"), ("jobs", "7")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("seconds", "0"), ("seconds", "nan"), ("gpus", "0"), ("jobs", "7"), ("print-every", "-1")]
+)
 def test_a_value_out_of_range_is_refused_by_its_name(option, value):
     with pytest.raises(CommandError, match=f"--{option} ") as refused:
         call_command("bench", "agent", f"--{option}={value}")

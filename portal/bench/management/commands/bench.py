@@ -84,7 +84,9 @@ class Command(Flags, BaseCommand):
 
     def agent(self, options: dict[str, Any]) -> str:
         try:
-            figures = agent.agent_measure(**{name: options[name] for name in ("seconds", "gpus", "jobs")})
+            figures = agent.agent_measure(
+                **{name: options[name] for name in ("seconds", "gpus", "jobs", "print_every")}
+            )
         except BenchError as error:
             raise CommandError(str(error), returncode=REFUSED) from error
         return agent.agent_words(figures, as_json=options["json"])
