@@ -22,6 +22,7 @@ from portal.jobs.states import FINAL
 from scheduler.estimator import tables
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
+from scheduler.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +82,7 @@ def profile_of(row: JobProfile) -> speeds.Profile:
         update_s=row.update_s,
         batch_size=row.batch,
         parameters=row.parameters,
-        pattern=speeds.Pattern(row.pattern or speeds.Pattern.OVERLAPPED),
+        pattern=Pattern(row.pattern or Pattern.OVERLAPPED),
         loading=speeds.Loading(row.data_count, tuple(speeds.Part(*part) for part in row.data_parts)),
         rest_sigma_s=row.rest_sigma_s,
         wait_gpus=row.wait_gpus,
@@ -98,7 +99,7 @@ class Found:
     forward_s: float
     backward_s: float
     update_s: float
-    pattern: speeds.Pattern | None
+    pattern: Pattern | None
 
 
 def profiles_found(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], Found]:
@@ -116,7 +117,7 @@ def _found(row: JobProfile) -> Found:
     loading = profile_of(row).loading
     means = [part.data_s for part in loading.parts]
     data_s = sum(p * mean for p, mean in zip(loading.probabilities, means, strict=True)) if means else None
-    pattern = speeds.Pattern(row.pattern) if row.pattern else None
+    pattern = Pattern(row.pattern) if row.pattern else None
     return Found(row.modules, data_s, row.forward_s, row.backward_s, row.update_s, pattern)
 
 

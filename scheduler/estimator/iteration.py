@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.waiting import unseen_s
-from scheduler.model.speeds import Link, Pattern, Profile
+from scheduler.pattern import Pattern
 
 if TYPE_CHECKING:
+    from scheduler.model.speeds import Link, Profile
     from collections.abc import Iterable, Sequence
 
 EXPOSED = 0.2

@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scheduler.model.speeds import Pattern
+from scheduler.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

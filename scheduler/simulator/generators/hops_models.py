@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.model.speeds import Pattern
+from scheduler.pattern import Pattern
 from scheduler.simulator.generators.hops_constants import CIFAR_COMPUTE
 
 

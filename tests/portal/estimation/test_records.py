@@ -14,7 +14,8 @@ from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
 from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.iteration import throughput
-from scheduler.model.speeds import Cell, CellKey, Pattern
+from scheduler.model.speeds import Cell, CellKey
+from scheduler.pattern import Pattern
 from tests.portal import given
 
 

@@ -15,7 +15,8 @@ from scheduler.estimator.iteration import (
     throughput,
 )
 from scheduler.estimator.mixture import absorb
-from scheduler.model.speeds import Link, Loading, Pattern, Profile
+from scheduler.model.speeds import Link, Loading, Profile
+from scheduler.pattern import Pattern
 
 LINK = Link(within_node=1e9, between_nodes=2e8)
 STEADY = absorb(Loading(), [0.04] * 20)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.estimator.iteration import Iteration, exposed, iteration_s
 from scheduler.estimator.waiting import excess_s, spread_s, unseen_s
-from scheduler.model.speeds import Link, Loading, Part, Pattern, Profile
+from scheduler.model.speeds import Link, Loading, Part, Profile
+from scheduler.pattern import Pattern
 
 GRADIENT_S = 0.13
 
