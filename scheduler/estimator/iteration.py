@@ -19,8 +19,9 @@ from scheduler.estimator.waiting import unseen_s
 from scheduler.pattern import Pattern
 
 if TYPE_CHECKING:
-    from scheduler.model.speeds import Link, Profile
     from collections.abc import Iterable, Sequence
+
+    from scheduler.model.speeds import Link, Profile
 
 EXPOSED = 0.2
 """The part of the communication that does not overlap with the backward pass, until a job's own runs tell it (`exposed`)."""
