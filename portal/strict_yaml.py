@@ -59,6 +59,10 @@ def yaml_strict(text: str, *, most_chars: int = MOST_CHARS) -> Any:
             builder.take(event)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or "an odd character"
+        if "nesting depth" in problem:  # a parser that reads ahead came to a bound of its own before we came to ours
+            raise YamlError(
+                f"is nested deeper than {MOST_DEPTH} levels", getattr(error, "problem_mark", None)
+            ) from error
         raise YamlError(f"is not YAML: {problem}", getattr(error, "problem_mark", None)) from error
     except UnicodeEncodeError:
         raise YamlError("is not YAML: half of a surrogate pair") from None

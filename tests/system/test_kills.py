@@ -36,7 +36,9 @@ KINDS = ({}, {"restartable": True}, {"checkpointable": True})
 def berth(berth_up):
     """The lease is longer than any outage here, so that whatever ends a job early is a fault of ours."""
     started = berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": str(LEASE_S)})
-    operator_settings(started, shared_gpus=0.125)
+    operator_settings(
+        started, shared_gpus=0.125, sharing_slowdown=""
+    )  # nobody saw the two anchors run that are to share
     return started
 
 

@@ -55,11 +55,15 @@ def log_kept(database):
 
 
 def users_of(database):
-    """Processes that have it or its index open. While one has, the index is not made anew from a log that was cut."""
+    """Processes that have it or its index open. While one has, the index is not made anew from a log that was cut.
+
+    Who has a database open that was put away since is none of them.
+    """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
-            if any(str(link.readlink()).startswith(str(database)) for link in (process / "fd").iterdir()):
+            opened = [str(link.readlink()) for link in (process / "fd").iterdir()]
+            if any(name.startswith(str(database)) and not name.endswith(" (deleted)") for name in opened):
                 found.append(int(process.name))
     return found
 

@@ -80,13 +80,13 @@ class Own:
         return found
 
     def ended(self):
-        """Its exit code; all that it has shown is in `shown` then, and the terminal is as it was."""
-        self.after = None
+        """Its exit code; all that it has shown is in `shown` then, and `after` is how it left the terminal."""
         with contextlib.suppress(OSError):  # EIO at the end
             while data := os.read(self.master, 4096):
                 self.shown += data
-                self.after = termios.tcgetattr(self.master)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.after = termios.tcgetattr(self.master)
+        return code
 
 
 def test_a_shell_with_sizes_ctrl_c_and_its_exit_code(berth, environment, job):
@@ -108,7 +108,7 @@ def test_a_shell_with_sizes_ctrl_c_and_its_exit_code(berth, environment, job):
     own.type("echo still-$((40+2))-here; exit 7\n")
     own.until(rb"[\r\n]still-42-here")
     assert own.ended() == 7
-    assert own.after in (None, own.before)
+    assert own.after == own.before
 
 
 def again(berth):

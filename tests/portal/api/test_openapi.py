@@ -137,6 +137,7 @@ LABELS = [
     "POST /api/v1/jobs/{number}/release",
     "POST /api/v1/jobs/{number}/requeue",
     "POST /api/v1/jobs/{number}/retry",
+    "POST /api/v1/jobs/{number}/keep",
     "GET /api/v1/tenants/{name}/members",
     "PATCH /api/v1/tenants/{name}/members/{username}",
     "DELETE /api/v1/tenants/{name}/members/{username}",

@@ -42,6 +42,7 @@ def test_the_beginning_tells_what_it_is(text, kind):
             "parse_error",
             "values",
         ),
+        ("[" * 40, "parse_error", "deeper than 32"),
         ("[" * 5000, "parse_error", "deeper than 32"),
     ],
 )
