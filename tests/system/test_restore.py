@@ -77,9 +77,9 @@ def jobs_in(berth, directory, ledger):
         return copy.execute(query, [f"{ledger.directory} "]).fetchone()[0]
 
 
-@pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment=ENVIRONMENT)
+@pytest.fixture
+def berth(berth_once):
+    return berth_once(demo=True, workload=False, environment=ENVIRONMENT)
 
 
 def test_a_copy_of_the_file_put_back_by_hand_and_then_a_backup_restored(berth, tmp_path):
