@@ -9,9 +9,8 @@ from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from portal.dashboard.parts.formatting import duration
 from portal.errors import BerthError
-from portal.jobs.idle.using import job_keep
+from portal.jobs.idle.using import ends_s, job_keep, span
 from portal.jobs.listing import job_find
 from portal.jobs.models import IdleWatch
 from portal.jobs.states import JobState
@@ -39,11 +38,11 @@ def idle_make(job: Job, user: User | None) -> IdleContext | None:
     watch = IdleWatch.objects.filter(
         attempt__job=job, attempt__ended_at=None, attempt__stop_reason="", warned_idle_s__isnull=False
     ).first()
-    if watch is None:
+    if watch is None or watch.warned_idle_s is None:
         return None
     return {
-        "idle": duration(watch.idle_s),
-        "left": duration(max(0.0, job.idle_timeout_s - watch.idle_s)),
+        "idle": span(watch.idle_s),
+        "left": span(max(0.0, ends_s(job.idle_timeout_s, watch.warned_idle_s) - watch.idle_s)),
         "may_keep": user is not None and may(user, job.tenant, WORK),
     }
 

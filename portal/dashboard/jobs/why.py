@@ -9,6 +9,7 @@ from django.urls import reverse
 from portal.dashboard.jobs.numbers import span_words
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.queue.page import PAGE_ROWS, record_words
+from portal.jobs.idle.using import IDLE_END
 from portal.jobs.states import LIVE, QUEUED, JobState
 from portal.rounds.read.places import queue_words
 
@@ -95,7 +96,7 @@ def _end_sentence(job: Job, attempts: Sequence[Attempt]) -> str:
         JobState.OUT_OF_MEMORY: "Stopped for using more memory than it asked for",
         JobState.NODE_FAIL: "Lost with its node",
     }[JobState(job.state)]
-    if "(gpu_memory_mib)" in job.end_detail:
+    if "(gpu_memory_mib)" in job.end_detail or job.end_detail.endswith(IDLE_END):
         word = "Stopped"  # the detail says for what
     times = f" in attempt {job.epoch}" if job.epoch > 1 else ""
     detail = f": {job.end_detail}" if job.end_detail and job.state != JobState.COMPLETED else ""

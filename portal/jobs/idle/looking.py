@@ -16,7 +16,7 @@ from portal.environment import env
 from portal.events.followers import idle_near
 from portal.events.services import page_event
 from portal.jobs.idle.counting import Limits, Part, idle_after
-from portal.jobs.idle.using import IDLE_END, warning_s
+from portal.jobs.idle.using import IDLE_END, ends_s, span, warning_s
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, IdleWatch
 from portal.jobs.services.control import attempt_stop
 from portal.jobs.services.events import event_record
@@ -73,13 +73,6 @@ def idle_look() -> int:
         if each.watch.pk not in kept:
             _settle(each)
     return len(attempts)
-
-
-def span(seconds: float) -> str:
-    """Return a time as in `2 h`, `25 min` or `40 s`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"
 
 
 def _running() -> QuerySet[Attempt]:
@@ -179,18 +172,18 @@ def _follow(watch: IdleWatch, attempt: Attempt) -> None:
     """Warn once, and end when nobody has used it since. Before the warning nothing ends, however much was counted at once."""
     job = attempt.job
     limit_s = float(job.idle_timeout_s or 0)
-    before_s = warning_s(limit_s)
-    if watch.idle_s < limit_s - before_s:
+    if watch.idle_s < limit_s - warning_s(limit_s):
         if watch.warned_idle_s is not None:
             watch.warned_idle_s = None
             page_event(stream=f"job:{job.pk}", topic="job", id=job.pk)
     elif watch.warned_idle_s is None:
         watch.warned_idle_s = watch.idle_s
-        left = f"nobody has used it for {span(watch.idle_s)}; it ends in {span(before_s)} unless somebody does"
+        left_s = ends_s(limit_s, watch.idle_s) - watch.idle_s
+        left = f"nobody has used it for {span(watch.idle_s)}; it ends in {span(left_s)} unless somebody does"
         event_record(job_id=job.pk, kind="idle", text=f"{left[0].upper()}{left[1:]}.", epoch=attempt.epoch)
         idle_near(job_id=job.pk, mark=f"idle-{attempt.epoch}-{watch.uses}-{watch.frame}", detail=left)
         page_event(stream=f"job:{job.pk}", topic="job", id=job.pk)
-    elif watch.idle_s >= max(limit_s, watch.warned_idle_s + before_s):
+    elif watch.idle_s >= ends_s(limit_s, watch.warned_idle_s):
         _end(attempt, limit_s)
 
 

@@ -31,6 +31,19 @@ def warning_s(limit_s: float) -> float:
     return min(60.0 * env("BERTH_LIMIT_WARNING_MINUTES"), limit_s / 5)
 
 
+def ends_s(limit_s: float, warned_idle_s: float) -> float:
+    """Return after how much idle time a job ends that was warned after `warned_idle_s`: never without the time of its warning."""
+    return max(limit_s, warned_idle_s + warning_s(limit_s))
+
+
+def span(seconds: float) -> str:
+    """Return a time in its two largest units: `40 s`, `1 min 20 s`, `2 h`, `30 h 10 min`."""
+    whole = round(seconds)
+    units = [(whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
+    first = next((place for place, (count, _) in enumerate(units) if count), 2)
+    return " ".join(f"{count} {unit}" for count, unit in units[first : first + 2] if count) or "0 s"
+
+
 def idle_used(*, attempt_id: int, by: str) -> None:
     """Note that a running attempt is used now; nothing where it is not watched."""
     watches = IdleWatch.objects.filter(attempt=attempt_id)

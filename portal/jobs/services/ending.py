@@ -156,7 +156,8 @@ def _job_wait_again(*, job: Job, attempt: Attempt, state: AttemptState, detail: 
 
 
 def _ended_words(attempt: Attempt, state: AttemptState, detail: str) -> str:
-    return f"Attempt {attempt.epoch} ended: {state.label.lower()}{', ' + detail if detail else ''}"
+    words = [] if attempt.stop_reason == StopReason.IDLE and detail else [state.label.lower()]  # it tells all itself
+    return f"Attempt {attempt.epoch} ended: {', '.join([*words, *filter(None, [detail])])}"
 
 
 def _hold_with_array(*, job: Job) -> None:

@@ -127,7 +127,7 @@ def test_it_is_warned_of_and_then_ended_with_a_plain_reason(world):
     assert (world.watch.idle_s, world.state) == (75.0, (["run"], False))
     world.step()
     assert world.state == (["run"], True)
-    assert world.events("idle") == ["Nobody has used it for 1.33 min; it ends in 20 s unless somebody does."]
+    assert world.events("idle") == ["Nobody has used it for 1 min 20 s; it ends in 20 s unless somebody does."]
     for _ in range(3):
         world.step()
     assert world.state == (["run"], True)
@@ -135,7 +135,7 @@ def test_it_is_warned_of_and_then_ended_with_a_plain_reason(world):
     assert world.state == (["stop"], True)
     world.cluster.end(world.attempt, reason="stopped", exit_code=None, detail="idle")
     job = Job.objects.get()
-    assert (job.state, job.end_detail) == ("TIMEOUT", "nobody used it for 1.67 min, its idle time-out")
+    assert (job.state, job.end_detail) == ("TIMEOUT", "nobody used it for 1 min 40 s, its idle time-out")
     assert "idle_timeout_s" in remedy_for(job)
     assert len(world.events("idle")) == 1
 
