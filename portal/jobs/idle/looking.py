@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Mod
 from django.utils import timezone
 
 from portal.bulk import among
@@ -32,6 +35,10 @@ Parts = dict[int, Part]
 """Of an attempt: what it holds, by node id."""
 AT_ONCE = 200
 """Rows written in one transaction: others write meanwhile."""
+LOOK_S, TURNS = 15, 3
+"""Seconds between looks. Who is far from a warning is looked at each third time: rows of telemetry stay for a minute at least."""
+NEAR_S, WARNED_LEAST = 300.0, 0.8
+"""Near is who may come within so long to that part of the limit, before which nobody is warned (`warning_s`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,11 @@ class Looked:
 
 
 def idle_look() -> int:
-    """Count, warn and end; return how many jobs were looked at. Six queries, one for each job, some for each that changes."""
-    attempts = list(_running())
+    """Count, warn and end; return how many jobs were looked at. Six queries, one for each job, some for each that changes.
+
+    Each is looked at whose warning may be near, and in each of `TURNS` turns another part of those far from it.
+    """
+    attempts = list(_running(turn=_turn()))
     if not attempts:
         return 0
     watches = _watches(attempts)
@@ -75,9 +85,15 @@ def idle_look() -> int:
     return len(attempts)
 
 
-def _running() -> QuerySet[Attempt]:
+def _turn() -> int:
+    return int(time.time() // LOOK_S) % TURNS
+
+
+def _running(*, turn: int) -> QuerySet[Attempt]:
     running = Attempt.objects.runs().live().filter(state=AttemptState.RUNNING, stop_reason="")
-    return running.filter(job__idle_timeout_s__isnull=False).select_related("job").order_by("pk")
+    asked = running.filter(job__idle_timeout_s__isnull=False).annotate(turn=Mod("pk", TURNS))
+    near = Q(idle_watch__idle_s__gte=WARNED_LEAST * F("job__idle_timeout_s") - NEAR_S)
+    return asked.filter(Q(idle_watch=None) | near | Q(turn=turn)).select_related("job").order_by("pk")
 
 
 def _watches(attempts: Sequence[Attempt]) -> list[IdleWatch]:
