@@ -62,9 +62,11 @@ def users_of(database):
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
-            opened = [str(link.readlink()) for link in (process / "fd").iterdir()]
-            if any(name.startswith(str(database)) and not name.endswith(" (deleted)") for name in opened):
-                found.append(int(process.name))
+            for link in list((process / "fd").iterdir()):
+                with suppress(FileNotFoundError):  # closed since: of this very process, what the list was read from
+                    name = str(link.readlink())
+                    if name.startswith(str(database)) and not name.endswith(" (deleted)"):
+                        found.append(int(process.name))
     return found
 
 
