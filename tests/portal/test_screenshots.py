@@ -1,8 +1,13 @@
 """`./berth screenshots`: every page is in its list, and a sheet tells what was found."""
 
+import os
+import signal
+
+import pytest
 from django.urls import URLPattern, get_resolver
 
-from portal.launch.screenshots.__main__ import main, sheet_write
+from portal.launch.screenshots import seeded
+from portal.launch.screenshots.__main__ import STOPPING, main, sheet_write
 from portal.launch.screenshots.camera import VIEWS, Taken
 from portal.launch.screenshots.pages import NOT_PAGES, NOT_PAGES_ENDS, PAGES
 
@@ -43,3 +48,30 @@ def test_without_a_browser_it_says_what_to_install(tmp_path, monkeypatch, capsys
     assert main([str(tmp_path / "out")]) == 1
     assert "apt install chromium" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def handlers():
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_signal_ends_the_demo_too(number, tmp_path, monkeypatch):
+    browser = tmp_path / "chromium"
+    browser.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = []
+
+    def launch(_layout, verb, *_arguments):
+        done.append(verb)
+        os.kill(os.getpid(), number)  # while it comes up, and again while it goes down
+
+    monkeypatch.setattr(seeded, "_launch", launch)
+    with pytest.raises(SystemExit) as ended:
+        main([str(tmp_path / "out")])
+    assert ended.value.code == 128 + number
+    assert done == ["up", "down"]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import html
+import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from portal.command_errors import LaunchError
 from portal.launch.screenshots.camera import Taken, browser_find, pictures_take
 from portal.launch.screenshots.pages import PAGES
 from portal.launch.screenshots.seeded import seeded
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,8 +59,17 @@ def sheet_write(out: Path, taken: Taken) -> Path:
     return index
 
 
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    for each in STOPPING:  # a second one is not to cut short the end of the demo
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
 def main(argv: list[str]) -> int:
+    """Take the pictures. Whatever ends this, a signal included, ends the demo that it started."""
     arguments = _parser().parse_args(argv)
+    for number in STOPPING:
+        signal.signal(number, _stop)
     pages = tuple(page for page in PAGES if not arguments.only or page.name in arguments.only)
     try:
         browser_find()

@@ -43,8 +43,8 @@ def seeded(say: Callable[[str], None]) -> Iterator[Seeded]:
     with tempfile.TemporaryDirectory(prefix="berth-shots-") as folder:
         layout = Layout.at(Path(folder) / "data")
         port = free_port()
-        _launch(layout, "up", "--demo", "--detach", "--port", str(port))
         try:
+            _launch(layout, "up", "--demo", "--detach", "--port", str(port))
             operator = read_json(layout.operator) or {}
             people = {
                 "tenant": (MEMBER, (read_json(layout.demo_users) or {})[MEMBER]["password"]),
@@ -81,12 +81,8 @@ def _filled(url: str, token: str) -> dict[str, str]:
             found: dict[str, Any] = answer.json()
             return found
 
-        like = {
-            "model": "charlm",
-            "samples": 100_000,
-            "gpus": [1, 2, 4],
-            "time_limit_s": 600,
-        }  # as the demo's own training
+        # As the demo's own trainings, but short: of their length, it would wait for minutes behind them all.
+        like = {"model": "charlm", "samples": 1_000, "gpus": [1, 2, 4], "time_limit_s": 600}
         ended = made("jobs", command="echo step 1; echo step 2", name="baseline", **like)["number"]
         failed = made("jobs", command="echo reading; exit 3", gpus=0, cores=1, name="fails")["number"]
         array = made("jobs", command=TASKS, gpus=0, cores=1, name="sweep", array={"size": 8})["number"]
