@@ -22,8 +22,8 @@ class Page:
 
 PAGES = (
     Page("login", "/login", "login", NOBODY),
-    Page("overview", "/", "overview"),
-    Page("overview-tenant", "/?view=tenant", "overview"),
+    Page("overview", "/?view=mine", "overview"),
+    Page("overview-tenant", "/?view=vision-lab", "overview"),
     Page("overview-cluster", "/?view=cluster", "overview"),
     Page("overview-operator", "/", "overview", OPERATOR),
     Page("jobs", "/jobs/", "job-list"),
@@ -35,7 +35,8 @@ PAGES = (
     Page("compare", "/jobs/compare?job={running}&job={ended}&job={failed}", "job-compare"),
     Page("compare-with", "/jobs/compare?job={ended}", "job-compare"),
     Page("artefacts", "/jobs/{running}/artefacts", "job-artefacts"),
-    Page("terminal", "/jobs/{ended}/terminal", "job-terminal"),
+    Page("artefact", "/jobs/{running}/artefacts?path=metrics.jsonl", "job-artefacts"),
+    Page("terminal", "/jobs/{running}/terminal", "job-terminal"),
     Page("submit", "/jobs/new", "job-submit"),
     Page("submit-again", "/jobs/new?from={ended}", "job-submit"),
     Page("templates", "/templates/", "template-list"),

@@ -27,6 +27,10 @@ EIGHT = {"gpus": 8, "gpu_types": ["A100 80 GB"]}
 SIMULATION = {"generator": "hops-64", "jobs": 12, "cluster": "own", "policies": ["fifo", "berth"]}
 TASKS = "case $BERTH_ARRAY_INDEX in 2) echo 'no such file: data-2' >&2; exit 1;; 5) exit 3;; *) echo done;; esac"
 
+TRAINS = """cd $BERTH_ARTEFACTS; mkdir checkpoints; echo 'what step 1 learned' > checkpoints/step-1.txt; i=0
+while :; do i=$((i + 1)); echo "step $i"; echo "{\\"step\\": $i, \\"loss\\": $((900 / (i + 9)))}" >> metrics.jsonl; sleep 1
+done"""
+
 
 @dataclass
 class Seeded:
@@ -86,19 +90,20 @@ def _filled(url: str, token: str) -> dict[str, str]:
         ended = made("jobs", command="echo step 1; echo step 2", name="baseline", **like)["number"]
         failed = made("jobs", command="echo reading; exit 3", gpus=0, cores=1, name="fails")["number"]
         array = made("jobs", command=TASKS, gpus=0, cores=1, name="sweep", array={"size": 8})["number"]
-        running = made("jobs", command="while :; do echo step; sleep 1; done", gpus=1, name="long")["number"]
+        running = made("jobs", command=TRAINS, gpus=1, name="long")["number"]
         waiting = [made("jobs", command="sleep 600", name=f"large-{at}", **EIGHT)["number"] for at in range(3)][-1]
         runs = [made("simulations", name=name, **SIMULATION)["id"] for name in ("last week", "other week")]
         wanted = {ended: "COMPLETED", failed: "FAILED", running: "RUNNING"}
         _until(lambda: all(rest.get(f"jobs/{job}").json()["state"] == state for job, state in wanted.items()))
         _until(lambda: all(rest.get(f"simulations/{run}").json()["state"] == "COMPLETED" for run in runs))
         node = rest.get("nodes").json()["results"][0]["name"]
+        planning = rest.get(f"jobs/{running}/explain").json()["planning"]
     jobs = {"ended": ended, "failed": failed, "array": array, "running": running, "waiting": waiting}
     return {name: str(number) for name, number in jobs.items()} | {
         "simulation": str(runs[0]),
         "other": str(runs[1]),
         "node": node,
-        "planning": "1",
+        "planning": str(planning),
     }
 
 
