@@ -19,6 +19,7 @@ from django.urls import path, re_path
 from portal.agents.channel import channel_application
 from portal.agents.sync import sync_application
 from portal.dashboard.board import ticker
+from portal.dashboard.forward.socket import forward_application
 from portal.dashboard.shell.consumers import LiveConsumer
 from portal.dashboard.terminal.socket import terminal_application
 from portal.events import relay
@@ -37,6 +38,7 @@ websocket_routes = [
     path("ws/live", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
     path("ws/jobs/<str:number>/logs", LogConsumer.as_asgi()),
     path("ws/jobs/<str:number>/terminal", terminal_application),
+    path("ws/jobs/<str:number>/forward", forward_application),
     path("api/agent/v1/channel", channel_application),
 ]
 

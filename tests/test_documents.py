@@ -84,7 +84,9 @@ def test_flag_exists(document, flag):
         "--mixed",
         "--epochs",
         "--start",
-    }  # of torchrun, Django, curl, squeue and an example
+        "--no-browser",
+        "--ip",
+    }  # of torchrun, Django, curl, squeue, jupyter and an example
     assert flag in agents | foreign or f'"{flag}"' in CODE or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
 
 

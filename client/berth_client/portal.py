@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from berth_client.cluster import Cluster
 from berth_client.following import Following
+from berth_client.forwarding import Forwards
 from berth_client.laboratory import Laboratory
 from berth_client.secrets import Secrets
 from berth_client.templates import Templates
@@ -12,7 +13,7 @@ from berth_client.terminal import Terminals
 from berth_client.uploads import Uploads
 
 
-class Berth(Following, Uploads, Cluster, Laboratory, Templates, Secrets, Tenants, Terminals):
+class Berth(Following, Uploads, Cluster, Laboratory, Templates, Secrets, Tenants, Terminals, Forwards):
     """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
 
     Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.

@@ -1,7 +1,7 @@
-"""The nodes' channels: one WebSocket a node, opened by its agent when a terminal wants one, with streams by number.
+"""The nodes' channels: one WebSocket a node, opened by its agent when somebody wants a terminal or a port of a job.
 
-They live in this process alone, and so do the browsers' sockets that use them. Nothing here is kept: when the portal ends,
-its terminals end, and the next one opens a new channel (docs/agent-protocol.md, *The channel*).
+Each of these is a stream with a number. Channels live in this process alone, and so do the sockets that use them. Nothing
+here is kept: when the portal ends, its streams end, and the next one opens a new channel (docs/agent-protocol.md, *The channel*).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNUSED_S, CHECK_S = 60.0, 15.0
 """A channel without a stream is closed after so long; whether the node's token still holds is asked so often."""
 OPEN_S = 15.0
 """How long an agent may take to open a stream."""
-MOST_STREAMS = 64
+MOST_STREAMS = 256
 """Of one node."""
 REFUSED, DONE, WRONG, REPLACED = 4401, 1000, 1002, 4409
 

@@ -19,20 +19,24 @@ class Variable:
 
 INSIDE = (
     Variable(
-        "BERTH_TERMINALS_PER_USER", int, 12, "Terminals that one person may have open at one time.", range="1-1000"
+        "BERTH_TERMINALS_PER_USER",
+        int,
+        12,
+        "Terminals and forwarded ports that one person may have open at one time.",
+        range="1-1000",
     ),
     Variable(
         "BERTH_TERMINALS_PER_PART",
         int,
         4,
-        "Terminals that may be open at one time in a job, in each of its parts where it runs on several nodes.",
+        "Terminals and forwarded ports that may be open at one time in a job, in each of its parts if it has several.",
         range="1-16",
     ),
     Variable(
         "BERTH_TERMINAL_IDLE_S",
         int,
         3600,
-        "A terminal in which nothing was typed or shown for so long is closed; the job runs on.",
+        "A terminal or forwarded port through which nothing went for so long is closed; the job runs on.",
         "s",
         "60-604800",
     ),

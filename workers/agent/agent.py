@@ -20,6 +20,7 @@ from workers.engines.process import ProcessEngine
 from workers.environments.tidying import Tidying
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
+from workers.parts.ports import Ports
 from workers.parts.problems import Problems
 from workers.parts.terminals import Terminals
 from workers.parts.workspace import Workplace
@@ -79,7 +80,7 @@ class Agent:
             problems=self._problems,
             boot_id=boot,
         )
-        channel.attend(self._journal, Terminals(self._engine, files))
+        channel.attend(self._journal, Terminals(self._engine, files), Ports(self._engine, files))
         self._channel = channel
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         self._artefacts = tools.artefacts

@@ -1,4 +1,5 @@
-"""The channel: one WebSocket that the agent opens to the portal when `sync` says so. It carries terminals as streams.
+"""The channel: one WebSocket that the agent opens to the portal when `sync` says so. It carries terminals and connections to
+ports of jobs as streams.
 
 It lives beside the agent's loops and never stops them: what it holds is bounded by the streams' windows, and whatever
 fails here ends the channel alone. The portal asks for a new one when it needs one.
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
     from workers.parts.journal import Journal
     from workers.parts.part import Part
+    from workers.parts.ports import Ports
     from workers.parts.terminals import Ended, Terminals
 
-MOST_OF_NODE, MOST_OF_JOB = 64, 16
+MOST_OF_NODE = 256
+MOST_OF_JOB = {"terminal": 16, "port": 128}
 """Streams that are open at one time, whatever the portal lets open (its BERTH_TERMINALS_PER_PART)."""
 NO_ROOM = "The disk of the job's node is full, so no terminal can be opened. Jobs run on; tell an operator."
 OPEN_S = 10.0
@@ -35,16 +38,16 @@ class Channel:
         self._url = f"ws{url.removeprefix('http')}/api/agent/v1/channel"
         self._token, self._verify = token, verify
         self._journal: Journal | None = None
-        self._terminals: Terminals | None = None
+        self._servers: dict[str, Terminals | Ports] = {}
         self._task: asyncio.Task[None] | None = None
         self._streams: dict[int, Stream] = {}
-        self._jobs: dict[int, str] = {}
+        self._jobs: dict[int, tuple[str, str]] = {}
         self._serving: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
 
-    def attend(self, journal: Journal, terminals: Terminals) -> None:
-        """Tell it where parts are found and shells are started."""
-        self._journal, self._terminals = journal, terminals
+    def attend(self, journal: Journal, terminals: Terminals, ports: Ports) -> None:
+        """Tell it where parts are found, shells are started and ports are reached."""
+        self._journal, self._servers = journal, {"terminal": terminals, "port": ports}
 
     def wanted(self) -> None:
         """Open the channel, unless it is open or being opened."""
@@ -133,7 +136,7 @@ class Channel:
         except ClosedError as error:
             code, detail = "closed", str(error)
         except OSError as error:
-            code, detail = "failed", NO_ROOM if is_no_room(error) else f"The node could not open a terminal: {error}."
+            code, detail = "failed", NO_ROOM if is_no_room(error) else f"The node could not open it: {error}."
         finally:
             self._streams.pop(stream.number, None)
             self._jobs.pop(stream.number, None)
@@ -141,24 +144,24 @@ class Channel:
         await send(pack(Kind.CLOSE, stream.number, saying(code, detail, exit_code)))
 
     async def _served(self, stream: Stream, asked: dict[str, Any], send: Any) -> Ended:
-        assert self._terminals is not None
-        found = self._part(asked)
+        found, kind = self._part(asked), str(asked.get("kind"))
         if found is None:
             return "not_running", "This attempt of the job does not run on the node.", None
         part, directory = found
         if len(self._streams) > MOST_OF_NODE:
-            return "too_many", f"The node has {MOST_OF_NODE} terminals open, which is the most.", None
-        if list(self._jobs.values()).count(part.key) >= MOST_OF_JOB:
-            return "too_many", f"The job has {MOST_OF_JOB} terminals open, which is the most. Close one.", None
-        self._jobs[stream.number] = part.key
-        return await self._terminals.serve(
+            return "too_many", f"The node has {MOST_OF_NODE} terminals and connections open, which is the most.", None
+        if list(self._jobs.values()).count((kind, part.key)) >= MOST_OF_JOB[kind]:
+            what = "terminals" if kind == "terminal" else "connections to its ports"
+            return "too_many", f"The job has {MOST_OF_JOB[kind]} {what} open, which is the most. Close one.", None
+        self._jobs[stream.number] = kind, part.key
+        return await self._servers[kind].serve(
             stream, directory, asked, opened=lambda: send(pack(Kind.OPENED, stream.number))
         )
 
     def _part(self, asked: dict[str, Any]) -> tuple[Part, Path] | None:
         """Return the part that is meant, and its directory: that attempt, epoch and rank, and running."""
         assert self._journal is not None
-        if asked.get("kind") != "terminal":
+        if str(asked.get("kind")) not in self._servers:
             return None
         wanted = tuple(asked.get(name) for name in ("attempt", "epoch", "rank"))
         for part in self._journal.parts.values():

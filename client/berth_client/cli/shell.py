@@ -7,10 +7,10 @@ import os
 import select
 import shlex
 import sys
-import time
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from berth_client.cli.heart import Heart
 from berth_client.cli.options import completed, verb_add
 from berth_client.errors import AwayError, ClientError
 
@@ -25,7 +25,6 @@ Ctrl-C and all other keys go to the job; `exit` or Ctrl-D ends the shell. The ex
 READ_BYTES, WRITE_BYTES = 4096, 4096
 MOST_TYPED, MOST_SHOWN = 64 * 1024, 8 * 1024 * 1024
 """Typed, it waits for the portal; shown, for one's own terminal or pipe. Only then is no more taken."""
-PING_S, SILENCE_S = 15.0, 45.0
 NO_TERMINAL = (
     "a shell needs a terminal on standard input and output. From a script run one command: `berth shell JOB -- COMMAND`"
 )
@@ -65,7 +64,7 @@ class Session:
         self._talk, self._is_terminal = talk, is_terminal
         self._shown = bytearray()
         self._end: Any = None
-        self._heard_s = self._asked_s = time.monotonic()
+        self._heart = Heart(talk)
 
     def run(self) -> int:
         from berth_client.cli.raw import RawTerminal
@@ -108,18 +107,7 @@ class Session:
         self._talk.send(data)
 
     def _hear(self) -> None:
-        messages, heard = self._talk.take()
-        now = time.monotonic()
-        if heard:
-            self._heard_s = self._asked_s = now
-        elif now - self._heard_s > SILENCE_S:
-            raise AwayError(
-                f"the portal has said nothing for {SILENCE_S:g} s, so the connection is lost; the job runs on"
-            )
-        elif now - self._asked_s > PING_S:
-            self._asked_s = now
-            self._talk.ping()
-        for message in messages:
+        for message in self._heart.take():
             if isinstance(message, bytes):
                 self._shown += message
             elif (said := json.loads(message)).get("state") == "ended":

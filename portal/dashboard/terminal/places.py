@@ -1,4 +1,4 @@
-"""How many terminals are open at this portal process: of each person, and in each part of a job."""
+"""How many terminals and forwarded ports are open at this portal process: of each person, and in each part of a job."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Places:
         self._in_parts: Counter[tuple[str, int]] = Counter()
 
     def take(self, user_id: int, place: Place) -> str | None:
-        """Count a new terminal; where there are the most allowed already, count none and return a sentence that says so."""
+        """Count a new one; where there are the most allowed already, count none and return a sentence that says so."""
         if self._of_people[user_id] >= (most := env("BERTH_TERMINALS_PER_USER")):
-            return f"You have {most} terminals open, which is the most. Close one."
+            return f"You have {most} terminals and forwarded ports open, which is the most. Close one."
         if self._in_parts[_part(place)] >= (most := env("BERTH_TERMINALS_PER_PART")):
-            return f"This part of the job has {most} terminals open, which is the most. Close one."
+            return f"This part of the job has {most} terminals and forwarded ports open, which is the most. Close one."
         self._of_people[user_id] += 1
         self._in_parts[_part(place)] += 1
         return None

@@ -1,4 +1,4 @@
-"""Who may open a terminal in which part of a job, and what the audit trail keeps of it: who, when and where, never what."""
+"""Who may open a terminal in a part of a job, or reach its ports, and what the audit trail keeps of it: never what is said."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def place_of(*, user: User, number: str, rank: int, tenant: Tenant | None = None
     job = job_for(user=user, number=number, tenant=tenant)
     part = next((each for each in parts_of(job) if each.rank == rank), None)
     if part is None:
-        raise Conflict("not_running", f"Job {job.number} has no running part {rank}. A terminal needs one.")
+        raise Conflict("not_running", f"Job {job.number} has no running part {rank}. This needs one.")
     asked = {"kind": "terminal", "attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": rank}
     return Place(job, part.attempt_id, part.node_id, part.node.name, asked)
 
 
-def begun_record(*, user: User, place: Place) -> None:
-    _record(user, "job.terminal", place, {})
+def begun_record(*, user: User, place: Place, action: str = "job.terminal", **more: Any) -> None:
+    _record(user, action, place, more)
 
 
-def ended_record(*, user: User, place: Place, seconds: float) -> None:
-    _record(user, "job.terminal_end", place, {"seconds": round(seconds)})
+def ended_record(*, user: User, place: Place, seconds: float, action: str = "job.terminal", **more: Any) -> None:
+    _record(user, f"{action}_end", place, {**more, "seconds": round(seconds)})
 
 
 def _record(user: User, action: str, place: Place, more: dict[str, Any]) -> None:

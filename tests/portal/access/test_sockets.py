@@ -25,7 +25,8 @@ from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS, build
 
 HTTP = {"api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
-SOCKETS = {"ws/live", "ws/jobs/<str:number>/logs", "ws/jobs/<str:number>/terminal", "api/agent/v1/channel"}
+OF_JOBS = {f"ws/jobs/<str:number>/{name}" for name in ("logs", "terminal", "forward")}
+SOCKETS = {"ws/live", "api/agent/v1/channel"} | OF_JOBS
 OURS = (b"origin", b"http://testserver")
 
 

@@ -13,6 +13,7 @@ from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from workers.parts import channel as channels
 from workers.parts.channel import Channel
+from workers.parts.ports import Ports
 from workers.parts.terminals import Terminals
 from workers.protocol.frames import Kind, pack, said, unpack
 from workers.system.filework import FileWork
@@ -41,7 +42,8 @@ class Portal:
         self.channel, self.shown, self.opened = Channel("http://nobody", token="", verify=False), b"", False
         part = SimpleNamespace(key="5-2-0", attempt="5", epoch=2, rank=0, phase="running")
         journal = SimpleNamespace(parts={part.key: part}, directory=lambda _: shim.directory)
-        self.channel.attend(journal, Terminals(shim.engine, FileWork()))
+        files = FileWork()
+        self.channel.attend(journal, Terminals(shim.engine, files), Ports(shim.engine, files))
         self.end = asyncio.get_running_loop().create_future()
 
     async def hear(self, frame):

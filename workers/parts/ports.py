@@ -1,0 +1,110 @@
+"""A TCP connection to a port that a running part listens on, carried by a stream.
+
+Only to what the part's own processes listen on: the node's own services, and those of other jobs, are not reached. Which
+socket has the port is looked up for each connection, and once more when it stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from workers.protocol.frames import MOST_DATA, ClosedError
+from workers.system.listening import listeners_of, still_listens
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from workers.engines import Engine
+    from workers.parts.terminals import Ended
+    from workers.protocol.frames import Stream
+    from workers.system.filework import FileWork
+    from workers.system.listening import Listener
+
+CONNECT_S = 12.0
+"""A server that is busy lets some wait to be accepted; the portal gives up after 15 s."""
+MOST_TOLD = 8
+"""So many of the ports that there are instead stand in a refusal."""
+
+
+class Ports:
+    def __init__(self, engine: Engine, files: FileWork) -> None:
+        self._engine, self._files = engine, files
+
+    async def serve(
+        self, stream: Stream, directory: Path, asked: dict[str, Any], *, opened: Callable[[], Awaitable[None]]
+    ) -> Ended:
+        """Connect to `asked["port"]` and carry until one end closes; return code and sentence of its end. Raises OSError."""
+        port = asked.get("port")
+        if type(port) is not int or not 0 < port < 1 << 16:
+            raise ClosedError("The portal asks for a port that is none.")
+        listening = await self._files.run(f"ports {directory.name}", self._listeners, directory)
+        found = [each for each in listening if each.port == port]
+        if not found:
+            return "not_listening", _missing(port, listening), None
+        wire = await self._connected(directory, found[0])
+        if wire is None:
+            return "not_listening", f"What listens on port {port} of the job takes no connection now.", None
+        with wire:
+            await opened()
+            await _carried(stream, wire)
+        return "ended", "The job has closed the connection.", None
+
+    def _listeners(self, directory: Path) -> list[Listener]:
+        shim = self._engine.shim(directory)
+        return [] if shim is None else listeners_of(shim.pid)
+
+    async def _connected(self, directory: Path, listener: Listener) -> socket.socket | None:
+        for host in listener.hosts:
+            wire = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+            wire.setblocking(False)
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    await asyncio.get_running_loop().sock_connect(wire, (host, listener.port))
+                if await self._files.run(f"ports {directory.name}", still_listens, listener):
+                    return wire
+            except (OSError, TimeoutError):
+                wire.close()
+            except BaseException:
+                wire.close()
+                raise
+            else:
+                wire.close()
+        return None
+
+
+def _missing(port: int, listening: list[Listener]) -> str:
+    ports = sorted({each.port for each in listening})
+    if not ports:
+        return f"Nothing in the job listens on port {port}, or on any other, yet."
+    there = ", ".join(map(str, ports[:MOST_TOLD])) + (" and others" if len(ports) > MOST_TOLD else "")
+    return f"Nothing in the job listens on port {port}. It listens on {there}."
+
+
+async def _carried(stream: Stream, wire: socket.socket) -> None:
+    ways = [asyncio.ensure_future(each) for each in (_out(stream, wire), _in(stream, wire))]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _out(stream: Stream, wire: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    with suppress(ClosedError, OSError):
+        while data := await loop.sock_recv(wire, MOST_DATA):
+            await stream.write(data)
+
+
+async def _in(stream: Stream, wire: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    try:
+        while data := await stream.read():
+            await loop.sock_sendall(wire, data)
+    except OSError:  # it takes no more; what it still has to say is carried
+        await asyncio.Event().wait()

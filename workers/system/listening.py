@@ -1,0 +1,83 @@
+"""TCP ports that a job's own processes listen on, from /proc: which socket, whose, and where it is reached."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+
+from workers.system.procs import Tree
+
+MOST_DESCRIPTORS = 50_000
+"""So many open files of a job are looked at; what holds more than that is not found."""
+_TABLES = (("/proc/net/tcp", socket.AF_INET), ("/proc/net/tcp6", socket.AF_INET6))
+_LISTENS = "0A"
+_ANY = {"0.0.0.0": ("127.0.0.1",), "::": ("::1", "127.0.0.1")}  # noqa: S104 - where such a socket is reached
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """`inode`: names the socket, and no other one later on while it is open. `hosts`: addresses to try, in this order."""
+
+    inode: int
+    port: int
+    hosts: tuple[str, ...]
+
+
+def listeners() -> dict[int, Listener]:
+    """Return every TCP socket of the machine that listens, by inode."""
+    found = {}
+    for table, family in _TABLES:
+        with suppress(FileNotFoundError), open(table, encoding="ascii") as file:  # noqa: PTH123 - without IPv6 one is missing
+            next(file, None)
+            for line in file:
+                fields = line.split()
+                if fields[3] == _LISTENS:
+                    host, _, port = fields[1].partition(":")
+                    address = _address(host, family)
+                    inode = int(fields[9])
+                    found[inode] = Listener(inode, int(port, 16), _ANY.get(address, (address,)))
+    return found
+
+
+def listeners_of(subreaper: int) -> list[Listener]:
+    """Return the ports that the living descendants of a process listen on, lowest first. Raises OSError."""
+    everywhere = listeners()
+    inodes: set[int] = set()
+    looked = 0
+    for process in Tree(subreaper).scan(full=True):
+        names = _descriptors(process.pid)
+        looked += len(names)
+        if looked > MOST_DESCRIPTORS:
+            break
+        inodes |= {inode for name in names if (inode := _socket(process.pid, name)) is not None}
+    return sorted((everywhere[inode] for inode in inodes & everywhere.keys()), key=lambda each: (each.port, each.inode))
+
+
+def still_listens(listener: Listener) -> bool:
+    """Say whether it is that very socket that has the port now. Raises OSError."""
+    now = listeners().get(listener.inode)
+    return now is not None and now.port == listener.port
+
+
+def _address(text: str, family: socket.AddressFamily) -> str:
+    """Return an address as /proc writes it: words of 32 bits, each in the machine's own order."""
+    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
+    return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
+
+
+def _descriptors(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names only
+    except OSError:  # it has ended, or hides from this account
+        return []
+
+
+def _socket(pid: int, name: str) -> int | None:
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115 - many thousand times
+    except OSError:  # it is closed meanwhile
+        return None
+    return int(target[8:-1]) if target.startswith("socket:[") else None
