@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,7 @@ def _listening(port: int) -> socket.socket:
         return socket.create_server((HERE, port))
     except OSError as error:
         raise ClientError(
-            f"port {port} here cannot be had ({error.strerror}); name another one: --local 0 takes any"
+            f"port {port} here cannot be had ({os.strerror(error.errno or 0)}); name another one: --local 0 takes any"
         ) from None
 
 
