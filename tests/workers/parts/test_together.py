@@ -23,6 +23,11 @@ def whole(portal, key, said=SAID):
     return all(portal.logs.get((*key, stream)) == text for stream, text in said.items())
 
 
+def all_ended(portal, *keys):
+    for key in keys:
+        portal.wait_report(key, "ended")
+
+
 def alone(portal):
     return sum(path == "logs" for _, path in portal.calls)
 
@@ -30,8 +35,7 @@ def alone(portal):
 def test_what_several_jobs_print_goes_in_one_request(portal, node):
     keys = [portal.want(attempt=i, job=i, command=TALKING) for i in range(1, 5)]
     node.start()
-    for key in keys:
-        portal.wait_report(key, "ended")
+    all_ended(portal, *keys)
     portal.wait_for(lambda: all(whole(portal, key) for key in keys))
     assert max(len({piece["attempt"] for piece in pieces}) for pieces in portal.together) == len(keys)
     assert alone(portal) == 0
@@ -42,6 +46,7 @@ def test_an_older_portal_gets_each_log_by_itself(portal, node):
     del portal.hello["logs_together_bytes"]
     keys = [portal.want(attempt=i, job=i, command=TALKING) for i in (1, 2)]
     node.start()
+    all_ended(portal, *keys)
     portal.wait_for(lambda: all(whole(portal, key) for key in keys))
     assert portal.together == []
     assert alone(portal) > 0
@@ -52,6 +57,7 @@ def test_a_portal_that_became_older_gets_each_log_by_itself(portal, node):
     node.start()
     portal.wait_for(lambda: portal.together)
     del portal.hello["logs_together_bytes"]  # the agent was told otherwise
+    all_ended(portal, key)
     portal.wait_for(lambda: whole(portal, key))
     assert sum(path == "logs/together" for _, path in portal.calls) == len(portal.together) + 1, "it asked once more"
 
@@ -62,6 +68,7 @@ def test_each_goes_on_where_the_portal_stands(portal, node):
     portal.wait_for(lambda: all(portal.logs.get((*key, "stdout")) for key in keys))
     with portal.lock:
         portal.logs[*keys[0], "stdout"] = b"0123"  # the portal lost what it had not written
+    all_ended(portal, *keys)
     portal.wait_for(lambda: all(portal.logs[*key, "stdout"] == b"0123456789\nmore\n" for key in keys))
     assert any(not taken for _, taken in portal.log_offsets)
 
@@ -80,6 +87,7 @@ def test_a_lost_answer_doubles_nothing(portal, node):
 
     portal.take_logs_together = lose
     node.start()
+    all_ended(portal, *keys)
     portal.wait_for(lambda: all(whole(portal, key) for key in keys))
     assert len(lost) == 5
 
@@ -89,6 +97,8 @@ def test_a_job_that_prints_without_end_holds_back_no_other(portal, node):
     quiet = portal.want(attempt=2, job=2, command=TALKING)
     node.start()
     portal.wait_for(lambda: whole(portal, quiet))
+    portal.stop(loud)
+    all_ended(portal, loud, quiet)
     sizes = [len(piece["data"]) for pieces in portal.together for piece in pieces if piece["attempt"] == "1"]
     assert max(sizes, default=0) <= PIECE_BYTES * 4 / 3 + 4
     assert len(portal.logs[*loud, "stdout"]) > TOGETHER_BYTES, "it is sent beside, by requests of its own"
@@ -101,6 +111,7 @@ def test_a_log_that_the_portal_fails_over_holds_back_no_other(portal, node):
     portal.wait_for(lambda: whole(portal, keys[0]) and whole(portal, keys[2]))
     portal.poison.clear()
     portal.wait_for(lambda: whole(portal, keys[1]))
+    all_ended(portal, *keys)
 
 
 def test_a_part_that_the_portal_does_not_know_is_sent_no_more(portal, node):
