@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -14,7 +14,7 @@ from portal.events.services import live_event
 from portal.jobs.models import Allocation, LogChunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from portal.cluster.models import Node
 
@@ -43,73 +43,70 @@ def log_append(
 
     Raises NotFound when the part is not this node's, OffsetMismatch when `offset` is not the stored length.
     """
-    next_offset, full, grown = _append(
-        node=node, key=key, epoch=epoch, rank=rank, stream=stream, offset=offset, data=data
-    )
-    if grown is not None:
-        live_event(stream=f"job:{grown}", topic="log", id=grown)
+    if stream not in {"stdout", "stderr"}:
+        raise BerthError("invalid", "The stream is stdout or stderr.", field="stream")
+    if len(data) > CHUNK_BYTES:
+        raise BerthError("too_long", f"Send at most {CHUNK_BYTES} bytes at once.", status=413)
+    part = _parts(node, [key]).get((key, epoch, rank))
+    if part is None:
+        raise NotFound("part of an attempt on this node")
+    next_offset, full, grown = _append(part, stream, offset, data)
+    if grown:
+        live_event(stream=f"job:{part.job_id}", topic="log", id=part.job_id)
     return next_offset, full
 
 
-def logs_append(*, node: Node, pieces: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def logs_append(*, node: Node, pieces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Append what several logs have to say, in one transaction: the disk is synced once. Each is taken or not by itself.
 
     A piece: `attempt` (the key), `epoch`, `rank`, `stream`, `offset`, `data`. Returns an answer for each, in this order.
     """
     answers, grown = [], set()
     with transaction.atomic():
+        parts = _parts(node, {piece["attempt"] for piece in pieces})
         for piece in pieces:
-            answer, job_id = _answer(node, piece)
-            answers.append(answer)
-            grown.add(job_id)
-    for job_id in grown - {None}:  # when it can be read
+            part = parts.get((piece["attempt"], piece["epoch"], piece["rank"]))
+            next_offset, full, code = 0, False, "unknown_part" if part is None else None
+            if part is not None:
+                try:
+                    next_offset, full, came = _append(part, piece["stream"], piece["offset"], piece["data"])
+                    grown |= {part.job_id} if came else set()
+                except OffsetMismatch as error:
+                    next_offset, code = error.next_offset, error.code
+            name = {field: piece[field] for field in ("attempt", "epoch", "rank", "stream")}
+            answers.append({**name, "next_offset": next_offset, "full": full, "code": code})
+    for job_id in grown:  # now it can be read
         live_event(stream=f"job:{job_id}", topic="log", id=job_id)
     return answers
 
 
-def _answer(node: Node, piece: Mapping[str, Any]) -> tuple[dict[str, Any], int | None]:
-    """Take one piece; return what the agent hears of it, and the job whose log grew."""
-    name = {field: piece[field] for field in ("attempt", "epoch", "rank", "stream")}
-    given = {
-        "key": piece["attempt"],
-        **{field: piece[field] for field in ("epoch", "rank", "stream", "offset", "data")},
-    }
-    try:
-        next_offset, full, job_id = _append(node=node, **given)
-    except OffsetMismatch as error:
-        return {**name, "next_offset": error.next_offset, "full": False, "code": error.code}, None
-    except NotFound:
-        return {**name, "next_offset": 0, "full": False, "code": "unknown_part"}, None
-    return {**name, "next_offset": next_offset, "full": full, "code": None}, job_id
+class _Part(NamedTuple):
+    attempt_id: int
+    job_id: int
+    rank: int
+    patterns: Any
 
 
-def _append(
-    *, node: Node, key: str, epoch: int, rank: int, stream: str, offset: int, data: bytes
-) -> tuple[int, bool, int | None]:
-    """Append a chunk as `log_append` does; return besides the job whose log grew."""
-    if stream not in {"stdout", "stderr"}:
-        raise BerthError("invalid", "The stream is stdout or stderr.", field="stream")
-    if len(data) > CHUNK_BYTES:
-        raise BerthError("too_long", f"Send at most {CHUNK_BYTES} bytes at once.", status=413)
-    part = (
-        Allocation.objects.filter(attempt__key=key, attempt__epoch=epoch, rank=rank, node=node)
-        .values_list("attempt_id", "attempt__job_id", "attempt__job__log_matches")
-        .first()
+def _parts(node: Node, keys: Iterable[str]) -> dict[tuple[str, int, int], _Part]:
+    """Return this node's parts of these attempts, by key, epoch and rank."""
+    rows = Allocation.objects.filter(attempt__key__in=keys, node=node).values_list(
+        "attempt__key", "attempt__epoch", "rank", "attempt_id", "attempt__job_id", "attempt__job__log_matches"
     )
-    if part is None:
-        raise NotFound("part of an attempt on this node")
-    attempt_id, job_id, patterns = part
+    return {row[:3]: _Part(row[3], row[4], row[2], row[5]) for row in rows}
+
+
+def _append(part: _Part, stream: str, offset: int, data: bytes) -> tuple[int, bool, bool]:
+    """Append a chunk; return the next offset, whether the log limit is reached, and whether the log grew."""
     limit = env("BERTH_LOG_LIMIT_MIB") * MIB
-    length = log_length(attempt_id=attempt_id, rank=rank, stream=stream)
+    length = log_length(attempt_id=part.attempt_id, rank=part.rank, stream=stream)
     if length >= limit:
-        return length, True, None
+        return length, True, False
     if offset != length:
         raise OffsetMismatch(length)
     data = data[: limit - length]
     if data:
-        piece = LogPiece(job_id, attempt_id, rank, stream, data, patterns)
-        _store(piece, offset)
-    return length + len(data), length + len(data) >= limit, job_id if data else None
+        _store(LogPiece(part.job_id, part.attempt_id, part.rank, stream, data, part.patterns), offset)
+    return length + len(data), length + len(data) >= limit, bool(data)
 
 
 def _store(piece: LogPiece, offset: int) -> None:

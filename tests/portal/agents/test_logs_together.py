@@ -135,4 +135,4 @@ def test_many_pieces_are_one_transaction(send):
     with CaptureQueriesContext(connection) as all_of_them:
         send(*(piece(attempt, offset=2 if attempt is attempts[0] else 0) for attempt in attempts))
     more = len(all_of_them) - len(one)
-    assert more <= 3 * 5, "its part, its length, a savepoint's two ends, and the piece"
+    assert more <= 3 * 4, "its length, a savepoint's two ends, and the piece"
