@@ -138,7 +138,8 @@ class Shipper:
                 raise
             log.warning("logs refused together", pieces=len(request), reason=str(refusal))
             self._apart = True
-            self.together_bytes *= refusal.status != 404  # an older portal is there again: until the next hello
+            if refusal.status == 404:  # an older portal is there again: until the next hello
+                self.together_bytes = 0
             return False
         if len(answer["pieces"]) != len(request):
             raise PortalAwayError("the portal answered another number of logs than were sent")
