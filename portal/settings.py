@@ -197,6 +197,7 @@ SPECTACULAR_SETTINGS = {
         "JobState": "portal.jobs.states.JobState",
         "AttemptState": "portal.jobs.states.AttemptState",
         "StopReason": "portal.jobs.states.StopReason",
+        "LogStream": "portal.agents.serializers_logs.STREAMS",
         "SimulationState": "portal.laboratory.models.Simulation.State",
         "SharedWith": "portal.laboratory.models.SharedWith",
         "PlanningStatus": "portal.rounds.models.Planning.Status",

@@ -9,7 +9,7 @@ import sys
 if __name__ == "__main__":
     # -I and -S leave only the standard library on it. `pathlib` comes after `load_little`.
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # noqa: PTH120
-    from workers.controls.lean import load_little
+    from workers.lean.standins import load_little
 
     load_little()
     from pathlib import Path

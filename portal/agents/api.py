@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.authentication import get_authorization_header
-from rest_framework.parsers import BaseParser
 from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.agents import serializers as shapes
 from portal.agents.authentication import bearer_secret
-from portal.agents.base import AgentView, checked, key_of, number_of, parameter_of
+from portal.agents.base import AgentView, checked
 from portal.agents.fields import MEASURES, clock_check
 from portal.agents.serializers_inventory import Inventory
 from portal.agents.serializers_spec import Secrets, Spec
@@ -36,10 +35,9 @@ from portal.environment import env
 from portal.errors import BerthError, Conflict
 from portal.estimation.records import records_apply
 from portal.jobs.fields.handing import part_secrets
-from portal.jobs.keys import KEY_PATTERN
 from portal.jobs.selectors import attempts_of, part_content_check, part_spec
-from portal.jobs.services import log_append, report_apply
-from portal.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
+from portal.jobs.services import report_apply
+from portal.jobs.services.logs import CHUNK_BYTES
 from portal.uploads.store import blob_path, pieces
 
 if TYPE_CHECKING:
@@ -82,6 +80,7 @@ class HelloView(AgentView):
                 "sample_period_s": node.heartbeat_s,
                 "grace_s": GRACE_S,
                 "lease_grace_s": env("BERTH_LEASE_GRACE_S"),
+                "logs_together_bytes": CHUNK_BYTES,
                 "measures": {group: list(known) for group, known in MEASURES.items()},
             }
         )
@@ -153,42 +152,3 @@ class RecordsView(AgentView):
         node_seen(node=self.node)
         disk_require()  # it waits in the part's own files
         return Response({"parts": records_apply(node=self.node, parts=body["parts"])})
-
-
-class RawParser(BaseParser):
-    """Hands over the body's bytes as they are."""
-
-    media_type = "*/*"
-
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
-        return stream.read(CHUNK_BYTES + 1)
-
-
-class LogsView(AgentView):
-    parser_classes = (RawParser,)
-
-    @extend_schema(
-        parameters=[
-            parameter_of("attempt", str, pattern=KEY_PATTERN),
-            *(parameter_of(name, int) for name in ("epoch", "rank", "offset")),
-            parameter_of("stream", str, enum=["stdout", "stderr"]),
-        ],
-        request={"application/octet-stream": OpenApiTypes.BINARY},
-        responses=shapes.LogAnswer,
-    )
-    def post(self, request: Request) -> Response:
-        disk_require()  # it waits in the part's own file
-        numbers = {name: number_of(request, name) for name in ("epoch", "rank", "offset")}
-        try:
-            next_offset, full = log_append(
-                node=self.node,
-                key=key_of(request),
-                epoch=numbers["epoch"],
-                rank=numbers["rank"],
-                stream=request.query_params.get("stream", ""),
-                offset=numbers["offset"],
-                data=bytes(request.data) if request.data else b"",
-            )
-        except OffsetMismatch as error:
-            return Response(error.envelope() | {"next_offset": error.next_offset}, status=error.status)
-        return Response({"next_offset": next_offset, "full": full})

@@ -53,6 +53,9 @@ class Welcome(serializers.Serializer):
     lease_grace_s = serializers.IntegerField(
         help_text="Seconds for which the portal still waits after a lease. The job must have ended well before."
     )
+    logs_together_bytes = serializers.IntegerField(
+        help_text="How much output of several jobs may come in one request (POST logs/together)."
+    )
     measures = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
         help_text="The measures that the portal takes, by group: gpus, host and attempts.",
@@ -233,8 +236,3 @@ class RecordsTaken(PartKey):
 
 class RecordsAnswer(serializers.Serializer):
     parts = RecordsTaken(many=True)
-
-
-class LogAnswer(serializers.Serializer):
-    next_offset = serializers.IntegerField()
-    full = serializers.BooleanField()

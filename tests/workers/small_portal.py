@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import threading
@@ -14,6 +15,7 @@ from tests.workers.specs import spec_make
 
 JOIN_TOKEN = "join-1"
 NODE_TOKEN = "node-1"
+TOGETHER_BYTES, MOST_PIECES = 256 * 1024, 64
 
 
 class RefusalError(Exception):
@@ -35,6 +37,7 @@ class SmallPortal:
             "sample_period_s": 1,
             "grace_s": grace_s,
             "lease_grace_s": lease_grace_s,
+            "logs_together_bytes": TOGETHER_BYTES,
         }
         self.revision = 0
         self.wanted: dict[tuple, dict] = {}
@@ -48,6 +51,8 @@ class SmallPortal:
         self.spec_calls: list[str] = []
         self.secrets: dict[str, str] | None = None  # of every part; None: the portal knows none of that name
         self.logs: dict[tuple, bytes] = {}
+        self.together: list[list[dict]] = []
+        self.poison: set[tuple] = set()  # parts whose output this portal cannot take
         self.log_offsets: list[tuple[int, bool]] = []
         self.telemetry: list[dict] = []
         self.records: dict[tuple, list[dict]] = {}
@@ -235,6 +240,8 @@ class SmallPortal:
 
     def take_logs(self, query: dict, data: bytes) -> dict:
         key = (query["attempt"], int(query["epoch"]), int(query["rank"]), query["stream"])
+        if key[:3] in self.poison:
+            raise RefusalError(500, "internal")
         stored = self.logs.get(key, b"")
         taken = int(query["offset"]) == len(stored)
         self.log_offsets.append((int(query["offset"]), taken))
@@ -243,6 +250,28 @@ class SmallPortal:
         limit = self.specs[key[:3]]["log_limit_bytes"]
         self.logs[key] = (stored + data)[:limit]
         return {"next_offset": len(self.logs[key]), "full": len(self.logs[key]) >= limit}
+
+    def take_logs_together(self, body: dict) -> dict:
+        if "logs_together_bytes" not in self.hello:
+            raise RefusalError(404, "not_found")
+        sent = [base64.b64decode(piece["data"], validate=True) for piece in body["pieces"]]
+        if len(sent) > MOST_PIECES or sum(map(len, sent)) > TOGETHER_BYTES:
+            raise RefusalError(400, "too_long")
+        self.together.append(body["pieces"])
+        answers = []
+        for piece, data in zip(body["pieces"], sent, strict=True):
+            name = {field: piece[field] for field in ("attempt", "epoch", "rank", "stream")}
+            if (piece["attempt"], piece["epoch"], piece["rank"]) not in self.specs:
+                answers.append({**name, "next_offset": 0, "full": False, "code": "unknown_part"})
+                continue
+            try:
+                answers.append({**name, "code": None, **self.take_logs(piece, data)})
+            except RefusalError as refusal:
+                if refusal.status != 409:
+                    raise
+                next_offset = refusal.body["next_offset"]
+                answers.append({**name, "next_offset": next_offset, "full": False, "code": "offset_mismatch"})
+        return {"pieces": answers}
 
     def take_records(self, body: dict) -> dict:
         answer = []
@@ -283,6 +312,7 @@ class SmallPortal:
                 "hello": self.say_hello,
                 "report": self.report,
                 "records": self.take_records,
+                "logs/together": self.take_logs_together,
             }[path](value)
 
 

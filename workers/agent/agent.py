@@ -175,6 +175,7 @@ class Agent:
         self._hello, self._software.told = hello, self._inventory["software"]
         means = self._means.with_software(offer)
         self._measuring.known = hello.get("measures")
+        self._shipper.together_bytes = hello.get("logs_together_bytes", 0)
         self._measuring.heartbeat(hello["sample_period_s"])
         self._parts.place = Workplace(
             storage=self._settings.storage_dir,

@@ -7,6 +7,7 @@ counts once, and a deleted file counts as long as a process of the job holds it 
 
 from __future__ import annotations
 
+import _thread
 import os
 import stat
 import time
@@ -43,9 +44,7 @@ class DiskMeter:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def start(self) -> None:
-        from threading import Thread  # few jobs have a limit
-
-        Thread(target=self._run, name="disk", daemon=True).start()
+        _thread.start_new_thread(self._run, ())  # `threading` would cost each shim more than the thread does
 
     def _run(self) -> None:
         while not self.stopped:

@@ -152,8 +152,10 @@ def logs_known(job: dict[str, Any] | None, boot_id: str) -> dict[str, list[int |
     return {name: [pair[0] if same else None, pair[1]] for name, pair in pairs.items()}
 
 
-def log_read(path: Path, offset: int, identity: Sequence[int | None] | None) -> tuple[bytes, bool]:
-    """Return up to CHUNK_BYTES from `offset` on, and whether there is more; nothing when the file is gone.
+def log_read(
+    path: Path, offset: int, identity: Sequence[int | None] | None, most: int = CHUNK_BYTES
+) -> tuple[bytes, bool]:
+    """Return up to `most` bytes from `offset` on, and whether there is more; nothing when the file is gone.
 
     `identity`: device (None: any) and inode, by `logs_known`. Raises BrokenFileError when another file, or
     no plain file, is there.
@@ -166,7 +168,7 @@ def log_read(path: Path, offset: int, identity: Sequence[int | None] | None) -> 
         about = os.fstat(descriptor)
         if identity is not None and (about.st_ino != identity[1] or identity[0] not in (None, about.st_dev)):
             raise BrokenFileError(path, "is not the file that was written")
-        data = os.pread(descriptor, CHUNK_BYTES, offset)
+        data = os.pread(descriptor, most, offset)
         return data, about.st_size > offset + len(data)
     finally:
         os.close(descriptor)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from workers.protocol.wire_artefacts import ArtefactsAnswer, ArtefactsRequest
     from workers.protocol.wire_code import Secrets
+    from workers.protocol.wire_logs import LogsAnswer, LogsBody
 
 _PREFIX = "/api/agent/v1/"
 _TIMEOUT_S = 15.0
@@ -48,6 +49,10 @@ class PortalAwayError(Exception):
 
 class PortalFullError(PortalAwayError):
     """The portal answers, but its disk is full: send it again later."""
+
+
+class PortalFailedError(PortalAwayError):
+    """The portal answers, and erred over this very call: others may do better."""
 
 
 class PortalRefusedError(Exception):
@@ -83,7 +88,9 @@ def _raise_for(response: httpx.Response) -> None:
         return
     if response.status_code == 507:
         raise PortalFullError("the portal's disk is full")
-    if response.status_code >= 500 or response.status_code in {408, 425, 429}:
+    if response.status_code == 500:
+        raise PortalFailedError("the portal answers 500")
+    if response.status_code > 500 or response.status_code in {408, 425, 429}:
         raise PortalAwayError(f"the portal answers {response.status_code}")
     try:
         body = response.json()
@@ -207,6 +214,10 @@ class Portal:
                 return int(refusal.body["next_offset"])
             raise
         return int(answer["next_offset"])
+
+    async def logs_together(self, body: LogsBody) -> LogsAnswer:
+        answer: LogsAnswer = await self._call("POST", "logs/together", json=body)
+        return answer
 
     async def logs(self, part: PartName, *, stream: str, offset: int, data: bytes) -> tuple[LogAnswer, bool]:
         """Send a chunk; return the answer, and whether the portal took it. If not, go on from its `next_offset`."""

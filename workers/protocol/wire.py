@@ -35,6 +35,7 @@ class Hello(TypedDict):
     sample_period_s: float
     grace_s: float
     lease_grace_s: float
+    logs_together_bytes: NotRequired[int]  # absent: a portal that takes one log at a time
     measures: NotRequired[dict[str, list[str]]]  # what the portal takes; absent: a portal of version 0.1
 
 

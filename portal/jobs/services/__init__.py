@@ -1,7 +1,7 @@
 """Everything that changes jobs. Views, the API, the agent door and plannings call these, and nothing else writes."""
 
 from portal.jobs.services.control import job_cancel, job_hold, job_priority_set, job_release, job_requeue
-from portal.jobs.services.logs import log_append
+from portal.jobs.services.logs import log_append, logs_append
 from portal.jobs.services.parts import node_parts_lose, report_apply
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.reconciling import reconcile
@@ -21,6 +21,7 @@ __all__ = [
     "job_retry",
     "job_submit",
     "log_append",
+    "logs_append",
     "node_parts_lose",
     "reconcile",
     "report_apply",

@@ -28,8 +28,8 @@ POLICIES = ("fifo", "drf", "coda", "berth")
 TUNING = frozenset({"coda", "berth"})
 DAYS, WARM_DAYS = 3.0, 1.0
 TUNES = (
-    "For coda and berth the simulated service tunes cores on line; Berth's real service does not yet, and starts jobs with the "
-    "cores that the rule or an earlier result gives."
+    "For coda and berth the simulated service tunes cores on line, by the function that the real service calls; there an order "
+    "takes seconds to hold, and figures are noisy."
 )
 QUICK_DAYS, QUICK_WARM_DAYS = 0.5, 0.2
 DAY_S = 86_400.0

@@ -508,6 +508,7 @@ AGENTS = [
     ),
     _agent("agent-records", "POST", AGENT, {"boot_id": "boot-big", "parts": []}),
     _agent("agent-logs", "POST", AGENT, b"more\n", "attempt={attempt}&epoch={epoch}&rank=0&stream=stderr&offset=0"),
+    _agent("agent-logs-together", "POST", AGENT, {"pieces": []}),
     _agent(
         "agent-artefacts",
         "POST",

@@ -137,6 +137,16 @@ def test_another_nodes_parts_are_not_there(world):
     assert with_bearer(far, "GET", f"/api/agent/v1/attempts/{names['attempt']}/spec").status_code == 404
     logs = f"/api/agent/v1/logs?attempt={names['attempt']}&epoch={names['epoch']}&rank=0&stream=stdout&offset=0"
     assert with_bearer(far, "POST", logs, b"forged").status_code == 404
+    piece = {
+        "attempt": names["attempt"],
+        "epoch": names["epoch"],
+        "rank": 0,
+        "stream": "stdout",
+        "offset": 0,
+        "data": "eA==",
+    }
+    answer = with_bearer(far, "POST", "/api/agent/v1/logs/together", {"pieces": [piece]}).json()
+    assert [each["code"] for each in answer["pieces"]] == ["unknown_part"]
     key = {"attempt": names["attempt"], "epoch": names["epoch"], "rank": 0}
     report = {**key, "sequence": 99, "state": "ended", "exit_code": 1, "reason": "exit"}
     body = filled(HOLD, names) | {"boot_id": "boot-far", "reports": [report], "holding": [key]}

@@ -9,7 +9,7 @@ from drf_spectacular.generators import SchemaGenerator
 from portal.agents import serializers as shapes
 from workers.instrument.berth_instrument import PARTS, ROWS
 from workers.parts.recordlines import LONGEST_S, MOST_COUNTED, MOST_SAMPLES, record_of
-from workers.protocol import inventory, wire, wire_artefacts, wire_code
+from workers.protocol import inventory, wire, wire_artefacts, wire_code, wire_logs
 
 PAIRS = {
     "Inventory": inventory.Inventory,
@@ -37,6 +37,10 @@ PAIRS = {
     "Held": wire.Held,
     "Telemetry": wire.Telemetry,
     "LogAnswer": wire.LogAnswer,
+    "LogPiece": wire_logs.LogPiece,
+    "LogsRequest": wire_logs.LogsBody,
+    "LogTaken": wire_logs.LogTaken,
+    "LogsAnswer": wire_logs.LogsAnswer,
     "ArtefactRules": wire.ArtefactRules,
     "ArtefactFile": wire_artefacts.ArtefactFile,
     "ArtefactsRequest": wire_artefacts.ArtefactsRequest,

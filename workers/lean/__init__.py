@@ -1,0 +1,1 @@
+"""Light stand-ins for what the shim needs of large library modules."""

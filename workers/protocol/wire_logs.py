@@ -1,0 +1,28 @@
+"""What several jobs print, in one request."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from workers.protocol.wire import PartName
+
+
+class LogPiece(PartName):
+    stream: str
+    offset: int
+    data: str  # base64
+
+
+class LogsBody(TypedDict):
+    pieces: list[LogPiece]
+
+
+class LogTaken(PartName):
+    stream: str
+    next_offset: int
+    full: bool
+    code: Literal["offset_mismatch", "unknown_part"] | None
+
+
+class LogsAnswer(TypedDict):
+    pieces: list[LogTaken]
