@@ -5,6 +5,7 @@ from collections import Counter
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -19,20 +20,32 @@ LONG_FUNCTION, LONG_SHARE = 30, 0.01
 FENCES = tuple(f"# fmt: {word}" for word in ("off", "skip"))
 
 
+class Module(NamedTuple):
+    """What the rules ask of a module. Its tree goes at once: the garbage collector would walk a million nodes for each other test."""
+
+    path: str
+    lines: int
+    functions: tuple  # (name, lines) of each function and method
+    imports: tuple  # the full names that it imports when it runs
+
+
 @cache
 def modules(root=ROOT):
-    """{dotted name: (path, text, tree)} of what is ours but migrations."""
+    """{dotted name: Module} of what is ours but migrations."""
     files = [path for room in ROOMS for path in sorted((root / room).rglob("*.py")) if "migrations" not in path.parts]
-    texts = {path: path.read_text() for path in files}
     names = {path: ".".join(path.relative_to(root).with_suffix("").parts).removeprefix("client.") for path in files}
-    return {
-        names[path].removesuffix(".__init__"): (path.relative_to(root).as_posix(), text, ast.parse(text))
-        for path, text in texts.items()
-    }
+    return {names[path].removesuffix(".__init__"): module(path.relative_to(root), path.read_text()) for path in files}
+
+
+def module(path, text):
+    body = ast.parse(text).body
+    defined = [each for each in statements(body) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    measured = tuple((each.name, each.end_lineno - each.lineno + 1) for each in defined)
+    return Module(path.as_posix(), text.count("\n"), measured, tuple(imports(body)))
 
 
 def lines(root=ROOT):
-    return {path: text.count("\n") for path, text, _ in modules(root).values()}
+    return {each.path: each.lines for each in modules(root).values()}
 
 
 def long_files(root=ROOT):
@@ -52,10 +65,8 @@ def statements(body, *, without=None):
 
 def functions(root=ROOT):
     """(path, name, lines) of each function and method."""
-    for path, _, tree in modules(root).values():
-        for each in statements(tree.body):
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield path, each.name, each.end_lineno - each.lineno + 1
+    for each in modules(root).values():
+        yield from ((each.path, *measured) for measured in each.functions)
 
 
 def crowded(root=ROOT):
@@ -66,23 +77,25 @@ def crowded(root=ROOT):
 
 
 def for_types(statement):
-    return isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test)
+    return isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
+
+
+def imports(body):
+    """The full names that are imported when it runs, late imports too; those for types alone are left out."""
+    for each in statements(body, without=for_types):
+        if isinstance(each, ast.ImportFrom) and each.module and not each.level:
+            yield from (f"{each.module}.{alias.name}" for alias in each.names)
+        elif isinstance(each, ast.Import):
+            yield from (alias.name for alias in each.names)
 
 
 def imported(name, root=ROOT):
-    """The modules of ours that one imports when it runs, late imports too; those for types alone are left out."""
+    """The modules of ours among those."""
     known = modules(root)
-    for each in statements(known[name][2].body, without=for_types):
-        if isinstance(each, ast.ImportFrom) and each.module and not each.level:
-            names = [f"{each.module}.{alias.name}" for alias in each.names]
-        elif isinstance(each, ast.Import):
-            names = [alias.name for alias in each.names]
-        else:
-            continue
-        for full in names:
-            module = full if full in known else full.rpartition(".")[0]
-            if module in known and module != name:
-                yield module
+    for full in known[name].imports:
+        module = full if full in known else full.rpartition(".")[0]
+        if module in known and module != name:
+            yield module
 
 
 def circles(root=ROOT):

@@ -25,11 +25,13 @@ def test_a_size_is_predicted_by_the_model_until_it_was_measured():
     assert known.predicted(2) == (pytest.approx(320 / 4.3 / 2), "measured")
 
 
+@pytest.mark.impure  # a process
 def test_a_run_that_fails_is_told():
     with pytest.raises(ExperimentError, match="ended with 2"):
         run_live(["--steps", "none"], gpus=1)
 
 
+@pytest.mark.impure  # five trainings, up to two at the same time
 def test_real_runs_fill_both_tables(monkeypatch):
     """How near a prediction is depends on how busy the machine is, so no test asks for it."""
     monkeypatch.setattr(estimator_live, "STABLE", ("--hit", "0.01"))
