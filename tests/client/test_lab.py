@@ -119,7 +119,7 @@ class _LosesTheFirstAnswer(BaseHTTPRequestHandler):
 def test_an_order_whose_answer_is_lost_is_sent_again_and_made_once(berth, live_server):
     handler = type("Handler", (_LosesTheFirstAnswer,), {"portal": live_server.url})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever)
+        thread = threading.Thread(target=proxy.serve_forever, args=(0.02,))
         thread.start()
         try:
             done = berth("run", "what if", *DRAWN, BERTH_URL=f"http://127.0.0.1:{proxy.server_port}")

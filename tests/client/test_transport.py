@@ -50,7 +50,7 @@ class Odd(BaseHTTPRequestHandler):
 def odd():
     handler = type("Handler", (Odd,), {"asked": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield Berth(f"http://127.0.0.1:{server.server_port}", "secret"), handler
         server.shutdown()

@@ -9,13 +9,13 @@ from portal.bench.forecasting import forecast_measure, forecast_report
 
 
 def measured(**more):
-    return forecast_measure(**{"workload": "demo", "data": None, "seed": 1, "hours": 0.25, "learns": True, **more})
+    return forecast_measure(**{"workload": "demo", "data": None, "seed": 1, "hours": 0.15, "learns": True, **more})
 
 
-def test_a_quarter_of_an_hour_of_the_demo():
+def test_nine_minutes_of_the_demo():
     figures = measured()
     every = figures["ahead"]["all"]
-    assert figures["jobs"] >= 24  # what the demo begins with
+    assert figures["jobs"] > 24  # what the demo begins with, and some that come
     assert figures["unsettled"] == 0
     assert every["jobs"] == sum(each["jobs"] for name, each in figures["ahead"].items() if name != "all") > 10
     assert 0 < every["coverage"] <= 1
@@ -24,7 +24,7 @@ def test_a_quarter_of_an_hour_of_the_demo():
 
 
 def test_the_same_seed_gives_the_same_ranges():
-    first, again, other = (measured(hours=0.04, seed=seed)["ahead"] for seed in (1, 1, 2))
+    first, again, other = (measured(hours=0.02, seed=seed)["ahead"] for seed in (1, 1, 2))
     assert first == again
     assert first != other
 

@@ -42,7 +42,7 @@ def test_what_is_handed_out_twice_or_is_not_there_is_seen():
 
 
 def test_a_long_queue_is_planned_on_a_core_of_its_own_and_on_starved_ones():
-    measured = long_measure(0, 1, jobs=300, nodes=20)
+    measured = long_measure(0, 1, jobs=80, nodes=6)
     assert [each["slowness"] for each in measured] == [1.0, 4.0, 6.0]
     for figures in measured:
         assert figures["placed"] > 0

@@ -21,7 +21,9 @@ def test_each_policy_stands_beside_the_papers_figures_and_the_answer_is_the_same
         assert found["sjf"]["worst_slowdown"] == 1.0
         assert found["dqn"]["oom"] == found["deeprm-max"]["oom"] == 0
     assert "(4891; " in str(result.tables[0].rows[-1][1])
-    assert experiment_named("dqn").run(Options(quick=True)).json == result.json
+    monkeypatch.setattr(dqn, "GROUPS", dqn.GROUPS[:1])  # again, a part of it: both are trained anew
+    again = experiment_named("dqn").run(Options(quick=True)).json["workloads"]
+    assert again == {dqn.GROUPS[0]: workloads[dqn.GROUPS[0]]}
 
 
 PAIRS = """gpu_type,job_a,scale_a,job_b,scale_b,norm_a,norm_b

@@ -56,6 +56,7 @@ def test_what_was_finished_before_it_broke_is_kept(tmp_path, worked):
     assert worked.read_text() == "1 "
 
 
+@pytest.mark.impure
 def test_other_processes_keep_and_read_as_well(tmp_path, worked):
     options = Options(keep=tmp_path / "kept", processes=2)
     for _ in range(2):

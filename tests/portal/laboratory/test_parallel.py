@@ -32,6 +32,7 @@ def until_stopped(tell):
         tell(n / 10**9)
 
 
+@pytest.mark.impure  # two processes
 def test_answers_come_in_the_order_of_the_tasks_from_processes_of_their_own():
     seen = []
     answers = run_tasks(
@@ -49,16 +50,19 @@ def test_one_process_is_this_one():
     ]
 
 
+@pytest.mark.impure
 def test_what_a_task_raises_is_raised_here_and_ends_the_others():
     with pytest.raises(SimulationError, match="trace: is bad"):
         run_tasks([Task("a", until_stopped), Task("b", fail)], processes=2)
 
 
+@pytest.mark.impure
 def test_an_error_that_cannot_cross_is_told_in_full():
     with pytest.raises(RuntimeError, match="TooProud: it was me"):
         run_tasks([Task("a", fail_unportably), Task("b", partial(square, 2))], processes=2)
 
 
+@pytest.mark.impure
 @pytest.mark.parametrize("tasks", [[Task("a", until_stopped)], [Task("a", until_stopped), Task("b", until_stopped)]])
 def test_whoever_watches_may_stop_everything(tasks):
     def watch(fractions):

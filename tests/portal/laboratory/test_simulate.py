@@ -179,10 +179,10 @@ def test_a_generators_jobs_are_simulated_on_a_cluster_of_other_gpu_types(files):
 
 
 def test_a_generators_jobs_are_simulated_on_its_own_cluster():
-    options = ["--option", "jobs=12", "--seed", "3"]
+    options = ["--option", "jobs=5", "--seed", "3"]
     answer = json.loads(simulate("--generator", "hops-64", *options, "--policy", "fifo,hops", "--json"))
     assert (answer["trace"], answer["format"], answer["gpus"]) == ("hops-64, seed 3", "hops-64", 64)
-    assert answer["policies"]["hops"]["jobs_completed"] == 12
+    assert answer["policies"]["hops"]["jobs_completed"] == 5
     assert list(answer["policies"]["hops"]["tenants"]) == ["tenant 1"]
 
 

@@ -77,7 +77,7 @@ def http_server(*, slow=False):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     calls.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
     try:

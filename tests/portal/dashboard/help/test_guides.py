@@ -1,6 +1,7 @@
 """The guides as pages: all of docs/ is reachable, links lead somewhere, nothing outside docs/ is ever read."""
 
 import re
+from functools import cache
 from html.parser import HTMLParser
 
 import pytest
@@ -30,6 +31,7 @@ class _Links(HTMLParser):
         self.images += [attrs["src"]] if tag == "img" else []
 
 
+@cache  # links lead to the same guides again and again
 def read(name):
     parser = _Links()
     parser.feed(guide_render(guide_find(name)).html)
