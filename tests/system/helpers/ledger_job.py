@@ -53,6 +53,6 @@ note("start")
 print("started", flush=True)
 end = time.monotonic() + SECONDS
 while time.monotonic() < end and not (UNTIL and UNTIL.exists()):
-    time.sleep(0.1)
+    time.sleep(min(0.3, max(0.01, end - time.monotonic())))  # a dozen of them wait for minutes
 note("done")
 print("done", flush=True)
