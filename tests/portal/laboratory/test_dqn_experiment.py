@@ -9,7 +9,7 @@ from scheduler.simulator.generators import dqngpu
 
 
 def test_each_policy_stands_beside_the_papers_figures_and_the_answer_is_the_same_again(monkeypatch):
-    monkeypatch.setattr(dqngpu, "JOBS", 5)
+    monkeypatch.setattr(dqngpu, "JOBS", 3)
     monkeypatch.setattr(dqn, "QUICK_UPDATES", 1)
     result = experiment_named("dqn").run(Options(quick=True))
     assert [[row[0] for row in table.rows] for table in result.tables[:5]] == [list(dqn.POLICIES)] * 5
@@ -44,7 +44,7 @@ def test_on_measured_pairs_who_knows_them_all_shares_without_slowing_anybody_by_
     (tmp_path / "gavel").mkdir()
     (tmp_path / "gavel" / "colocated_throughputs.csv").write_text(PAIRS)
     dqn_pairs.world_of.cache_clear()
-    (table, equal), found = dqn_pairs.measured(Options(data=tmp_path, seeds=3), 1)
+    (table, equal), found = dqn_pairs.measured(Options(data=tmp_path, seeds=2), 1)
     assert [row[0] for row in table.rows][:2] == ["exclusive (SJF)", "tetris"]
     assert found["sjf"]["throughput"] == 1.0
     assert found["pair-table"]["throughput"] > 1.1
