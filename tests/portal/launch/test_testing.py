@@ -186,7 +186,7 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_pat
 
 @pytest.mark.impure
 def test_the_fast_tests_are_two_runs_side_by_side_and_each_test_is_in_one(tmp_path):
-    for where in ("tests", *testing.PLANNING):
+    for where in ("tests", *testing.SECOND):
         (tmp_path / where).mkdir(parents=True)
         name = where.replace("/", "_")
         (tmp_path / where / f"test_{name}.py").write_text(TESTS.format(system=False))
@@ -204,7 +204,7 @@ def test_the_fast_tests_are_two_runs_side_by_side_and_each_test_is_in_one(tmp_pa
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1].startswith(f"===== {1 + len(testing.PLANNING)} passed in ")
+    assert done.stdout.splitlines()[-1].startswith(f"===== {1 + len(testing.SECOND)} passed in ")
 
 
 STARTS = """
