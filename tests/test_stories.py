@@ -13,6 +13,7 @@
 | 9 | an array of 200 with three failures: told first, retried |
 | 10 | a chain breaks, and what follows says so |
 | 11 | a batch script of an old cluster, imported |
+| 12 | a notebook's port reached, a terminal beside it, and the idle time-out |
 | 13 | a secret shows nowhere |
 | 14 | told by mail and webhook; warned before the time limit, extended |
 | 15, 16 | a manager's members; who used how much |
@@ -48,6 +49,11 @@ HELD_BY = {
     11: [
         "client/test_scripts.py",
         "system/test_submit_page.py::test_story_11_a_script_of_an_old_cluster_says_what_became_of_each_line_and_runs",
+    ],
+    12: [
+        "system/test_forward.py::test_what_a_job_serves_is_reached_with_many_connections",
+        "system/test_terminal.py::test_in_a_browser",
+        "system/test_idle.py::test_what_nobody_uses_ends_and_what_somebody_types_in_or_works_runs_on",
     ],
     13: ["system/test_secret_story.py::test_a_secret_shows_nowhere_and_a_job_without_it_says_so"],
     14: [

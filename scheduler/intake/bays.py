@@ -3,6 +3,8 @@
 A planning sees each bay as a node (`scheduler.model.bays`). Bays share no core: each has a part of what is idle, anew in each
 planning, in proportion to its idle and its shared GPUs. What is promised on a bay stays there. Where a waiting job fits what the
 node has idle, but none of these parts, the bay that it may use gets what the job needs: the job that waited longest first.
+Where several such jobs are in each other's way they take turns, for what stands first may have another reason not to start: its
+tenant's quota, or cores that are reserved for others.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 LEFT_PER_GPU = 3
 """Cores that a job's need leaves to each idle GPU of the other bays, where there are so many."""
+
+TURN_S = 60.0
+"""How long one of several jobs that do not fit together has a node dealt for it."""
 
 NOTHING: Mapping[int, tuple[int, int]] = {}
 
@@ -47,18 +52,36 @@ class Want:
         return not self.gpus or (of_type and self.gpus <= len(bay.idle_gpus))
 
 
-def wants_of(jobs: Iterable[Job]) -> list[Want]:
-    """What waiting jobs need at least, once a kind of job; the kind of which a job waited longest comes first."""
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """`kinds`: what waiting jobs need at least, once a kind of job; the kind of which a job waited longest comes first."""
+
+    kinds: Sequence[Want] = ()
+    turn: int = 0
+    """Whose turn it is of those for which a node would have to be dealt: another number each minute of the longest wait."""
+
+
+def wants_of(jobs: Iterable[Job]) -> Wants:
+    """Return what the waiting jobs want."""
     longest: dict[Want, float] = {}
     for job in {each.alike: each for each in sorted(jobs, key=_waited)}.values():
         if job.eligible and job.promise is None:
             want = Want(job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib)
             longest[want] = max(job.wait_s, longest.get(want, 0.0))
-    return sorted(longest, key=lambda want: (-longest[want], want.gpus, want.cores, want.memory_mib))
+    kinds = sorted(longest, key=lambda want: (-longest[want], want.gpus, want.cores, want.memory_mib))
+    return Wants(kinds, _mixed(int(max(longest.values(), default=0.0) // TURN_S)))
+
+
+def _mixed(turn: int) -> int:
+    """Return a number that looks drawn; 0 for 0. Plannings come in a beat of their own, which could fall on one's turns alone."""
+    return (turn * 2_654_435_761 % 2**32) >> 16
 
 
 def _waited(job: Job) -> tuple[bool, float]:
     return job.eligible, job.wait_s
+
+
+NOBODY = Wants()
 
 
 def promised_on(promises: Iterable[Iterable[Share]]) -> dict[int, tuple[int, int]]:
@@ -74,7 +97,7 @@ def promised_on(promises: Iterable[Iterable[Share]]) -> dict[int, tuple[int, int
 def deal(
     bays: Sequence[Node],
     shared: Shared,
-    wants: Sequence[Want] = (),
+    wants: Wants = NOBODY,
     promised: Mapping[int, tuple[int, int]] = NOTHING,
 ) -> list[Node]:
     """The bays of one node, each with its part of what is idle. `cores_total` and `memory_total_mib` of a bay come in as what
@@ -84,22 +107,47 @@ def deal(
     kept = [promised.get(bay.id, (0, 0)) for bay in bays]
     cores = divided(len(shared.cores), weights, [each[0] for each in kept])
     memory = divided(shared.memory_mib, weights, [each[1] for each in kept])
-    for want in wants:
-        able = [k for k, bay in enumerate(bays) if want.may_use(bay)]
-        if not able or any(cores[k] >= want.cores and memory[k] >= want.memory_mib for k in able):
-            continue
-        best = max(able, key=lambda k: (cores[k], memory[k], -k))
-        others_cores, others_mib = (sum(each[n] for k, each in enumerate(kept) if k != best) for n in (0, 1))
-        if want.cores + others_cores <= len(shared.cores) and want.memory_mib + others_mib <= shared.memory_mib:
-            left = max(others_cores, LEFT_PER_GPU * (sum(weights) - weights[best]))
-            floors = [own for own, _ in kept]
-            floors[best] = max(floors[best], want.cores, len(shared.cores) - left)
-            cores = divided(len(shared.cores), weights, floors)
-            floors = [own for _, own in kept]
-            floors[best] = max(floors[best], want.memory_mib)
-            memory = divided(shared.memory_mib, weights, floors)
-            break
+    found = [
+        (want, best) for want in wants.kinds if (best := _to_deal_for(want, bays, shared, cores, memory, kept)) >= 0
+    ]
+    turns = len(found) + (len(wants.kinds) > len(found))  # the last turn is that of those who fit the parts as they are
+    turn = wants.turn % max(1, turns)
+    if turn < len(found):
+        want, best = found[turn]
+        left = max(_others(kept, best)[0], LEFT_PER_GPU * (sum(weights) - weights[best]))
+        floors = [own for own, _ in kept]
+        floors[best] = max(floors[best], want.cores, len(shared.cores) - left)
+        cores = divided(len(shared.cores), weights, floors)
+        floors = [own for _, own in kept]
+        floors[best] = max(floors[best], want.memory_mib)
+        memory = divided(shared.memory_mib, weights, floors)
     return _handed_out(bays, shared, cores, memory)
+
+
+def _to_deal_for(
+    want: Want,
+    bays: Sequence[Node],
+    shared: Shared,
+    cores: Sequence[int],
+    memory: Sequence[int],
+    kept: Sequence[tuple[int, int]],
+) -> int:
+    """Return the bay that has to get more than its part for this want; -1 where a part suffices, or nothing would."""
+    able = [k for k, bay in enumerate(bays) if want.may_use(bay)]
+    if not able or any(cores[k] >= want.cores and memory[k] >= want.memory_mib for k in able):
+        return -1
+    best = max(able, key=lambda k: (cores[k], memory[k], -k))
+    others_cores, others_mib = _others(kept, best)
+    fits = want.cores + others_cores <= len(shared.cores) and want.memory_mib + others_mib <= shared.memory_mib
+    return best if fits else -1
+
+
+def _others(kept: Sequence[tuple[int, int]], best: int) -> tuple[int, int]:
+    """Return the cores and memory that promises keep on the other bays."""
+    cores, memory_mib = (
+        zip(*(each for k, each in enumerate(kept) if k != best), strict=True) if len(kept) > 1 else ((), ())
+    )
+    return sum(cores), sum(memory_mib)
 
 
 def split(node: Node, kinds: Sequence[tuple[str, int]]) -> list[Node]:

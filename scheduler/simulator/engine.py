@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.intake.bays import TURN_S
 from scheduler.model import ArrayHistory, Promise
 from scheduler.planning.deciding import decide
 from scheduler.planning.plan import REPEATS, plan
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
 NO_LIMIT_S = 1e9
 """The time limit of a planning: in effect none. Its clock stands still too, so that no plan depends on the machine's speed."""
 
-STUCK_REPLANS = 3
-"""After so many re-plans on an idle cluster that start no job, and with no job to come, the waiting jobs can never start."""
+STUCK_REPLANS, STUCK_DEALT = 3, 16
+"""After so many re-plans on an idle cluster that start no job, and with no job to come, the waiting jobs can never start. More
+where nodes are dealt to their bays: jobs that do not fit one together take turns (`scheduler.intake.bays`)."""
 
 
 class Engine:
@@ -183,8 +185,14 @@ class Engine:
             if not self._plan_once():
                 break
         simulated = self.simulated
-        if self.policy.replans and (simulated.waiting or simulated.running) and self._fruitless < STUCK_REPLANS:
-            self._plan_by(self._rounds.next_s)
+        dealt = simulated.cluster.has_bays
+        if self._fruitless < (STUCK_DEALT if dealt else STUCK_REPLANS):
+            if self.policy.replans and (simulated.waiting or simulated.running):
+                self._plan_by(self._rounds.next_s)
+            elif (
+                dealt and simulated.waiting
+            ):  # the service plans each few seconds; here somebody else's turn is what may change
+                self._plan_by(self.now_s + TURN_S)
 
     def _plan_once(self) -> bool:
         """Make one planning and apply it. Returns whether another should follow at once."""

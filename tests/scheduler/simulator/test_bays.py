@@ -36,6 +36,16 @@ def test_who_can_never_run_is_told_by_the_whole_node():
     assert {each.state for each in made.values()} == {"UNFINISHED"}
 
 
+@pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
+def test_a_job_that_may_not_start_does_not_take_a_nodes_memory_from_one_that_may(policy):
+    """All cores are reserved for GPU jobs under some, so the CPU job waits; both do not fit the node at once."""
+    nodes = [*MIXED, node(2, 1, cores=2)]
+    cpu, gpu = traced(1, cores=1, memory_mib=4828, tenant=2), traced(2, 1, gpu_types=T4, memory_mib=1173, tenant=1)
+    made = by_job(run([cpu, gpu], nodes, policy=policy, until_s=1e5))
+    assert made[2].state == "COMPLETED"
+    assert policy in {"coda", "berth"} or made[1].state == "COMPLETED"
+
+
 JOBS = st.lists(
     st.tuples(
         st.sampled_from([(0,), (1,), (2,), (1, 2), (4,)]),
