@@ -1,7 +1,7 @@
 """A TCP connection to a port that a running part listens on, carried by a stream.
 
 Only to what the part's own processes listen on: the node's own services, and those of other jobs, are not reached. Which
-socket has the port is looked up for each connection, and once more when it stands.
+socket has the port is looked up for each connection, at most once a second in a part, and once more when it stands.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CONNECT_S = 12.0
 """A server that is busy lets some wait to be accepted; the portal gives up after 15 s."""
+AGAIN_S = 1.0
+"""So long a look at what a part listens on holds. The socket itself is asked for again when a connection stands."""
 MOST_TOLD = 8
 """So many of the ports that there are instead stand in a refusal."""
 
@@ -33,6 +35,7 @@ MOST_TOLD = 8
 class Ports:
     def __init__(self, engine: Engine, files: FileWork) -> None:
         self._engine, self._files = engine, files
+        self._looks: dict[Path, tuple[float, asyncio.Future[list[Listener]]]] = {}
 
     async def serve(
         self, stream: Stream, directory: Path, asked: dict[str, Any], *, opened: Callable[[], Awaitable[None]]
@@ -41,7 +44,7 @@ class Ports:
         port = asked.get("port")
         if type(port) is not int or not 0 < port < 1 << 16:
             raise ClosedError("The portal asks for a port that is none.")
-        listening = await self._files.run(f"ports {directory.name}", self._listeners, directory)
+        listening = await self._listening(directory)
         found = [each for each in listening if each.port == port]
         if not found:
             return "not_listening", _missing(port, listening), None
@@ -52,6 +55,17 @@ class Ports:
             await opened()
             await _carried(stream, wire)
         return "ended", "The job has closed the connection.", None
+
+    async def _listening(self, directory: Path) -> list[Listener]:
+        """Look, unless somebody does or just did: a job of many processes is dear to look at, and who connects sets the pace."""
+        now = asyncio.get_running_loop().time()
+        self._looks = {
+            each: look for each, look in self._looks.items() if not look[1].done() or now < look[0] + AGAIN_S
+        }
+        if directory not in self._looks:
+            look = self._files.run(f"ports {directory.name}", self._listeners, directory)
+            self._looks[directory] = now, asyncio.ensure_future(look)
+        return await asyncio.shield(self._looks[directory][1])
 
     def _listeners(self, directory: Path) -> list[Listener]:
         shim = self._engine.shim(directory)

@@ -21,12 +21,12 @@ from workers.system.filework import FileWork
 from workers.system.listening import Listener, listeners, still_listens
 
 SERVER = """
-import os, pathlib, socket, threading
+import contextlib, os, pathlib, socket, threading
 def serve(family, host, answer):
     listening = socket.create_server((host, 0), family=family)
     def turn():
         while True:
-            with listening.accept()[0] as wire:
+            with listening.accept()[0] as wire, contextlib.suppress(OSError):
                 answer(wire)
     threading.Thread(target=turn, daemon=True).start()
     return str(listening.getsockname()[1])
@@ -193,3 +193,18 @@ def test_one_knows_each_listening_socket_and_that_it_has_gone():
         assert found[one.getsockname()[1]].hosts == ("127.0.0.5",)
         assert all(still_listens(each) for each in found.values())
     assert not any(still_listens(each) for each in found.values())
+
+
+def test_many_connections_look_once(shim, monkeypatch):
+    looks = []
+    real = ports_of_jobs.listeners_of
+    monkeypatch.setattr(ports_of_jobs, "AGAIN_S", 60.0)
+    monkeypatch.setattr(ports_of_jobs, "listeners_of", lambda pid: looks.append(pid) or real(pid))
+
+    async def talk():
+        ports = Ports(shim.engine, FileWork())
+        found = await asyncio.gather(*(ports._listening(shim.directory) for _ in range(20)))
+        return {tuple(each.port for each in listening) for listening in found}
+
+    assert asyncio.run(talk()) == {tuple(sorted(shim.ports.values()))}
+    assert len(looks) == 1
