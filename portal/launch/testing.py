@@ -76,7 +76,7 @@ FIRST = (
     "tests/system/test_gpus.py",
 )
 """Those that take the most processor time, which begin first: no lane is to be left with one of them at the end."""
-SECOND = ("tests/scheduler", f"{PORTAL}/bench", f"{PORTAL}/previews")
+SECOND = ("tests/scheduler", f"{PORTAL}/previews")
 """With --fast they take as much processor time as all others with the linters do."""
 FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in SECOND)], [*FAST, "-q", *SECOND])
 COSTS = "TESTS_COSTS_IN"
