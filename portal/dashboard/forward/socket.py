@@ -17,9 +17,9 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
 
 from portal.agents.frames import FrameError
-from portal.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
+from portal.api.sockets import SIGNED_OUT
 from portal.dashboard.forward.carrying import Connections
-from portal.dashboard.terminal.callers import caller_by_token
+from portal.dashboard.terminal.callers import program_serve
 from portal.dashboard.terminal.places import PLACES
 from portal.dashboard.terminal.rights import begun_record, ended_record, rank_of
 from portal.dashboard.terminal.session import ended_tell, json_of
@@ -44,22 +44,13 @@ Ended = tuple[str, str]
 
 async def forward_application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Take a program by its token. Whoever has none is turned away, a signed-in browser too."""
-    await receive()
-    try:
-        caller = await database_sync_to_async(caller_by_token)(scope, dict(scope["headers"]).get(b"authorization", b""))
-    except (BerthError, DatabaseError, InterfaceError):
-        await send({"type": "websocket.close", "code": SIGNED_OUT})
-        return
-    if not socket_take(caller.user.pk):
-        await send({"type": "websocket.close", "code": TOO_MANY})
-        return
-    try:
-        await send({"type": "websocket.accept"})
-        code, detail = await _served(caller, receive, send)
-        if code != "left":
-            await ended_tell(send, code, detail, close=SIGNED_OUT if code == "right_ended" else 1000)
-    finally:
-        socket_give(caller.user.pk)
+    await program_serve(scope, receive, send, _told)
+
+
+async def _told(caller: Caller, receive: Any, send: Any) -> None:
+    code, detail = await _served(caller, receive, send)
+    if code != "left":
+        await ended_tell(send, code, detail, close=SIGNED_OUT if code == "right_ended" else 1000)
 
 
 async def _served(caller: Caller, receive: Any, send: Any) -> Ended:

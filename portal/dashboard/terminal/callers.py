@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
 
+from portal.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
 from portal.dashboard.shell.live_rights import still_allowed
 from portal.dashboard.terminal.rights import job_for, place_of
 from portal.errors import BerthError
 from portal.tenants.authentication import scope_check, token_again, token_find, token_touch
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from portal.dashboard.terminal.rights import Place
     from portal.tenants.models import ApiToken, User
 
@@ -62,3 +65,23 @@ def caller_by_token(scope: dict[str, Any], sent: bytes) -> Caller:
     scope_check(user=token.user, token=token, scope=SCOPE)
     token_touch(token)
     return Caller(scope, token.user, token)
+
+
+async def program_serve(
+    scope: dict[str, Any], receive: Any, send: Any, serve: Callable[[Caller, Any, Any], Awaitable[None]]
+) -> None:
+    """Take a program by its token, among the sockets that its person may have open; who has none is turned away."""
+    await receive()
+    try:
+        caller = await database_sync_to_async(caller_by_token)(scope, dict(scope["headers"]).get(b"authorization", b""))
+    except (BerthError, DatabaseError, InterfaceError):
+        await send({"type": "websocket.close", "code": SIGNED_OUT})
+        return
+    if not socket_take(caller.user.pk):
+        await send({"type": "websocket.close", "code": TOO_MANY})
+        return
+    try:
+        await send({"type": "websocket.accept"})
+        await serve(caller, receive, send)
+    finally:
+        socket_give(caller.user.pk)

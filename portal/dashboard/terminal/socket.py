@@ -23,7 +23,7 @@ from django.db import DatabaseError, InterfaceError
 
 from portal.accounts.required import required_missing
 from portal.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
-from portal.dashboard.terminal.callers import Caller, caller_by_token
+from portal.dashboard.terminal.callers import Caller, program_serve
 from portal.dashboard.terminal.rights import rank_of
 from portal.dashboard.terminal.session import ended_tell, json_of, size_of, terminal_carry
 from portal.errors import BerthError
@@ -41,8 +41,8 @@ AWAY = "The portal's database does not answer."
 
 async def terminal_application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Take a program by its token, and a browser by its session."""
-    if (sent := dict(scope["headers"]).get(b"authorization")) is not None:
-        await _by_token(scope, receive, send, sent)
+    if b"authorization" in dict(scope["headers"]):
+        await program_serve(scope, receive, send, _asked_for)
     else:
         await _BY_SESSION(scope, receive, send)
 
@@ -67,23 +67,6 @@ async def _by_session(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await terminal_carry(caller, receive, send, place, {})
     finally:
         socket_give(user.pk)
-
-
-async def _by_token(scope: dict[str, Any], receive: Any, send: Any, sent: bytes) -> None:
-    await receive()
-    try:
-        caller = await database_sync_to_async(caller_by_token)(scope, sent)
-    except (BerthError, DatabaseError, InterfaceError):
-        await send({"type": "websocket.close", "code": SIGNED_OUT})
-        return
-    if not socket_take(caller.user.pk):
-        await send({"type": "websocket.close", "code": TOO_MANY})
-        return
-    try:
-        await send({"type": "websocket.accept"})
-        await _asked_for(caller, receive, send)
-    finally:
-        socket_give(caller.user.pk)
 
 
 async def _asked_for(caller: Caller, receive: Any, send: Any) -> None:
