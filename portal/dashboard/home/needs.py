@@ -31,7 +31,7 @@ READ_MOST = 200
 WORDS = {
     JobState.FAILED: "failed",
     JobState.OUT_OF_MEMORY: "ran out of memory",
-    JobState.TIMEOUT: "reached its time limit",
+    JobState.TIMEOUT: "timed out",
     JobState.NODE_FAIL: "was lost with its node",
 }
 

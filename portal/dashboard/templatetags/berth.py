@@ -38,7 +38,7 @@ STATES = {
     "PREEMPTED": ("preempted", "Preempted", "stop"),
     "COMPLETED": ("completed", "Completed", "neutral"),
     "FAILED": ("failed", "Failed", "fail"),
-    "TIMEOUT": ("time-limit", "Time limit", "fail"),
+    "TIMEOUT": ("time-limit", "Timed out", "fail"),
     "CANCELLED": ("cancelled", "Cancelled", "neutral"),
     "OUT_OF_MEMORY": ("out-of-memory", "Out of memory", "fail"),
     "NODE_FAIL": ("node-failed", "Node failed", "fail"),

@@ -104,7 +104,7 @@ def job_list():
         ("HELD", "Held", 1),
         ("COMPLETED", "Completed", 781),
         ("FAILED", "Failed", 12),
-        ("TIMEOUT", "Time limit", 3),
+        ("TIMEOUT", "Timed out", 3),
         ("OUT_OF_MEMORY", "Out of memory", 2),
         ("CANCELLED", "Cancelled", 5),
         ("NODE_FAIL", "Node failed", 0),

@@ -67,10 +67,11 @@ def _lines(own: Sequence[str], common: set[str], *, moved: bool) -> Cell:
     apart = [line for line in own if line not in common]
     alike, hidden = len(own) - len(apart), len(apart) - LINES_MOST
     notes = [f"{number(hidden)} more lines that differ"] if hidden > 0 else []
-    notes.append(
-        "the same lines in another order" if moved else f"{number(alike)} line{'s' if alike != 1 else ''} alike"
-    )
-    return cell(_cut("\n".join(apart[:LINES_MOST])), note=", ".join(notes) if own else None)
+    if moved:
+        notes.append("the same lines in another order")
+    elif alike:
+        notes.append(f"{number(alike)} line{'s' if alike != 1 else ''} alike")
+    return cell(_cut("\n".join(apart[:LINES_MOST])), note=", ".join(notes) if own and notes else None)
 
 
 def _cut(text: str) -> str:
