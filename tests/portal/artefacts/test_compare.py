@@ -123,6 +123,11 @@ def test_of_long_texts_only_the_lines_that_differ_are_told(lena, cluster):
     assert cells == ["the same lines in another order"] * 2
 
 
+def test_texts_without_a_common_line_are_told_whole_without_a_count(lena, cluster):
+    one, two = (cluster.submit(command=text) for text in ("python a.py", "cd code\npython b.py"))
+    assert rows(lena.get(url(one, two)).content.decode())["Command"] == ["python a.py", "cd code python b.py"]
+
+
 def test_how_it_went_and_the_curves_of_several_jobs_on_one_pair_of_axes(lena, cluster):
     one, two = cluster.running(name="a"), cluster.running(name="b")
     for attempt, slope in ((one, 0.1), (two, 0.05)):

@@ -33,13 +33,15 @@ def alone(portal):
 
 
 def test_what_several_jobs_print_goes_in_one_request(portal, node):
-    keys = [portal.want(attempt=i, job=i, command=TALKING) for i in range(1, 5)]
+    keys = [portal.want(attempt=i, job=i, command=f"{TALKING}; exec sleep 600") for i in range(1, 5)]
     node.start()
-    all_ended(portal, *keys)
     portal.wait_for(lambda: all(whole(portal, key) for key in keys))
     assert max(len({piece["attempt"] for piece in pieces}) for pieces in portal.together) == len(keys)
-    assert alone(portal) == 0
+    assert alone(portal) == 0, "while they run; what is left when one ends goes by itself, before its end is told"
     assert all(taken for _, taken in portal.log_offsets)
+    for key in keys:
+        portal.stop(key)
+    all_ended(portal, *keys)
 
 
 def test_an_older_portal_gets_each_log_by_itself(portal, node):

@@ -115,6 +115,13 @@ def test_a_failure_needs_me_until_i_look(browser, cluster):
     assert needs_make(Scope(cluster.owner, "mine", [cluster.tenant])) == []
 
 
+def test_an_end_for_an_idle_time_out_is_not_told_as_one_for_the_time_limit(browser, cluster):
+    job = failed(cluster, state=JobState.TIMEOUT, end_detail="nobody used it for 30 min, its idle time-out")
+    needs = part(browser, "needs")
+    assert f"#{job.pk} broken timed out" in needs
+    assert "time limit" not in needs
+
+
 def test_a_line_is_put_aside(browser, cluster):
     jobs = [failed(cluster) for _ in range(3)]
     assert "3 jobs ended badly" in part(browser, "needs")
