@@ -6,6 +6,7 @@
  *   NVML_STUB_NVLINK   how many NVLinks each GPU has, of version 4 (default none)
  *   NVML_STUB_NO_INIT  set: there is no driver; "mismatch": the kernel's is of another version; "hang": it never answers
  *   NVML_STUB_PCIE     "64": byte counters, which grow by 1 MiB a call; "32": they are too narrow; else there are none
+ *   NVML_STUB_RESERVED MiB of each GPU that the driver keeps (default 0): the old call counts them as used
  *   NVML_STUB_MIG      how many instances GPU 0 is cut into (default: it is not), at the places 0, 2, 4 ...; "0": cut, without any
  *   NVML_STUB_DIR      a directory that tests write to while the program runs:
  *     lost       index of a GPU of which every call fails with "GPU is lost" from now on
@@ -27,6 +28,7 @@ enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, DRIVER_NOT_LO
 enum { MOST = 16 };
 typedef struct { unsigned index; } gpu_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
 typedef struct { unsigned gpu, memory; } utilisation_t;
 typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } process_t;
 typedef struct { unsigned pid; unsigned long long at; unsigned sm, memory, encoder, decoder; } use_t;
@@ -108,13 +110,30 @@ int nvmlDeviceGetUUID(gpu_t *gpu, char *uuid, unsigned length) {
     snprintf(uuid, length, is_instance(gpu) ? "MIG-stub-%u" : "GPU-stub-%u", gpu->index % INSTANCE);
     return SUCCESS;
 }
+static unsigned long long reserved(void) {
+    const char *text = getenv("NVML_STUB_RESERVED");
+    return (text ? strtoull(text, NULL, 10) : 0) << 20;
+}
 int nvmlDeviceGetMemoryInfo(gpu_t *gpu, memory_t *memory) {
     if (lost(gpu)) return GPU_IS_LOST;
     memory->total = (is_instance(gpu) ? 10ULL : 80ULL) << 30;
-    memory->used = (1000ULL + gpu->index % INSTANCE) << 20;
+    memory->used = ((1000ULL + gpu->index % INSTANCE) << 20) + reserved();
     memory->free = memory->total - memory->used;
     return SUCCESS;
 }
+#ifndef OLD_DRIVER
+int nvmlDeviceGetMemoryInfo_v2(gpu_t *gpu, memory_v2_t *memory) {
+    memory_t all;
+    int code = nvmlDeviceGetMemoryInfo(gpu, &all);
+    if (code) return code;
+    if (memory->version != 0x02000028) return INVALID;
+    memory->total = all.total;
+    memory->free = all.free;
+    memory->reserved = reserved();
+    memory->used = all.used - memory->reserved;
+    return SUCCESS;
+}
+#endif
 int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilisation_t *rates) {
     if (is_instance(gpu)) return NOT_SUPPORTED;
     if (broken(gpu)) return GPU_IS_LOST;

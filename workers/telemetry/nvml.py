@@ -14,7 +14,7 @@ from workers.system import log
 from workers.telemetry.bindings import pynvml
 from workers.telemetry.links import gpu_links
 from workers.telemetry.mig import instances_of
-from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, slowdown_c
+from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, memory, slowdown_c
 from workers.telemetry.nvml_start import nvml_start
 from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
 
@@ -92,7 +92,7 @@ class NvmlSampler:
             index=index,
             uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
             type=_text(pynvml.nvmlDeviceGetName(handle)),
-            memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+            memory_mib=memory(handle)[0] // 2**20,
             whole_uuid=self._wholes.get(index, ""),
         )
 

@@ -33,9 +33,22 @@ def _ecc(kind: int) -> Callable[[Any], float]:
     return lambda handle: pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC)
 
 
+def memory(handle: Any) -> tuple[int, int]:
+    """Return what jobs can have of a GPU's memory and what is used of it, in bytes.
+
+    What the driver keeps for itself (some hundred MiB) is in neither. A driver before 510 counts it in both.
+    """
+    try:
+        found = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    except pynvml.NVMLError_FunctionNotFound:
+        found = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        return int(found.total), int(found.used)
+    return int(found.total) - int(found.reserved), int(found.used)
+
+
 CALLS: Mapping[str, Callable[[Any], float]] = {
     "utilisation": lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
-    "memory_mib": lambda handle: pynvml.nvmlDeviceGetMemoryInfo(handle).used / 2**20,
+    "memory_mib": lambda handle: memory(handle)[1] / 2**20,
     "power_w": lambda handle: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
     "energy_j": lambda handle: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000,
     "temperature_c": lambda handle: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),

@@ -88,6 +88,15 @@ def test_functions_that_an_old_driver_lacks_give_no_figure_and_are_no_trouble(ol
     assert (answer["troubles"], answer["processes"]) == ([], {}), "who uses it is not known"
 
 
+def test_what_the_driver_keeps_of_a_gpus_memory_is_nobodys(library, old_library):
+    """An idle H100 of driver 580 keeps 480 MiB: no job can have them, and nobody uses them."""
+    answer = json.loads(run(library, NVML_STUB_RESERVED="480").stdout)
+    assert [gpu["memory_mib"] for gpu in answer["inventory"]["gpus"]] == [81920 - 480] * 2
+    assert (answer["sample"]["1"]["memory_mib"], answer["fast"]["1"]["memory_mib"]) == (1001.0, 1001.0)
+    older = json.loads(run(old_library, NVML_STUB_RESERVED="480").stdout)
+    assert (older["inventory"]["gpus"][1]["memory_mib"], older["sample"]["1"]["memory_mib"]) == (81920, 1481.0)
+
+
 def test_pcie_counters_are_used_where_they_cannot_wrap_unseen(library):
     wide = json.loads(run(library, NVML_STUB_PCIE="64").stdout)["sample"]["0"]
     assert wide["pcie_tx_mb_s"] > 0
