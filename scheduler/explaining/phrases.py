@@ -30,3 +30,8 @@ def listed(names: Sequence[Any], most: int = 3) -> str:
 def instant(at_s: float) -> str:
     """A time of the snapshot's clock as ISO 8601 in UTC, to the next full minute: 2026-11-22T07:14Z."""
     return f"{np.datetime64(math.ceil(at_s / 60.0), 'm')}Z"
+
+
+def gib(mib: float) -> str:
+    """For example: 4 GiB, 8.79 GiB."""
+    return f"{round(mib / 1024, 2):g} GiB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.explaining.phrases import count, listed
+from scheduler.explaining.phrases import count, gib, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +53,8 @@ def placed_words(shared: Figures) -> str:
 
 
 def part_words(compute: int, memory_mib: int) -> str:
-    """For example: 25 % of the compute and 2048 MiB."""
-    return f"{compute / 10:g} % of the compute and {memory_mib} MiB"
+    """For example: 25 % of the compute and 2 GiB."""
+    return f"{compute / 10:g} % of the compute and {gib(memory_mib)}"
 
 
 def waiting_words(figures: Figures) -> str:

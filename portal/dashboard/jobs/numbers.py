@@ -30,12 +30,13 @@ def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
     """Show what the scheduler saw: only figures that it recorded."""
     if why["age_s"] is None or job.array_size:
         return None
+    facts = [_wait(why), _age(why), _ratio(why), _place(why), _share(why)]
+    if not job.shareable:  # windows hand out whole GPUs
+        facts.append(_window(why))
     return {
-        "figures": [
-            fact for fact in (_wait(why), _age(why), _ratio(why), _place(why), _share(why), _window(why)) if fact
-        ],
+        "figures": [fact for fact in facts if fact],
         "throughput_unit": "samples/s" if _is_measured(why) else "speed, assumed",
-        "candidates": _candidates(why),
+        "candidates": [_shared(each, job) if job.shareable else each for each in _candidates(why)],
         "classes": _classes(why),
         "binding": _binding(why),
         "json_url": reverse("job-explain", args=[job.number]),
@@ -151,6 +152,14 @@ def _row(
         "verdict": verdict,
         "result": result,
     }
+
+
+def _shared(row: Candidate, job: Job) -> Candidate:
+    """The row of a job that shares a GPU: it takes a part of one, and no whole GPU."""
+    if row["gpus"] is None:
+        return row
+    words = row["configuration"].replace("\u00d7 CPU", "\u00d7 part of a GPU")
+    return {**row, "configuration": words, "gpus": f"{job.gpu_compute / 10:g} %"}
 
 
 def _configuration(each: dict[str, Any]) -> str:

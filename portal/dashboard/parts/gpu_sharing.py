@@ -47,7 +47,7 @@ def beside_words(job: Job, place: Place) -> str:
 
 def part_words(compute: int, memory_mib: int | None) -> str:
     """For example: 25 % and 4 GiB."""
-    size = "" if memory_mib is None else f" and {memory_mib / 1024:g} GiB"
+    size = "" if memory_mib is None else f" and {round(memory_mib / 1024, 2):g} GiB"
     return f"{compute / 10:g} %{size}"
 
 

@@ -26,9 +26,10 @@ def dry_run_context(user: User, description: dict[str, Any]) -> DryRunContext:
     """Return what a planning would do with a valid description now. Raises BerthError where it is refused after all."""
     tenant, parsed = submission_check(user=user, description=description, r_num=knobs_current()["r_num"])
     answer = plan_dry_run(description=parsed, tenant=tenant, user=user)
+    none = "part of a GPU" if parsed.shareable else "CPU"
     rows: list[DryRunRow] = [
         {
-            "configuration": f"{part['node']} \u00d7 {part['gpus'] or 'CPU'}",
+            "configuration": f"{part['node']} \u00d7 {part['gpus'] or none}",
             "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
             "note": None,
             "verdict": "chosen",

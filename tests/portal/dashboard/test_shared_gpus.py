@@ -1,5 +1,6 @@
 """Several jobs on one GPU, as pages and REST show them: each job where its tenant looks, others' counted and not named."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from django.utils import timezone
 
 from portal.cluster.selectors import idle_blocks
 from portal.dashboard.board.facts import facts_read
+from portal.dashboard.parts.gpu_sharing import part_words
 from portal.jobs.held_time import gpu_held_s, union_s
 from portal.jobs.models import Attempt, GpuAllocation, Job
 from portal.jobs.occupancy import active_share
@@ -55,6 +57,23 @@ def test_the_jobs_page_says_with_whom_it_shares(client, three):
     assert f"with #{b.pk} and a job of another tenant" in text
     assert f"#{c.pk}" not in text
     assert "with 2 jobs of other tenants" in page(client, theirs.owner, f"/jobs/{c.pk}/")
+
+
+def test_the_numbers_of_a_sharer_are_of_its_part(client, three):
+    cluster, _, (a, *_) = three
+    text = " ".join(re.sub(r"<[^>]+>", " ", page(client, cluster.owner, f"/jobs/{a.pk}/")).split())
+    numbers = text[text.index("The numbers") : text.index("Timeline")]
+    assert "n1 × part of a GPU 25 %" in numbers
+    assert "CPU" not in numbers
+    assert "closes at" not in numbers, "windows hand out whole GPUs"
+
+
+def test_a_part_that_is_no_round_number_of_gib_is_told_short():
+    assert [part_words(400, mib) for mib in (9000, 512, 18432)] == [
+        "40 % and 8.79 GiB",
+        "40 % and 0.5 GiB",
+        "40 % and 18 GiB",
+    ]
 
 
 def test_the_nodes_page_shows_the_part_of_each(client, three):

@@ -540,20 +540,20 @@ def no_shared_gpu():
         _sharing(*gpus),
         1,
         (
-            "It shares a GPU, with 60 % of the compute and 2048 MiB. None of 2 GPUs that jobs may share takes it now: "
+            "It shares a GPU, with 60 % of the compute and 2 GiB. None of 2 GPUs that jobs may share takes it now: "
             "on 1 too little of its compute is left and on 1 too little of its GPU memory is left."
         ),
     )
 
 
 def no_shared_gpu_up():
-    words = "It shares a GPU, with 60 % of the compute and 2048 MiB, and no shared GPU takes jobs now."
+    words = "It shares a GPU, with 60 % of the compute and 2 GiB, and no shared GPU takes jobs now."
     return _sharing(PartedGpu(0, 4096, open=False)), 1, words
 
 
 def sharing_off():
     words = (
-        "It shares a GPU, with 60 % of the compute and 2048 MiB, and no job starts on shared GPUs now: "
+        "It shares a GPU, with 60 % of the compute and 2 GiB, and no job starts on shared GPUs now: "
         "the operator switched that off."
     )
     return _sharing(PartedGpu(0, 4096), sharing_policy="off"), 1, words

@@ -65,8 +65,8 @@ def test_the_page_and_rest_say_where_a_sharer_runs_and_by_which_rule(cluster, cl
     client.force_login(cluster.owner)
     told = [client.get(f"/api/v1/jobs/{job.pk}/explain").json()["sentence"] for job in (first, second)]
     name = cluster.node.name
-    assert told[0] == f"It gets 50 % of the compute and 4096 MiB of GPU 3 on {name}: nobody else is on it."
-    assert f"25 % of the compute and 4096 MiB of GPU 3 on {name}, beside job {first.number}:" in told[1]
+    assert told[0] == f"It gets 50 % of the compute and 4 GiB of GPU 3 on {name}: nobody else is on it."
+    assert f"25 % of the compute and 4 GiB of GPU 3 on {name}, beside job {first.number}:" in told[1]
     assert told[1] in html.unescape(client.get(f"/jobs/{second.pk}/").content.decode())
 
 
