@@ -50,8 +50,8 @@ PATH = r"`((?:portal|scheduler|workers|client|tests|templates|static|docs|exampl
 """NAME and ROOM stand for the reader's own."""
 ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
 """They tell of what was."""
-OF_TESTS = "BERTH_TRACE_DATA"
-"""Read by tests alone: where public traces lie."""
+OF_TESTS = {"BERTH_TRACE_DATA", "BERTH_TEST_TORCH"}
+"""Read by tests alone: where public traces lie, and which Python has PyTorch and a GPU."""
 
 
 @pytest.mark.parametrize(("document", "verb"), by_document(r"\./berth ([a-z-]+)"))
@@ -122,7 +122,7 @@ def test_name_exists_in_the_code(document, name):
 @pytest.mark.parametrize(("document", "name"), by_document(r"\b(BERTH_[A-Z_]*[A-Z])\b"))
 def test_variable_exists(document, name):
     agents = {setting.env for setting in SETTINGS}
-    assert name in SERVICES | agents | {OF_TESTS} | QUOTED
+    assert name in SERVICES | agents | OF_TESTS | QUOTED
 
 
 def test_each_reason_is_explained_once():

@@ -3,41 +3,21 @@
 One machine has GPUs of two types, the other an old driver that lacks most functions.
 """
 
-import contextlib
 import os
 import re
-import subprocess
-import sys
 
 import httpx
 import pytest
 
 from portal.agents.fields import MEASURES
-from portal.layout import SOURCE
 from tests.native.nvml import built
 from tests.system.helpers.client import Tenant
+from tests.system.helpers.machine import machine
 
 pytestmark = pytest.mark.system
 
 FAST, SMALL = "NVIDIA H100 80GB HBM3", "NVIDIA T4"
 TWO_TYPES = {"NVML_STUB_COUNT": "3", "NVML_STUB_TYPES": f"{SMALL}|{FAST}", "NVML_STUB_PCIE": "64"}
-
-
-@contextlib.contextmanager
-def machine(berth, name, **environment):
-    """A node by its real agent, as the line of `./berth join-token` starts it; its jobs end with the Berth."""
-    directory = berth.data / "nodes" / name
-    token = re.search(r"berthjoin_\S+", berth.command("manage", "join_token").stdout)[0]
-    argv = [sys.executable, "-m", "workers.agent", "--url", berth.url, "--dir", str(directory), "--name", name]
-    own = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "BERTH_AGENT_TOKEN": token}
-    argv += ["--trust-tenants"]
-    with (berth.layout.logs / f"{name}.log").open("w") as log:
-        agent = subprocess.Popen(argv, cwd=SOURCE, env=own | environment, stdout=log, stderr=log)
-        try:
-            yield
-        finally:
-            agent.kill()
-            agent.wait()
 
 
 @pytest.fixture(scope="module")
