@@ -11,8 +11,8 @@ from portal.previews.source import Source, Unreadable
 
 MAGIC = b"\x93NUMPY"
 HEAD_BYTES = 4096
-_TYPE = re.compile(r"'descr':\s*(?:'([<>|=]?)([a-zA-Z])(\d{0,9})'|(\[.{0,3000}?\]))\s*,", re.DOTALL)
-_SHAPE = re.compile(r"'shape':\s*\(([\d,\s]{0,600})\)")
+_TYPE = re.compile(r"\s*+(?:'([<>|=]?)([a-zA-Z])(\d{0,9})'|(\[.{0,3000}?\]))\s*+,", re.DOTALL)
+_SHAPE = re.compile(r"\s*+\(([\d,\s]{0,600})\)")
 _WORDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool", "S": "bytes", "U": "text", "V": "void"}
 
 
@@ -29,11 +29,12 @@ def array_member(name: str, head: bytes) -> Member:
     (length,) = struct.unpack("<I", head[8:12]) if wide else struct.unpack("<H", head[8:10])
     start = 12 if wide else 10
     text = head[start : min(start + length, HEAD_BYTES)].decode("latin-1")
-    kind, shape = _TYPE.search(text), _SHAPE.search(text)
+    kind, shape = _after("'descr':", text, _TYPE), _after("'shape':", text, _SHAPE)
     if kind is None or shape is None:
         raise Unreadable("the header of the array cannot be read")
-    sides = [int(side) for each in shape[1].split(",") if (side := each.strip().replace(" ", ""))]
-    if len(sides) > 32 or math.prod(sides) >= 2**63:
+    words = [side for each in shape[1].split(",") if (side := each.strip())]
+    sides = [int(side) for side in words if side.isdecimal()]
+    if len(sides) < len(words) or len(sides) > 32 or math.prod(sides) >= 2**63:
         raise Unreadable("the shape of the array is not possible")
     if kind[4]:
         return Member(cut(name), f"{shape_words(sides)} of records {cut(kind[4], 80)}", None)
@@ -41,6 +42,12 @@ def array_member(name: str, head: bytes) -> Member:
     if kind[2] == "O":
         return Member(cut(name), f"{shape_words(sides)} of Python objects, which are not opened", None)
     return Member(cut(name), f"{shape_words(sides)} {_type_words(kind[2], width)}", math.prod(sides) * width)
+
+
+def _after(word: str, text: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """Match once, after the first `word`: a header that repeats the word is not tried again from each."""
+    before, found, _ = text.partition(word)
+    return pattern.match(text, len(before) + len(found)) if found else None
 
 
 def shape_words(sides: list[int]) -> str:
