@@ -11,8 +11,9 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+
+from workers.system.patterns import Patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,32 +81,39 @@ def folder_walk(root: Path, *, most_files: int, below: str = "", patterns: Seque
         descriptor, own = _folder_open(root, below)
     except OSError:
         return found
-    split = None if patterns is None else [pattern.split("/") for pattern in patterns]
-    stack = [("", descriptor, _entries(descriptor))]
+    asked = Patterns(["**"] if patterns is None else patterns)
+    stack = [("", descriptor, _entries(descriptor), asked.begin)]
     try:
         while stack:
-            prefix, above, names = stack[-1]
+            prefix, above, names, places = stack[-1]
             name = next(names, None)
             if name is None:
                 os.close(stack.pop()[1])
                 continue
             found.entries += 1
-            if found.entries > MOST_ENTRIES:
-                found.note(prefix or ".", f"there are more than {MOST_ENTRIES} names; the rest is not looked at")
+            if (why := _enough(found, asked)) is not None:
+                found.note(prefix or ".", f"{why}; the rest is not looked at")
                 break
-            path = prefix + name
-            inner = _take(found, path, name, above, own, split, most_files)
+            path, here = prefix + name, asked.into(places, name)
+            inner = _take(found, path, above, own, most_files, asked.is_match(here), asked.may_lead(here))
             if inner is None:
                 continue
             if len(stack) >= DEEPEST:
                 found.note(path, f"it lies more than {DEEPEST} folders deep")
                 os.close(inner)
             else:
-                stack.append((path + "/", inner, _entries(inner)))
+                stack.append((path + "/", inner, _entries(inner), here))
     finally:
-        for _, descriptor, _names in stack:
+        for _, descriptor, *_rest in stack:
             os.close(descriptor)
     return found
+
+
+def _enough(found: Walk, asked: Patterns) -> str | None:
+    """Return why a walk ends before it has seen all; None where it goes on."""
+    if found.entries > MOST_ENTRIES:
+        return f"there are more than {MOST_ENTRIES} names"
+    return "the job's patterns are too many for so many names" if asked.is_tired else None
 
 
 def _entries(descriptor: int) -> Iterator[str]:
@@ -120,24 +128,27 @@ def _entries(descriptor: int) -> Iterator[str]:
 def _take(
     found: Walk,
     path: str,
-    name: str,
     above: int,
     own: os.stat_result,
-    patterns: list[list[str]] | None,
     most_files: int,
+    matches: bool,
+    leads: bool,
 ) -> int | None:
     """Note one name; return a descriptor where it is a directory to go into."""
+    if not matches and not leads:
+        return None
+    name = path.rpartition("/")[2]
     try:
         about = os.stat(name, dir_fd=above, follow_symlinks=False)
     except OSError:
         return None
     if stat.S_ISDIR(about.st_mode):
-        if about.st_dev != own.st_dev or (patterns is not None and not _leads(path, patterns)):
+        if about.st_dev != own.st_dev or not leads:
             return None
         with contextlib.suppress(OSError):
             return os.open(name, _DIRECTORY, dir_fd=above)
         return None
-    if patterns is not None and not any(_matches(path.split("/"), pattern) for pattern in patterns):
+    if not matches:
         return None
     why = _problem(about, own) or _name_problem(path)
     if why is None and len(found.files) >= most_files:
@@ -167,26 +178,6 @@ def _name_problem(path: str) -> str | None:
         return f"its path is longer than {PATH_BYTES} bytes" if len(path.encode()) > PATH_BYTES else None
     except UnicodeEncodeError:
         return "its name is not UTF-8 text"
-
-
-def _matches(names: list[str], pattern: list[str]) -> bool:
-    """Say whether a path matches a pattern, name by name; `**` stands for any number of folders."""
-    if not pattern:
-        return not names
-    if pattern[0] == "**":
-        return _matches(names, pattern[1:]) or bool(names and _matches(names[1:], pattern))
-    return bool(names) and fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])
-
-
-def _leads(path: str, patterns: list[list[str]]) -> bool:
-    """Say whether a folder may hold what matches."""
-    names = path.split("/")
-    for pattern in patterns:
-        at = pattern.index("**") if "**" in pattern else len(pattern)
-        pairs = zip(names[:at], pattern[:at], strict=False)
-        if (len(names) < len(pattern) or "**" in pattern) and all(fnmatchcase(name, each) for name, each in pairs):
-            return True
-    return False
 
 
 def file_open(root: Path, path: str) -> int:

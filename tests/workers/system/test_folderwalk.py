@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from workers.system import folderwalk
+from workers.system import folderwalk, patterns
 from workers.system.folderwalk import GoneError, Seen, file_open, file_read, folder_walk
 
 
@@ -159,6 +159,26 @@ def test_patterns(root):
         "x/y/metrics.jsonl",
     ]
     assert list(walk(root, below="work/out", patterns=["*.txt"]).files) == ["b.txt"]
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 15 + "no", "/".join(["**", "*"] * 15 + ["no"]), "**/" + "*a" * 400 + "no"])
+def test_a_pattern_that_may_match_in_very_many_ways_is_compared_in_few(root, pattern):
+    deep = "/".join(["a" * 40] * 15)
+    for number in range(20):
+        write(root / deep / f"{'a' * 200}{number}")
+    began = time.process_time()
+    assert walk(root, patterns=[pattern, "**/*9"]).files.keys() == {f"{deep}/{'a' * 200}{each}" for each in (9, 19)}
+    assert time.process_time() - began < 1
+
+
+def test_what_so_many_patterns_ask_of_so_many_names_ends_at_the_limit(root, monkeypatch):
+    monkeypatch.setattr(patterns, "MOST_COMPARED", 5_000)
+    for number in range(100):
+        write(root / f"d/{number}")
+    asked = ["**/" + "*/" * 9 + str(number) for number in range(32)]
+    found = walk(root, patterns=asked)
+    assert found.notes == [("d/", "the job's patterns are too many for so many names; the rest is not looked at")]
+    assert 50 < found.entries < 100
 
 
 def test_a_link_on_the_way_to_the_working_directory_leads_nowhere(root, tmp_path):

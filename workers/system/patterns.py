@@ -1,0 +1,73 @@
+"""Which paths below a folder match one of several patterns, asked name by name on the way down.
+
+A folder's state holds how far each pattern has come, so each name is compared once for each such place, however the pattern is
+written: nothing is tried again. A walk asks no more than a set number of times.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Places = frozenset[tuple[int, int]]
+
+MOST_COMPARED = 4_000_000
+"""A name is compared with a name of a pattern so often in one walk: thirty patterns, and all names that a walk looks at."""
+ANY = "**"
+
+
+class Patterns:
+    """Patterns such as `out/*.pt`; `**` stands for any number of folders. `compared`: how often they were asked so far."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = [pattern.split("/") for pattern in patterns]
+        self._compiled: dict[str, Callable[[str], object]] = {}
+        self.compared = 0
+        self.begin = self._closed((number, 0) for number in range(len(self._patterns)))
+
+    @property
+    def is_tired(self) -> bool:
+        return self.compared > MOST_COMPARED
+
+    def into(self, places: Places, name: str) -> Places:
+        """Return where the patterns stand below `name`, from where they stood in the folder that has it."""
+        found = []
+        for number, place in places:
+            pattern = self._patterns[number]
+            if place == len(pattern):
+                continue
+            if pattern[place] == ANY:
+                found.append((number, place))
+                continue
+            self.compared += 1
+            if self._same(name, pattern[place]):
+                found.append((number, place + 1))
+        return self._closed(found)
+
+    def is_match(self, places: Places) -> bool:
+        """Say whether a file at these places matches."""
+        return any(place == len(self._patterns[number]) for number, place in places)
+
+    def may_lead(self, places: Places) -> bool:
+        """Say whether something below these places may match."""
+        return any(place < len(self._patterns[number]) for number, place in places)
+
+    def _same(self, name: str, pattern: str) -> bool:
+        if (compiled := self._compiled.get(pattern)) is None:
+            compiled = self._compiled[pattern] = re.compile(translate(pattern)).match
+        return compiled(name) is not None
+
+    def _closed(self, places: Iterable[tuple[int, int]]) -> Places:
+        """`**` stands for no folder as well."""
+        found = set()
+        for number, place in places:
+            pattern, at = self._patterns[number], place
+            found.add((number, at))
+            while at < len(pattern) and pattern[at] == ANY:
+                at += 1
+                found.add((number, at))
+        return frozenset(found)
