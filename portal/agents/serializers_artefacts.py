@@ -6,14 +6,15 @@ from rest_framework import serializers
 
 from portal.agents.serializers import PartKey
 
-BIG = 2**62
 FILES_AT_ONCE, MOST_NOTES = 500, 20
 
 
 class ArtefactFile(serializers.Serializer):
-    path = serializers.CharField(max_length=1024, trim_whitespace=False)
-    size = serializers.IntegerField(min_value=0, max_value=BIG)
-    modified_ns = serializers.IntegerField(min_value=0, max_value=BIG)
+    """What cannot be kept of these is refused alone, not with the files beside it (`artefacts_told`)."""
+
+    path = serializers.CharField(allow_blank=True, trim_whitespace=False)
+    size = serializers.IntegerField(help_text="Bytes.")
+    modified_ns = serializers.IntegerField(help_text="Nanoseconds since 1970.")
 
 
 class ArtefactsRequest(PartKey):
@@ -23,7 +24,11 @@ class ArtefactsRequest(PartKey):
         child=serializers.CharField(max_length=1024, trim_whitespace=False), max_length=FILES_AT_ONCE
     )
     notes = serializers.ListField(
-        child=serializers.ListField(child=serializers.CharField(max_length=300), min_length=2, max_length=2),
+        child=serializers.ListField(
+            child=serializers.CharField(max_length=300, allow_blank=True, trim_whitespace=False),
+            min_length=2,
+            max_length=2,
+        ),
         max_length=MOST_NOTES,
         allow_null=True,
         help_text="Files that the node does not send, [path, why] each; null: as before.",

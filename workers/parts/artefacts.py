@@ -35,6 +35,8 @@ PIECES_A_TURN = 8
 WALK_SHARE = 50
 """A walk that took a second comes again after fifty."""
 WALK_S = 60.0
+LATEST_NS = 2**62
+"""In the year 2116. A job may set any time; an earlier or later one than the portal takes is told as the nearest that it does."""
 GROWING_BYTES, GROWING_S = 16 * 1024 * 1024, 10.0
 """A file of at most so many bytes that never rests is sent every so many seconds as it stands."""
 
@@ -178,9 +180,7 @@ class Artefacts:
             {
                 **part.name,
                 "boot_id": self._boot_id,
-                "files": [
-                    {"path": path, "size": seen.size, "modified_ns": max(0, seen.modified_ns)} for path, seen in told
-                ],
+                "files": [{"path": path, "size": seen.size, "modified_ns": _modified_ns(seen)} for path, seen in told],
                 "gone": gone,
                 "notes": None if notes is None else [list(note) for note in notes],
             }
@@ -217,7 +217,7 @@ class Artefacts:
             **part.name,
             "path": path,
             "size": seen.size,
-            "modified_ns": max(0, seen.modified_ns),
+            "modified_ns": _modified_ns(seen),
             "offset": offset,
             "piece": hashlib.sha256(data).hexdigest(),
             "whole": digest.hexdigest() if stop == seen.size else "",
@@ -249,3 +249,7 @@ class Artefacts:
         after = digest.copy()
         after.update(data)
         return data, after
+
+
+def _modified_ns(seen: Seen) -> int:
+    return min(max(0, seen.modified_ns), LATEST_NS)

@@ -23,6 +23,8 @@ DEEPEST = 32
 MOST_ENTRIES = 100_000
 """So many names are looked at in one walk: a second or so."""
 PATH_BYTES = 1024
+MOST_BYTES = 2**62
+"""A file with more, which is holes, has a size that the portal cannot count."""
 MOST_NOTES = 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -52,7 +54,8 @@ class Walk:
     def note(self, path: str, why: str) -> None:
         if len(self.notes) < MOST_NOTES:
             shown = path[:200].encode("utf-8", "replace").decode()
-            self.notes.append(("".join(char if char.isprintable() else "?" for char in shown), why))
+            shown = "".join(char if char.isprintable() else "?" for char in shown)
+            self.notes.append((shown if shown == shown.strip() else f"'{shown}'", why))
 
 
 def _folder_open(root: Path, below: str) -> tuple[int, os.stat_result]:
@@ -170,6 +173,8 @@ def _problem(about: os.stat_result, own: os.stat_result) -> str | None:
         return "it has a second name (a hard link); copy it instead"
     if about.st_uid != own.st_uid:
         return "it belongs to another account"
+    if about.st_size > MOST_BYTES:
+        return "it says that it is larger than any disk"
     return "it lies on another file system" if about.st_dev != own.st_dev else None
 
 

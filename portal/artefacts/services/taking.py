@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 2 * 1024 * 1024
 FILES_AT_ONCE = 500
 MOST_NOTES = 20
+MOST_NUMBER = 2**62
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Told:
     path: str
     size: int
     modified_ns: int
+
+    @property
+    def problem(self) -> str | None:
+        """Why no file is like this; None where one may be."""
+        numbers = {"size": self.size, "time": self.modified_ns}
+        return next((f"its {name} is impossible" for name, n in numbers.items() if not 0 <= n <= MOST_NUMBER), None)
 
     def is_kept(self, row: Artefact) -> bool:
         return (row.size, row.modified_ns) == (self.size, self.modified_ns)
@@ -101,7 +108,7 @@ def artefacts_told(
 
 def _tell(account: Account, part: Part, rows: dict[str, Artefact], each: dict[str, Any]) -> dict[str, Any]:
     told = Told(part.prefix + each["path"], each["size"], each["modified_ns"])
-    if (why := path_problem(told.path)) is not None:
+    if (why := path_problem(told.path) or told.problem) is not None:
         return _answer(each, "refused", why)
     row = rows.get(told.path)
     if row is not None and row.epoch > part.epoch:

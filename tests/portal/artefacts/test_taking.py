@@ -92,6 +92,26 @@ def test_a_path_that_unpacks_elsewhere_is_not_taken(sender, path):
     assert not Artefact.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        (("", 3, NS), "empty name"),
+        (("x" * 5000, 3, NS), "longer than"),
+        (("a", 2**62 + 1, NS), "its size is impossible"),
+        (("a", -1, NS), "its size is impossible"),
+        (("a", 10**100, NS), "its size is impossible"),
+        (("a", 3, 2**63), "its time is impossible"),
+        (("a", 3, -5), "its time is impossible"),
+    ],
+)
+def test_an_odd_file_is_refused_alone(sender, odd, why):
+    status, answer = sender.tell(("before", 3, NS), odd, ("after", 3, NS), notes=[[" ", "it is a link"]])
+    assert (status, [each["state"] for each in answer["files"]]) == (200, ["send", "refused", "send"])
+    assert why in answer["files"][1]["detail"]
+    assert sorted(Artefact.objects.values_list("path", flat=True)) == ["after", "before"]
+    assert JobArtefacts.objects.get().notes == {"0": [[" ", "it is a link"]]}
+
+
 def test_what_is_over_the_quota_is_listed_with_the_reason(sender):
     job = sender.attempt.job
     Tenant.objects.update(artefact_quota_gib=1)

@@ -200,6 +200,20 @@ def test_names_that_are_no_text_or_too_long_are_told(root):
         path.encode()
 
 
+def test_blank_names_are_told_in_quotes(root):
+    for name in (" ", " a", "b"):
+        (root / name).symlink_to("/no/such")
+    assert sorted(path for path, _ in walk(root).notes) == ["' '", "' a'", "b"]
+
+
+def test_a_file_that_is_larger_than_any_disk_is_left_out(root, monkeypatch):
+    monkeypatch.setattr(folderwalk, "MOST_BYTES", 10**9)
+    os.truncate(write(root / "holes"), 10**9 + 1)
+    os.truncate(write(root / "large"), 10**9)
+    found = walk(root)
+    assert (list(found.files), found.notes) == (["large"], [("holes", "it says that it is larger than any disk")])
+
+
 def test_a_deep_tree_ends(root):
     deep = root
     for _ in range(60):
