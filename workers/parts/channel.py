@@ -27,6 +27,7 @@ MOST_OF_NODE = 256
 MOST_OF_JOB = {"terminal": 16, "port": 128}
 """Streams that are open at one time, whatever the portal lets open (its BERTH_TERMINALS_PER_PART)."""
 NO_ROOM = "The disk of the job's node is full, so no terminal can be opened. Jobs run on; tell an operator."
+BROKEN = "The node could not carry it, for a reason that stands in its agent's log. Try again; tell an operator if it stays so."
 OPEN_S = 10.0
 MOST_FRAME = MOST_DATA + 64
 
@@ -137,6 +138,11 @@ class Channel:
             code, detail = "closed", str(error)
         except OSError as error:
             code, detail = "failed", NO_ROOM if is_no_room(error) else f"The node could not open it: {error}."
+        except Exception as error:  # noqa: BLE001 - whoever waits for it must hear that it has ended
+            log.error(
+                "a stream of the channel failed", kind=str(asked.get("kind")), reason=f"{type(error).__name__}: {error}"
+            )
+            code, detail = "failed", BROKEN
         finally:
             self._streams.pop(stream.number, None)
             self._jobs.pop(stream.number, None)

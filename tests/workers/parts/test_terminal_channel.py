@@ -107,6 +107,18 @@ def test_a_full_disk_is_said_and_when_there_is_room_again_a_terminal_opens(shim,
     assert shim.engine.life(shim.directory) == "alive"
 
 
+@pytest.mark.parametrize("kind", ["terminal", "port"])
+def test_a_failure_that_nobody_foresaw_is_told_and_leaves_nothing(shim, monkeypatch, kind):
+    async def fail(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    for server in (Terminals, Ports):
+        monkeypatch.setattr(server, "serve", fail)
+    end, portal = ask(shim, kind=kind, port=8888)
+    assert (end["code"], end["detail"]) == ("failed", channels.BROKEN)
+    assert (portal.channel._streams, portal.channel._jobs) == ({}, {})
+
+
 def test_a_shim_that_began_before_there_were_commands_runs_none(shim, monkeypatch):
     """It takes the order away and opens no pipe: whatever it started, it was not what was asked for."""
     monkeypatch.setattr(shim.engine, "terminal", lambda *_, **__: None)
