@@ -12,7 +12,7 @@ from portal.cluster.models import Gpu, Node
 from portal.dashboard.overview.queue import idle_blocks
 from portal.dashboard.parts.formatting import number
 from portal.jobs.models import GpuAllocation
-from portal.jobs.states import JobState
+from portal.jobs.queue_counts import ELIGIBLE, waiting_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,7 +130,7 @@ def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
 
 def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     waits = sum(group.jobs for group in snapshot.queue.eligible)
-    mine = scope.jobs.filter(owner=scope.user, state=JobState.PENDING).count()
+    mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).count()
     block, facts = max(idle_blocks(snapshot), default=0), snapshot.facts
     apart = sum(facts.idle_shared(place) for place in range(len(facts.names)))
     more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""

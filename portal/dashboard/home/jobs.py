@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, Prefetch
 from django.urls import reverse
 
 from portal.dashboard.home.lines import HOURS, start_line
+from portal.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.jobs.rows import array_summary, gpus_words
 from portal.dashboard.parts.ends import expected_end, ran_s
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from portal.rounds.models import StartForecast
 
 ROWS = 5
-TODAY = timedelta(hours=24)
+TODAY = WITHIN["24h"][1]
 WAITING = tuple(state for state in JobState if state not in FINAL and state not in LIVE)
 
 
@@ -47,9 +47,10 @@ def jobs_make(scope: Scope) -> HomeJobs:
     }
 
 
-def _list_url(scope: Scope, state: str = "") -> str:
-    whose = "owner=mine" if scope.is_mine else f"tenant={scope.view}"
-    return f"{reverse('job-list')}?{whose}{f'&state={state}' if state else ''}"
+def _list_url(scope: Scope, *, state: str = "", when: str = "", within: str = "") -> str:
+    """Return the address of the list of the scope's jobs that are asked for."""
+    owner, tenant = (MINE, "") if scope.is_mine else ("", scope.view)
+    return ListQuery(owner=owner, tenant=tenant, state=state, when=when, within=within).url()
 
 
 def _read(jobs: Any) -> list[Job]:
@@ -80,7 +81,9 @@ def _running(scope: Scope) -> HomeGroup:
     attempts = Attempt.objects.runs().live().filter(job__in=rows).select_related("speed")
     live = {attempt.job_id: attempt for attempt in attempts.prefetch_related(allocations)}
     made = _Live(scope.now, live, progress_fractions(rows), scope.is_mine)
-    return _group("Running", jobs.count(), [_run_row(job, made) for job in rows], _list_url(scope, JobState.RUNNING))
+    return _group(
+        "Running", jobs.count(), [_run_row(job, made) for job in rows], _list_url(scope, state=states_named(LIVE))
+    )
 
 
 def _blank(job: Job, mine: bool) -> HomeJob:
@@ -159,7 +162,7 @@ def _waiting(scope: Scope) -> HomeGroup:
     numbers = JobNumbers(job.reason_figures for job in rows)
     made = [_wait_row(job, scope, numbers) for job in rows]
     note = f"bars: the next {HOURS} h; {ranges_trust()}" if any(row["line"] for row in made) else ""
-    return _group("Waiting", jobs.count(), made, _list_url(scope, JobState.PENDING), note)
+    return _group("Waiting", jobs.count(), made, _list_url(scope, state=states_named(WAITING)), note)
 
 
 def _wait_row(job: Job, scope: Scope, numbers: JobNumbers) -> HomeJob:
@@ -191,7 +194,8 @@ def _ended(scope: Scope) -> HomeGroup:
     failed = _read(jobs.filter(state__in=RETRIED).order_by("-ended_at"))
     rows = failed + _read(jobs.exclude(state__in=RETRIED).order_by("-ended_at"))
     made = [_end_row(job, scope.is_mine) for job in rows[:ROWS]]
-    return _group("Ended today", jobs.count(), made, _list_url(scope), "the last 24 h, failed first")
+    url = _list_url(scope, when="ended", within="24h")
+    return _group("Ended today", jobs.count(), made, url, "the last 24 h, failed first")
 
 
 def _end_row(job: Job, mine: bool) -> HomeJob:

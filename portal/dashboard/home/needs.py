@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 
 from portal.accounts.models import Looked
+from portal.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
 from portal.dashboard.parts.ends import expected_end, limit_at
 from portal.dashboard.parts.formatting import duration, number
 from portal.dashboard.parts.quotas import near
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Attempt
-from portal.jobs.states import RETRIED, JobState
+from portal.jobs.states import LIVE, QUEUED, RETRIED, JobState
 from portal.offers.models import JobOffers
 from portal.offers.words import change_words
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from portal.dashboard.home.context import NeedLine
     from portal.dashboard.home.scope import Scope
     from portal.jobs.models import Job
     from portal.tenants.models import Tenant
 
 SHOWN = 3
-FAILED_SINCE = timedelta(days=7)
+FAILED_WITHIN = "7d"
 OFFER_AGE = timedelta(minutes=10)
 LIMIT_AHEAD = timedelta(hours=2)
 READ_MOST = 200
@@ -37,7 +40,7 @@ WORDS = {
 
 
 def needs_make(scope: Scope) -> list[NeedLine]:
-    """Return at most three lines. Seven queries at most."""
+    """Return at most three lines. Eight queries at most."""
     lines = [*_failures(scope), *_offers(scope), *_limits(scope), *_quotas(scope)]
     return lines[:SHOWN]
 
@@ -47,21 +50,24 @@ def _seen(scope: Scope, what: str) -> set[int]:
 
 
 def _failures(scope: Scope) -> list[NeedLine]:
-    mine = scope.jobs.filter(owner=scope.user, state__in=RETRIED, ended_at__gte=scope.now - FAILED_SINCE)
+    mine = scope.jobs.filter(owner=scope.user, state__in=RETRIED, ended_at__gte=scope.now - WITHIN[FAILED_WITHIN][1])
     seen = Looked.objects.filter(user=scope.user, what="end").values("job_id")
-    jobs = list(mine.exclude(pk__in=seen).order_by("-ended_at")[:READ_MOST])
+    fresh = mine.exclude(pk__in=seen).order_by("-ended_at")
+    jobs = list(fresh[:READ_MOST])
     if not jobs:
         return []
     if len(jobs) == 1:
         return [_failure(jobs[0])]
+    count = len(jobs) if len(jobs) < READ_MOST else fresh.count()
+    listed = ListQuery(owner=MINE, state=states_named(RETRIED), when="ended", within=FAILED_WITHIN, looked="no")
     names = ", ".join(f"#{job.number}" for job in jobs[:4]) + (" and more" if len(jobs) > 4 else "")
     return [
         {
             "icon": "s-failed",
             "tone": "fail",
-            "lead": f"{number(len(jobs))} jobs ended badly:",
+            "lead": f"{number(count)} jobs ended badly:",
             "text": names,
-            "url": f"{reverse('job-list')}?owner=mine&state=FAILED",
+            "url": listed.url(),
             "act": "See failed",
             "what": "end",
             "jobs": ",".join(str(job.pk) for job in jobs),
@@ -150,17 +156,17 @@ def _quotas(scope: Scope) -> list[NeedLine]:
     for tenant in scope.tenants:
         used = scope.use[tenant.pk]
         rows = (
-            ("GPUs at one time", used.gpus, tenant.gpu_quota),
-            ("CPU cores at one time", used.cores, tenant.core_quota),
-            ("waiting jobs", used.queued_jobs, tenant.queued_jobs_quota),
+            ("GPUs at one time", used.gpus, tenant.gpu_quota, LIVE),
+            ("CPU cores at one time", used.cores, tenant.core_quota, LIVE),
+            ("waiting jobs", used.queued_jobs, tenant.queued_jobs_quota, QUEUED),
         )
-        for label, now, quota in rows:
+        for label, now, quota, states in rows:
             if quota and near(now, quota):
-                return [_quota(tenant, label, now, quota)]
+                return [_quota(tenant, label, now, quota, states)]
     return []
 
 
-def _quota(tenant: Tenant, label: str, now: float, quota: int) -> NeedLine:
+def _quota(tenant: Tenant, label: str, now: float, quota: int, states: Collection[str]) -> NeedLine:
     full = now >= quota
     after = "a further one is refused" if label == "waiting jobs" else "further jobs wait for it"
     return {
@@ -168,8 +174,8 @@ def _quota(tenant: Tenant, label: str, now: float, quota: int) -> NeedLine:
         "tone": "wait",
         "lead": f"{tenant.name} uses {number(now)} of its {number(quota)} {label}:",
         "text": f"{after}{'' if full else ' soon'}.",
-        "url": f"{reverse('job-list')}?tenant={tenant.name}",
-        "act": "Its jobs",
+        "url": ListQuery(tenant=tenant.name, state=states_named(states)).url(),
+        "act": "Its waiting jobs" if states is QUEUED else "Its running jobs",
         "what": "",
         "jobs": "",
     }

@@ -47,6 +47,7 @@ CHIP_STATES = (
     S.RUNNING,
     S.STARTING,
     S.PENDING,
+    S.PREEMPTED,
     S.HELD,
     S.COMPLETED,
     S.FAILED,
@@ -73,8 +74,8 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
     view = _view_open(views, query)
     columns = columns_known(view.columns if view else columns_of(user))
     base = query.jobs(user=user, with_state=False)
-    counts, reasons = _counts(base, by_tenant=query.owner != MINE)
-    total = counts.get(query.state, 0) if query.state else sum(counts.values())
+    counts, reasons = _counts(base, query)
+    total = query.counted(counts)
     first = (query.page - 1) * PAGE_ROWS
     rows = rows_of(query.page_of_jobs(user=user, counts=counts))
     shown = _columns_shown(columns, rows)
@@ -149,6 +150,8 @@ def _fields(query: ListQuery) -> FilterFields:
     """Return the form of further filters, and those in force with the address that clears each."""
     named = {"owner": "" if query.owner == MINE else query.owner, "node": query.node, "label": query.label}
     on = [(name.title(), value, query.url(**{name: ""})) for name, value in named.items() if value]
+    if query.looked:
+        on.append(("Bad end", "not looked at", query.url(looked="")))
     if query.category:
         on.append(("Category", query.category, query.url(category="")))
     if query.when or query.within or query.since or query.until:
@@ -176,16 +179,17 @@ def _stretch_words(query: ListQuery) -> str:
     return " ".join(f"{word} {moment.replace('T', ' ')}" for word, moment in ends if moment) + " UTC"
 
 
-def _counts(jobs: QuerySet[Job], *, by_tenant: bool) -> tuple[Counter[str], Counter[str]]:
-    """Count the jobs by state, and those that have one by reason, in one query that an index answers.
+def _counts(jobs: QuerySet[Job], query: ListQuery) -> tuple[Counter[str], Counter[str]]:
+    """Count the jobs by state, and those in the asked states by reason, in one query that an index answers.
 
-    `by_tenant`: it begins with the tenant. SQLite takes that index for no other grouping, and reads the rows.
+    The index begins with the tenant: SQLite takes it for no other grouping, and reads the rows.
     """
     states, reasons = Counter[str](), Counter[str]()
-    columns = ("tenant", "state", "reason") if by_tenant else ("state", "reason")
+    columns = ("state", "reason") if query.owner == MINE else ("tenant", "state", "reason")
+    asked = query.states or S.values
     for *_, state, reason, count in jobs.order_by().values_list(*columns).annotate(n=Count("*")):
         states[state] += count
-        if reason:
+        if reason and state in asked:
             reasons[reason] += count
     return states, reasons
 
@@ -213,10 +217,10 @@ def _chips(counts: Mapping[str, int], query: ListQuery) -> list[StatusChip]:
             "label": state.label,
             "count": counts.get(state.value, 0),
             "url": query.url(state=state.value),
-            "selected": query.state == state.value,
+            "selected": state.value in query.states,
         }
         for state in CHIP_STATES
-        if counts.get(state.value) or query.state == state.value
+        if counts.get(state.value) or state.value in query.states
     ]
     return chips
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils import timezone
 
+from portal.accounts.models import Looked
 from portal.dashboard.jobs.order import SORTS, jobs_ordered, page_by_state, page_sorted
 from portal.errors import BerthError
 from portal.jobs.finding.filters import TIMES, Between, JobFilters, jobs_kept
@@ -19,7 +20,7 @@ from portal.jobs.selectors import jobs_visible_to
 from portal.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from django.db.models import QuerySet
     from django.http import QueryDict
@@ -37,16 +38,26 @@ WITHIN = {
     "30d": ("the last 30 days", timedelta(days=30)),
 }
 MINE = "mine"
-FILTERS = ("owner", "state", "tenant", "reason", "category", "label", "node", "q", "when", "within", "since", "until")
+FILTERS = (
+    *("owner", "state", "tenant", "reason", "category", "label", "node", "q", "when", "within", "since", "until"),
+    "looked",
+)
+LOOKED = ("no",)
 LONGEST = 320
 CATEGORIES = tuple(Job.Category.values)
+
+
+def states_named(states: Collection[str]) -> str:
+    """Return states as the address names them: in their order, with commas."""
+    return ",".join(state for state in S.values if state in states)
 
 
 @dataclass(frozen=True)
 class ListQuery:
     """What the address asks for. A value that means nothing is refused, not ignored.
 
-    `when`: one of submitted, started and ended, to which `within`, or `since` and `until`, apply.
+    `state`: one state, or several with commas. `when`: one of submitted, started and ended, to which `within`, or `since` and
+    `until`, apply. `looked` no: only jobs at whose bad end the reader has not looked.
     """
 
     owner: str = ""
@@ -61,6 +72,7 @@ class ListQuery:
     within: str = ""
     since: str = ""
     until: str = ""
+    looked: str = ""
     sort: str = ""
     view: str = ""
     page: int = 1
@@ -77,9 +89,8 @@ class ListQuery:
         _known(text["category"], "category", CATEGORIES)
         _known(text["when"], "when", TIMES)
         _known(text["within"], "within", tuple(WITHIN))
-        if text["state"] not in {"", *S.values}:
-            detail = f"There is no state {text['state'][:20]!r}; there are {', '.join(S.values)}."
-            raise BerthError("invalid", detail, field="state")
+        _known(text["looked"], "looked", LOOKED)
+        text["state"] = _states(text["state"])
         if text["within"] and (text["since"] or text["until"]):
             raise BerthError("invalid", "Give `within`, or `since` and `until`, not both.", field="within")
         for name in ("since", "until"):
@@ -103,6 +114,15 @@ class ListQuery:
             return Between(since=_moment(self.since, "since"), until=_moment(self.until, "until"))
         return None
 
+    @property
+    def states(self) -> list[str]:
+        """The states that are asked for; none: all."""
+        return self.state.split(",") if self.state else []
+
+    def counted(self, counts: Mapping[str, int]) -> int:
+        """Return how many jobs are asked for; `counts` is how many there are by state."""
+        return sum(counts.get(state, 0) for state in self.states or counts)
+
     def jobs(self, *, user: User, with_state: bool = True) -> QuerySet[Job]:
         jobs = jobs_visible_to(user).top_level()
         if self.owner == MINE:
@@ -113,8 +133,10 @@ class ListQuery:
             jobs = jobs.filter(reason=self.reason)
         if self.q:
             jobs = jobs_found(jobs, self.q)
+        if self.looked:
+            jobs = jobs.exclude(pk__in=Looked.objects.filter(user=user, what="end").values("job_id"))
         if with_state and self.state:
-            jobs = jobs.filter(state=self.state)
+            jobs = jobs.filter(state__in=self.states)
         return jobs_kept(jobs, self.filters())
 
     def ordered(self, *, user: User) -> QuerySet[Job]:
@@ -126,11 +148,11 @@ class ListQuery:
         first = (self.page - 1) * PAGE_ROWS
         if not self.sort:
             jobs = self.jobs(user=user, with_state=False)
-            groups = [[self.state]] if self.state else GROUPS
+            asked = self.states or S.values
+            groups = [[state for state in group if state in asked] for group in GROUPS]
             once = bool(self.q) or self.filters().looks_apart
             return page_by_state(jobs, groups, counts, first, PAGE_ROWS, searched=once)
-        total = counts.get(self.state, 0) if self.state else sum(counts.values())
-        return page_sorted(self.jobs(user=user), self.sort, first, PAGE_ROWS, total=total)
+        return page_sorted(self.jobs(user=user), self.sort, first, PAGE_ROWS, total=self.counted(counts))
 
     def url(self, **changes: Any) -> str:
         return reverse("job-list") + self.query(**changes)
@@ -140,7 +162,7 @@ class ListQuery:
         values |= {"page": self.page if self.page > 1 else ""}
         values |= {"page": ""} if changes and "page" not in changes else {}
         kept = {name: value for name, value in (values | changes).items() if value}
-        return f"?{urlencode(kept)}" if kept else ""
+        return f"?{urlencode(kept, safe=',')}" if kept else ""
 
     def chosen(self) -> dict[str, str]:
         """Return the filters in force, by name."""
@@ -150,6 +172,18 @@ class ListQuery:
 def _known(value: str, name: str, known: tuple[str, ...]) -> None:
     if value and value not in known:
         raise BerthError("invalid", f"`{name}` must be one of {', '.join(known)}.", field=name)
+
+
+def _states(given: str) -> str:
+    """Check the states, and return them as `states_named` does."""
+    asked = [each.strip() for each in given.split(",")] if given else []
+    for each in asked:
+        if each not in S.values:
+            detail = (
+                f"There is no state {each[:20]!r}; there are {', '.join(S.values)}. Name one, or several with commas."
+            )
+            raise BerthError("invalid", detail, field="state")
+    return states_named(asked)
 
 
 def _moment(value: str, name: str) -> datetime | None:

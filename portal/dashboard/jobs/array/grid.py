@@ -61,6 +61,9 @@ def _folded(job: Job, step: int) -> list[GridCell]:
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for place, state, n in rows:
         counts[place][_TOKEN[JobState(state)]] += n
+    again = rows.filter(retry_asked_at__isnull=False) if job.array_retries else ()
+    for place, state, n in again:  # they wait, as in the list
+        counts[place].update({_TOKEN[JobState(state)]: -n, "wait": n})
     missing = "stop" if job.cancel_requested_at else "wait"
     cells: list[GridCell] = []
     for place in range(-(-job.array_size // step)):

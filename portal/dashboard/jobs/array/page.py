@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from django.db.models import Q
+
 from portal.dashboard.jobs.array.failures import failures_make
 from portal.dashboard.jobs.array.grid import grid_make
 from portal.dashboard.jobs.chain.page import chain_make
@@ -17,7 +19,7 @@ from portal.dashboard.jobs.page import events_make, header_make
 from portal.dashboard.jobs.rows import SEGMENTS, rows_of
 from portal.dashboard.jobs.why import why_make
 from portal.errors import BerthError
-from portal.jobs.states import QUEUED, JobState
+from portal.jobs.states import QUEUED, RETRIED, JobState
 from portal.rounds.read.explained import explanation
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ BEYOND = 10**9
 
 @dataclass(frozen=True)
 class TaskQuery:
-    """What the address asks for: `state` is one of ORDER or empty, `first` begins the list at that task, in their order."""
+    """What the address asks for: `state` is one of ORDER, a bad end or empty; `first` begins the list at that task, in their
+    order.
+    """
 
     state: str = ""
     page: int = 1
@@ -49,8 +53,9 @@ class TaskQuery:
     @classmethod
     def of(cls, given: QueryDict) -> TaskQuery:
         state = given.get("state", "")
-        if state and state not in ORDER:
-            raise BerthError("invalid", f"`state` must be one of {', '.join(ORDER)}.", field="state")
+        if state and state not in {*ORDER, *RETRIED}:
+            known = ", ".join((*ORDER, *sorted(RETRIED)))
+            raise BerthError("invalid", f"`state` must be one of {known}.", field="state")
         first = _whole(given.get("from"), "from")
         return cls(state=state, page=max(1, _whole(given.get("page"), "page") or 1), first=first)
 
@@ -125,6 +130,14 @@ def _chip(token: str, label: str, count: int, url: str, *, selected: bool) -> Ar
     return {"token": token, "state": state, "label": label, "count": count, "url": url, "selected": selected}
 
 
+def _chip_of_end(query: TaskQuery, count: int) -> list[ArrayChip]:
+    """Return the chip of the one bad end that the list is narrowed to."""
+    if query.state not in RETRIED:
+        return []
+    chip = _chip(query.state, JobState(query.state).label, count, query.url(page=None), selected=True)
+    return [{**chip, "state": query.state}]
+
+
 def array_context(*, job: Job, query: TaskQuery, only: str = "") -> dict[str, Any]:
     """Fill the page, or `only` its part "header", "array" or "tasks"."""
     context: dict[str, Any] = {"job": {"id": job.number}}
@@ -158,7 +171,7 @@ def array_tasks(job: Job, query: TaskQuery) -> ArrayTasksContext:
     return {
         "id": job.number,
         "query": query.url() if query != TaskQuery() else "",
-        "chips": _chips(job, sums, query),
+        "chips": [*_chips(job, sums, query), *_chip_of_end(query, total)],
         "rows": _rows(found),
         "paging": _paging(query, first=first, shown=len(found), total=total),
         "note": _note(job, query),
@@ -173,14 +186,31 @@ def _page_of_tasks(job: Job, query: TaskQuery, first: int) -> tuple[list[Job], i
         total = max(0, job.array_made - query.first)
         return list(tasks.filter(array_index__gte=query.first)[first : first + PAGE_ROWS]), total
     tokens = [query.state] if query.state else ORDER
-    sizes = {token: sum(job.array_counts.get(state, 0) for state in SEGMENTS[token]) for token in tokens}
+    sizes = {token: _size(job, token) for token in tokens}
     found: list[Job] = []
     skipped = first
     for token in tokens:
         if skipped < sizes[token] and len(found) < PAGE_ROWS:
-            found += tasks.filter(state__in=SEGMENTS[token])[skipped : skipped + PAGE_ROWS - len(found)]
+            found += tasks.filter(_kept(job, token))[skipped : skipped + PAGE_ROWS - len(found)]
         skipped = max(0, skipped - sizes[token])
     return found, sum(sizes.values())
+
+
+def _kept(job: Job, word: str) -> Q:
+    """Return which tasks a word of the page, or a bad end, is for. A failed one that shall be tried again waits."""
+    states = Q(state__in=SEGMENTS.get(word, (word,)))
+    if not job.array_retries or word not in {"wait", "fail", *RETRIED}:
+        return states
+    again = Q(retry_asked_at__isnull=False)
+    return states | again if word == "wait" else states & ~again
+
+
+def _size(job: Job, word: str) -> int:
+    """Count the rows of these tasks; only one bad end of an array with tasks to be tried again is counted in the table."""
+    if word in RETRIED and job.array_retries:
+        return job.tasks.filter(_kept(job, word)).count()
+    again = {"wait": job.array_retries, "fail": -job.array_retries}.get(word, 0)
+    return sum(job.array_counts.get(state, 0) for state in SEGMENTS.get(word, (word,))) + again
 
 
 def _rows(tasks: Sequence[Job]) -> list[TaskRow]:

@@ -185,3 +185,37 @@ def test_an_opened_array_of_the_list_says_how_many_more_there_are(owner, big):
     assert html.count("<tr") == 51
     assert "All 120 tasks" in html
     assert html.index(f"#{parent.pk}_5<") < html.index(f"#{parent.pk}_10<")
+
+
+def test_the_list_behind_each_count_holds_what_was_counted(owner, big):
+    """A failed task that shall be tried again waits; a bad end's other tasks are those of that end alone."""
+    parent = array(big, 20, [*ENDS, *[("OUT_OF_MEMORY", None)] * 8])
+    bad = Job.objects.filter(array=parent, state__in=["FAILED", "OUT_OF_MEMORY"]).order_by("array_index")
+    again = list(bad.values_list("pk", flat=True)[1:4])
+    Job.objects.filter(pk__in=again).update(retry_asked_at=timezone.now())
+    Job.objects.filter(pk=parent.pk).update(array_retries=3)
+    page = owner.get(reverse("job-detail", args=[parent.number]))
+    assert {chip["label"]: chip["count"] for chip in page.context["tasks"]["chips"]} == {
+        "All": 20,
+        "Failed": 10,
+        "Waiting": 5,
+        "Completed": 5,
+    }
+    links = {chip["url"]: chip["count"] for chip in page.context["tasks"]["chips"]}
+    groups = {group["state"]: (group["count"], group["more"]) for group in page.context["array"]["failures"]}
+    assert groups == {"OUT_OF_MEMORY": (9, 3), "FAILED": (1, 0)}
+    assert 'and <a href="?state=OUT_OF_MEMORY#tasks">3 more</a>' in page.content.decode()
+    links |= {f"?state={state}": count for state, (count, _) in groups.items()}
+    for url, count in links.items():
+        tasks = owner.get(reverse("job-detail", args=[parent.number]) + url).context["tasks"]
+        assert len(tasks["rows"]) == count, url
+        assert tasks["paging"]["summary"].split(" ")[2] == str(count), url
+        assert [chip["count"] for chip in tasks["chips"] if chip["selected"]] == [count], url
+
+
+def test_a_folded_cell_shows_a_task_that_shall_be_tried_again_as_waiting(big):
+    parent = filled(array(big, 3), 2500)
+    Job.objects.filter(array=parent, array_index=7).update(retry_asked_at=timezone.now())
+    Job.objects.filter(pk=parent.pk).update(array_retries=1)
+    cells = [cell for row in array_body(Job.objects.get(pk=parent.pk))["grid"]["rows"] for cell in row["cells"]]
+    assert (cells[2]["token"], cells[2]["title"]) == ("wait", "tasks 6\u20138: 1 waiting, 2 completed")
