@@ -27,7 +27,7 @@ UNUSED_S, CHECK_S = 60.0, 15.0
 OPEN_S = 15.0
 """How long an agent may take to open a stream."""
 MOST_STREAMS = 256
-"""Of one node."""
+"""Of one node. A tenant has at most as many of them as are still free: alone half, with another a third each."""
 REFUSED, DONE, WRONG, REPLACED = 4401, 1000, 1002, 4409
 
 _open: dict[int, Channel] = {}
@@ -39,6 +39,7 @@ class Channel:
     def __init__(self, node_id: int, send: Callable[[bytes], Awaitable[None]]) -> None:
         self.node_id = node_id
         self.streams: dict[int, Stream] = {}
+        self._tenants: dict[int, int] = {}
         self.replaced = asyncio.Event()
         self.used_at = asyncio.get_running_loop().time()
         self._send, self._number, self._sending = send, 0, asyncio.Lock()
@@ -47,12 +48,12 @@ class Channel:
         async with self._sending:
             await self._send(frame)
 
-    async def open(self, asked: dict[str, Any]) -> Stream:
-        """Open a stream. Raises ClosedError, with what the node says, or that it says nothing."""
-        if len(self.streams) >= MOST_STREAMS:
-            raise ClosedError(f"The node has {MOST_STREAMS} streams open, which is the most.")
+    async def open(self, asked: dict[str, Any], *, tenant_id: int) -> Stream:
+        """Open a stream for a tenant's job. Raises ClosedError, with what the node says, or that it says nothing."""
+        self._room_require(tenant_id)
         self._number += 1
         stream = self.streams[self._number] = Stream(self._number, self.send)
+        self._tenants[self._number] = tenant_id
         try:
             await self.send(pack(Kind.OPEN, stream.number, json.dumps(asked).encode()))
             async with asyncio.timeout(OPEN_S):
@@ -65,11 +66,22 @@ class Channel:
             raise
         return stream
 
+    def _room_require(self, tenant_id: int) -> None:
+        """Raise ClosedError where a tenant would leave too few for others."""
+        its, free = list(self._tenants.values()).count(tenant_id), MOST_STREAMS - len(self.streams)
+        if its >= free:
+            has = f"Your tenant has {its} terminals and connections open on this node, and only {free} more are free there"
+            raise ClosedError(f"{has}, which others may need. Close some." if its else f"{has}. Try again later.")
+
+    def _forget(self, number: int) -> bool:
+        self._tenants.pop(number, None)
+        return self.streams.pop(number, None) is not None
+
     async def close(self, stream: Stream, code: str, detail: str) -> None:
         """End a stream, and tell the node."""
         was_open = stream.why is None
         stream.end(code, detail)
-        if self.streams.pop(stream.number, None) is not None and was_open:
+        if self._forget(stream.number) and was_open:
             await self.send(pack(Kind.CLOSE, stream.number, saying(code, detail)))
         self.used_at = asyncio.get_running_loop().time()
 
@@ -81,13 +93,14 @@ class Channel:
         if (stream := self.streams.get(number)) is not None:
             stream.take(kind, body)
         if kind is Kind.CLOSE:
-            self.streams.pop(number, None)
+            self._forget(number)
             self.used_at = asyncio.get_running_loop().time()
 
     def end(self) -> None:
         for stream in self.streams.values():
             stream.end("away", "The connection to the node has ended.")
         self.streams.clear()
+        self._tenants.clear()
 
 
 async def channel_of(node_id: int, *, limit_s: float) -> Channel:

@@ -12,6 +12,8 @@ from portal.dashboard.terminal.session import CALL_S
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from portal.dashboard.terminal.rights import Place
+
 MOST_STREAMS = 32
 """Connections of one forwarded port. A browser opens six, and one more for each running notebook."""
 TOO_MANY = f"{MOST_STREAMS} connections to this port are open, which is the most. Close one."
@@ -22,8 +24,8 @@ Ended = tuple[str, str]
 class Connections:
     """`send` hands a frame to the program's socket, and waits while that is full. `asked`: what the node is asked for."""
 
-    def __init__(self, node_id: int, asked: dict[str, Any], send: Callable[[bytes], Awaitable[None]]) -> None:
-        self._node_id, self._asked, self._send = node_id, asked, send
+    def __init__(self, place: Place, asked: dict[str, Any], send: Callable[[bytes], Awaitable[None]]) -> None:
+        self._place, self._asked, self._send = place, asked, send
         self._streams: dict[int, Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._moved = 0
@@ -72,8 +74,8 @@ class Connections:
 
     async def _carried(self, near: Stream) -> Ended:
         try:
-            channel = await channel_of(self._node_id, limit_s=CALL_S)
-            far = await channel.open(self._asked)
+            channel = await channel_of(self._place.node_id, limit_s=CALL_S)
+            far = await channel.open(self._asked, tenant_id=self._place.job.tenant_id)
         except ClosedError as error:
             return "away", str(error)
         try:

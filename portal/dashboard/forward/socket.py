@@ -103,7 +103,7 @@ async def _recorded(caller: Caller, receive: Any, send: Any, place: Place, port:
 
 async def _carried(caller: Caller, receive: Any, send: Any, place: Place, port: int) -> Ended:
     asked = {**place.asked, "kind": "port", "port": port}
-    connections = Connections(place.node_id, asked, lambda frame: send({"type": "websocket.send", "bytes": frame}))
+    connections = Connections(place, asked, lambda frame: send({"type": "websocket.send", "bytes": frame}))
     ways = [asyncio.ensure_future(each) for each in (_hear(receive, connections), _watch(caller, place, connections))]
     try:
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

@@ -74,7 +74,7 @@ async def _opened(caller: Caller, receive: Any, send: Any, place: Place, asked: 
     code, detail, exit_code = "left", "", None
     try:
         channel = await channel_of(place.node_id, limit_s=CALL_S)
-        stream = await channel.open(place.asked | asked)
+        stream = await channel.open(place.asked | asked, tenant_id=place.job.tenant_id)
     except ClosedError as error:
         code, detail = "away", str(error)
     else:

@@ -214,7 +214,7 @@ def test_a_node_that_sends_more_than_was_asked_for_is_cut_off(asgi, world, runni
 
     async def talk():
         node = channels.Channel(1, lambda _: asyncio.sleep(0))
-        opening = asyncio.create_task(node.open({}))
+        opening = asyncio.create_task(node.open({}, tenant_id=1))
         await asyncio.sleep(0)
         node.take(pack(Kind.OPENED, 1))
         await opening
