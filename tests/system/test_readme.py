@@ -33,8 +33,12 @@ class Terminal:
     def __init__(self, berth, home):
         self.berth, self.clone = berth, home / "clone"
         self.clone.mkdir()
+        self.directory = str(self.clone)
         for name in ("berth", "examples"):
             (self.clone / name).symlink_to(SOURCE / name)
+        self.own = {path.name: path.read_text() for path in SOURCE.glob("[!.]*.*")}
+        for name, text in self.own.items():
+            (self.clone / name).write_text(text)
         (self.clone / "var").symlink_to(berth.data)
         self.environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -43,13 +47,13 @@ class Terminal:
         }
 
     def type(self, block):
-        """Run a block; returns what it printed. Exports hold for the next one."""
+        """Run a block; returns what it printed. Exports and the directory hold for the next one."""
         text = block.replace("http://127.0.0.1:8000", self.berth.url)
         python = text.startswith("import ")
         done = subprocess.run(
             ["/usr/bin/env", "python3", "-I", "-"] if python else ["/bin/sh", "-eu"],
-            input=text if python else f"{text}\nenv -0 >{self.clone}/.env\n",
-            cwd=self.clone,
+            input=text if python else f"{text}\nexport PWD\nenv -0 >{self.clone}/.env\n",
+            cwd=self.directory,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -59,7 +63,12 @@ class Terminal:
         if not python:
             pairs = (self.clone / ".env").read_text().rstrip("\0").split("\0")
             self.environment = dict(pair.split("=", 1) for pair in pairs)
+            self.directory = self.environment["PWD"]
         return done.stdout
+
+    def overwritten(self):
+        """Berth's own files that no longer are what the clone brought."""
+        return [name for name, text in self.own.items() if (self.clone / name).read_text() != text]
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +112,8 @@ def test_readme_s_blocks_work_as_typed(terminal):
     commands, join, node, exports, first, curl, python, verbs, *simulations = blocks("README.md")
     assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["./berth up --demo", "./berth test"]
     terminal.type(exports)
-    assert "hello from" in terminal.type(first)
+    assert "hello, GPUs: " in terminal.type(first)
+    assert terminal.overwritten() == [], "Berth's own requirements.txt, say: the next ./berth would install another"
     assert '"id"' in terminal.type(curl)
     told = terminal.type(python)
     assert told.startswith("COMPLETED"), told
