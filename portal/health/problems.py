@@ -14,6 +14,7 @@ from portal.backups.automatic import backup_problems
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.environment import env
 from portal.jobs.models import Attempt
+from portal.jobs.services.leases import portal_since
 from portal.jobs.states import AttemptState
 from portal.rounds.models import Planning
 from portal.rounds.planning.learned import policy_problems
@@ -36,7 +37,13 @@ def problems_of(now: datetime) -> list[str]:
 
 
 def nodes_unreachable(now: datetime) -> list[str]:
-    """Nodes that should be there: neither declared dead, nor drained, nor with a revoked token."""
+    """Nodes that should be there: neither declared dead, nor drained, nor with a revoked token.
+
+    A portal that was away heard nobody: none is named until it has run for as long as a silent node is believed.
+    """
+    since = portal_since()
+    if since is not None and now < since + timedelta(seconds=UNREACHABLE_AFTER_S):
+        return []
     limit = now - timedelta(seconds=UNREACHABLE_AFTER_S)
     away = Node.objects.alive().filter(drained_at=None, token_revoked_at=None, last_contact_at__lte=limit)
     rows = away.order_by("last_contact_at", "name").values_list("name", "last_contact_at")

@@ -1,6 +1,7 @@
 """Situations for the portal's tests, made through the same services that the product uses, and what must always hold."""
 
 import threading
+import time
 from collections import Counter
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from portal.jobs.services import job_submit, locks, placing, report_apply, submi
 from portal.jobs.services.placing import attempt_start
 from portal.jobs.services.placings import Part
 from portal.jobs.states import FINAL, LIVE, JobState
+from portal.launch.processes.children import Child, Program
+from portal.layout import Layout, write_json
 from portal.rounds.models import Planning
 from portal.rounds.planning.beginning import round_present
 from portal.rounds.settings.knobs import knobs_current
@@ -117,6 +120,14 @@ class Cluster:
 def planning_record(number, now):
     """A planning's row as `planning_run` begins it, not saved yet."""
     return Planning(number=number, round=round_present(now=now, values=knobs_current()), started_at=now, policy="hops")
+
+
+def portal_started(data, ago_s):
+    """Say in the data directory, as `./berth up` does, when the portal was started."""
+    child = Child(Program("portal", "portal", [], {}), since=time.time() - ago_s)
+    layout = Layout.at(data)
+    layout.prepare()
+    write_json(layout.state, {"children": {"portal": child.facts()}})
 
 
 def key_of(attempt, rank=0):

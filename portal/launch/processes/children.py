@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,7 @@ class Program:
 
 @dataclass
 class Child:
-    """One program and its present process. Times are monotonic seconds.
+    """One program and its present process. Times are monotonic seconds, but for `since`: by the clock on the wall.
 
     `signs`: by pid, when a process last gave a sign. `excused_at`: silence before this moment does not count.
     """
@@ -44,6 +45,7 @@ class Child:
     program: Program
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
+    since: float = 0.0
     start_again_at: float = 0.0
     delay_s: float = FIRST_DELAY_S
     restarts: int = 0
@@ -57,6 +59,7 @@ class Child:
     def spawn(self, layout: Layout) -> None:
         """Start its process, with its output in logs/NAME.log. Raises OSError."""
         self.close()
+        self.since = time.time()
         reader, writer = os.pipe()
         self.reader = reader
         try:
@@ -121,6 +124,7 @@ class Child:
             "role": self.program.role,
             "pid": identity.pid if identity else None,
             "started": identity.started if identity else None,
+            "since": self.since,
             "restarts": self.restarts,
             "hangs": self.hangs,
             "last_exit": self.last_exit,

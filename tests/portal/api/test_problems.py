@@ -6,12 +6,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from portal.cluster.models import Node, NodeEvent
+from portal.cluster.models import UNREACHABLE_AFTER_S, Node, NodeEvent
 from portal.cluster.services import node_disk_note
 from portal.health.problems import FAILED_PLANNINGS, NAMED, STARTING_LIMIT_S
 from portal.jobs.models import Attempt
 from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run
+from tests.portal import given
 from tests.portal.api.conftest import node_make
 from tests.portal.api.test_disk import small  # noqa: F401 - a fixture
 from tests.portal.api.test_health import ask, well  # noqa: F401 - a fixture
@@ -42,6 +43,14 @@ def test_an_unreachable_node_is_named_with_since_when(world):
     since = Node.objects.get(pk=world.nodes[0].pk).last_contact_at
     assert (status, state) == (200, "degraded"), "one node away does not take the portal out of service"
     assert sentence == f"nodes: 1 unreachable (rtx-01 since {since:%Y-%m-%d %H:%M:%S} UTC)"
+
+
+@pytest.mark.parametrize(("ago_s", "named"), [(UNREACHABLE_AFTER_S - 5, 0), (UNREACHABLE_AFTER_S + 1, 1)])
+def test_a_portal_that_was_away_calls_no_node_unreachable_at_once(world, settings, tmp_path, ago_s, named):
+    settings.DATA_DIR = tmp_path
+    given.portal_started(tmp_path, ago_s=ago_s)
+    away(world.nodes[0])
+    assert len([each for each in problems()[2] if "unreachable" in each]) == named
 
 
 @pytest.mark.parametrize(

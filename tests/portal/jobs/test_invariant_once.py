@@ -41,6 +41,20 @@ class TestLease:
         assert leases_expire(grace_s=GRACE_S) == 0
         assert not given.violations()
 
+    @pytest.mark.parametrize(("lease_s", "wait_s"), [(900, leases.RETURN_S), (30, 30)])
+    def test_a_portal_that_was_away_waits_for_its_nodes(self, cluster, settings, tmp_path, lease_s, wait_s):
+        """What ended well meanwhile is not run again: its node reports when the portal answers."""
+        settings.DATA_DIR = tmp_path
+        attempt, silent = cluster.running(restartable=True), cluster.running(restartable=True)
+        Attempt.objects.update(lease_s=lease_s)
+        lease_ended(3600)
+        given.portal_started(tmp_path, ago_s=wait_s - 5)
+        assert leases_expire(grace_s=GRACE_S) == 0
+        cluster.end(attempt)
+        given.portal_started(tmp_path, ago_s=wait_s + 1)
+        assert leases_expire(grace_s=GRACE_S) == 1
+        assert (state(attempt), state(silent)) == ("COMPLETED", "PENDING")
+
     def test_without_the_lease_check_it_would_run_twice(self, cluster, monkeypatch):
         attempt = cluster.running(restartable=True)
         leases_expire(grace_s=-1000)  # no waiting for the lease
