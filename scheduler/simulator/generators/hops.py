@@ -48,6 +48,10 @@ GPU_TYPES = ("gtx1080ti", "titanxp", "rtx3090")
 REFERENCE = "gtx1080ti"
 
 
+POOR = "w780-3090"
+"""The kind of server whose speed is a choice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A kind of server: GPU type and count, cores, memory, and which entity speed it has."""
@@ -62,7 +66,7 @@ class Server:
 PHYSICAL = (
     (2, Server("gtx1080ti", 8, 24, 192, "w780")),
     (4, Server("titanxp", 8, 24, 192, "w780")),
-    (2, Server("rtx3090", 4, 24, 192, "w780-3090")),
+    (2, Server("rtx3090", 4, 24, 192, POOR)),
     (2, Server("rtx3090", 4, 32, 384, "yk8100-8g")),
 )
 """4.2: 64 GPUs in 10 servers."""
@@ -70,7 +74,7 @@ PHYSICAL = (
 OF_EIGHT = (
     (2, Server("gtx1080ti", 8, 24, 192, "w780")),
     (2, Server("titanxp", 8, 24, 192, "w780")),
-    (2, Server("rtx3090", 8, 24, 192, "w780-3090")),
+    (2, Server("rtx3090", 8, 24, 192, POOR)),
     (1, Server("rtx3090", 8, 32, 384, "yk8100-8g")),
     (1, Server("rtx3090", 8, 52, 384, "yk8100-10g")),
 )
@@ -113,17 +117,19 @@ def choices_of(*, physical: bool) -> Choices:
 def world(rng: Generator, *, gpus: int = 512, physical: bool = False, choices: Choices | None = None) -> World:
     """The simulated cluster at that size, a multiple of 64 GPUs, or the paper's physical one of 64."""
     servers = PHYSICAL if physical else tuple((count * gpus // 64, kind) for count, kind in OF_EIGHT)
+    chosen = choices or choices_of(physical=physical)
+    factors = {**free.ENTITY_SPEED, POOR: chosen.poor_server}
     nodes: list[Node] = []
     speeds: dict[int, float] = {}
     for count, kind in servers:
         for _ in range(count):
             node = _node(len(nodes) + 1, kind)
             nodes.append(node)
-            speeds[node.id] = free.ENTITY_SPEED[kind.speed] * float(rng.lognormal(0.0, free.ENTITY_SPREAD))
+            speeds[node.id] = factors[kind.speed] * float(rng.lognormal(0.0, free.ENTITY_SPREAD))
     return World(
         nodes,
         (Tenant(TENANT),),
-        links=dict.fromkeys(GPU_TYPES, link_of(choices or choices_of(physical=physical))),
+        links=dict.fromkeys(GPU_TYPES, link_of(chosen)),
         speeds=speeds,
         restart_s=free.RESTART_S,
         profiling_s=free.PROFILING_S,

@@ -34,6 +34,8 @@ class Choices:
     least_s: float = 0.1
     most_xl: float = 64.0
     """GPU hours of the smallest job of class S and the largest of XL. Published: S 0 to 1, M 1 to 10, L 10 to 50, XL above 50."""
+    poor_server: float = 0.8
+    """Speed of the paper's RTX3090 "installed in a less performant server", the W780-G, over the others' (Fig. 1a, a picture)."""
 
     @property
     def class_hours(self) -> dict[str, tuple[float, float]]:
@@ -74,8 +76,8 @@ MODEL_ERROR = 0.04
 PROFILE_NOISE, PROFILED_ITERATIONS = 0.01, 30
 """The profiler's error of a time module, relative; and its iterations, of 10 to 50."""
 
-ENTITY_SPEED = {"w780": 1.0, "w780-3090": 0.8, "yk8100-8g": 1.0, "yk8100-10g": 1.05}
-"""A server's factor: the paper's RTX3090 "installed in a less performant server" is the W780-G's (Fig. 1a)."""
+ENTITY_SPEED = {"w780": 1.0, "yk8100-8g": 1.0, "yk8100-10g": 1.05}
+"""A server's factor, where no choice is (`Choices.poor_server`)."""
 
 ENTITY_SPREAD = 0.03
 """Standard deviation of a node's own factor beside its server's."""

@@ -1,11 +1,13 @@
-"""Hops' experiments: their settings, who is compared and how, and the calibration's search."""
+"""Hops' experiments: their settings, who is compared and how, and the hour's calibration at 64 GPUs."""
 
 from dataclasses import replace
 
 import pytest
 
 from portal.laboratory.experiments.base import Options
-from portal.laboratory.experiments.hops import calibration, choices
+from portal.laboratory.experiments.hops import calibration
+from portal.laboratory.experiments.hops.distance import with_run
+from portal.laboratory.experiments.hops.gpus_64 import PAPER as PAPER_64
 from portal.laboratory.experiments.hops.gpus_64 import SETTING as SETTING_64
 from portal.laboratory.experiments.hops.gpus_512 import PAPER, SETTING
 from portal.laboratory.experiments.hops.setting import (
@@ -20,7 +22,6 @@ from portal.laboratory.experiments.hops.setting import (
     table,
 )
 from portal.laboratory.sources.generators import GENERATORS
-from scheduler.simulator.generators.hops_constants import Choices
 
 TINY = Setting(gpus=64, jobs=4, per_hour=200.0)
 
@@ -89,54 +90,31 @@ def test_rivals_replan_in_their_own_rounds():
     assert Entrant("x", "berth").parameters().replan_s == 360.0
 
 
-def test_the_calibration_finds_the_constant_on_the_rivals_makespan_alone(monkeypatch):
-    """The makespan grows with the work, so bisection meets it; figures beside it do not steer."""
+def of_hours(monkeypatch, best):
+    """Let rivals be the paper's with this hour, and further off the further the hour is."""
 
-    def rival(setting, options):
-        return dict.fromkeys(calibration.SHOWN, 1.0) | {"makespan_h": 10.0 * setting.choices.class_hour}
+    def row(self, where, choices, rival):
+        return with_run({key: value * choices.class_hour / best for key, value in PAPER_64[rival].items()})
 
-    monkeypatch.setattr(calibration, "rival_medians", rival)
+    monkeypatch.setattr(calibration.Trials, "run", lambda *_: None)
+    monkeypatch.setattr(calibration.Trials, "row", row)
+
+
+@pytest.mark.parametrize("best", [1.3, 1.87, 2.6])
+def test_the_hour_is_that_with_which_both_rivals_come_nearest(monkeypatch, best):
+    of_hours(monkeypatch, best)
     said = []
-    found = calibration.search("hops-512", SETTING, PAPER["gavel-hops"], Options(say=said.append))
-    last = found.json["steps"][-1]
-    assert last["class_hour"] == pytest.approx(1.542, abs=0.01)
-    assert abs(last["makespan_h"] - 15.42) <= calibration.WITHIN_H
+    found = calibration.search("hops-64", SETTING_64, PAPER_64, Options(say=said.append))
+    assert found.json["nearest"] == pytest.approx(best, rel=0.02)
+    assert found.json["to_freeze"] == found.json["nearest"]
     assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)
 
 
-TRUE = {"even_hours": True, "between_gbs": 8.0, "shortest_h": 0.1, "small_sizes": 0.6}
-
-
-def rivals_of(setting, options):
-    """Rivals whose figures are the paper's with `TRUE` and an hour of 1.3 alone; what sizes cost shows in `sia-hops` only."""
-    choices, paper = setting.choices, PAPER["gavel-hops"]
-    off = sum(getattr(choices, name) != value for name, value in TRUE.items())
-    off += sum(getattr(choices, name) != getattr(Choices(), name) for name in ("longest_h", "most_xl", "least_s"))
-    makespan_h = 1.0 + (paper["makespan_h"] - 1.0) * choices.class_hour / 1.3
-    slow = PAPER["sia-hops"]["mean_jct_h"] * (1.0 if choices.within_gbs == 4.0 else 0.8)
-    return {
-        "gavel-hops": dict(paper) | {"mean_jct_h": paper["mean_jct_h"] * 1.1**off, "makespan_h": makespan_h},
-        "sia-hops": dict(PAPER["sia-hops"]) | {"mean_jct_h": slow},
-    }
-
-
-def test_the_choices_are_those_with_which_both_rivals_come_nearest_to_their_whole_rows(monkeypatch):
-    monkeypatch.setattr(choices, "rivals_medians", rivals_of)
-    said = []
-    found = choices.search("hops-512", SETTING, PAPER, Options(say=said.append))
-    steps, last = found.json["steps"], found.json["steps"][-1]
-    assert {name: last["choices"][name] for name in TRUE} == TRUE
-    assert last["choices"]["within_gbs"] == 4.0
-    assert last["choices"]["class_hour"] == pytest.approx(1.3, abs=0.03)
-    assert [each["distance"] for each in steps] == sorted((each["distance"] for each in steps), reverse=True)
-    assert len(steps) == len(found.tables[0].rows) < len(said)
-    assert "even_hours 1" in found.tables[0].text()
-
-
-def test_a_rival_without_a_figure_is_never_near():
-    assert choices.distance(PAPER, PAPER) == 0
-    lame = {**PAPER, "sia-hops": {**PAPER["sia-hops"], "max_lr": None}}
-    assert choices.distance(lame, PAPER) == float("inf")
+def test_an_hour_that_is_not_clearly_nearer_is_not_to_be_frozen(monkeypatch):
+    of_hours(monkeypatch, 2.6)
+    monkeypatch.setattr(calibration, "CLEARLY", 0.0)
+    found = calibration.search("hops-64", SETTING_64, PAPER_64, Options())
+    assert found.json["to_freeze"] == SETTING_64.chosen.class_hour != found.json["nearest"]
 
 
 def test_every_policy_brings_the_workload_to_its_end():

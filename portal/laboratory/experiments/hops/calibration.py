@@ -1,58 +1,81 @@
-"""How heavy Hops' jobs at 64 GPUs are, found on the rival `gavel-hops` alone: the paper publishes size classes, not sizes.
+"""How heavy Hops' jobs at 64 GPUs are, found on two rivals together: the paper publishes size classes, not sizes.
 
-One constant, hours of a GTX 1080 Ti to an hour of the classes, is searched by bisection on its logarithm until the median
-makespan over the seeds meets the paper's; all else of the generator stays. No policy of ours runs here. What is found is
-written into `scheduler/simulator/generators/hops_constants.py` and stays there.
+One constant, hours of a GTX 1080 Ti to an hour of the classes; all else of the generator stays. From the frozen one it is
+made larger or smaller in steps, first wide ones and then narrow ones, as long as `gavel-hops` and `sia-hops` come nearer to
+their rows of the paper (`distance`). No policy of ours runs here. What is found is written into
+`scheduler/simulator/generators/hops_constants.py` where it is `CLEARLY` nearer, and stays there.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Figure, Result, Table
-from portal.laboratory.experiments.hops.setting import COLUMNS, entrants, medians, runs
+from portal.laboratory.experiments.hops.distance import CLEARLY, COLUMNS, ROWS, SHOWN, distance, with_run
+from portal.laboratory.experiments.hops.setting import seeds_of
+from portal.laboratory.experiments.hops.trials import Trials, Where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from portal.laboratory.experiments.base import Options
+    from portal.laboratory.experiments.hops.distance import Row
     from portal.laboratory.experiments.hops.setting import Setting
+    from scheduler.simulator.generators.hops_constants import Choices
 
-LOW, HIGH = 0.25, 4.0
-"""Where the constant is looked for."""
+FACTORS = (1.1, 1.03)
+"""A wide step and a narrow one."""
 
-WITHIN_H = 0.1
-"""How near the median makespan must come; the target allows 0.5."""
-
-STEPS = 12
-RIVAL = "gavel-hops"
-SHOWN = ("makespan_h", "mean_jct_h", "mean_wait_h", "max_lr", "fragments_per_round")
+STEPS = 8
+"""As far as it goes in one direction with one width."""
 
 
-def search(name: str, setting: Setting, target: Mapping[str, float], options: Options) -> Result:
-    """Return the search, one row for each step: the constant and the rival's median figures with it."""
-    low, high = math.log(LOW), math.log(HIGH)
-    steps: list[dict[str, Any]] = []
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        choices = replace(setting.chosen, class_hour=math.exp(middle))
-        found = rival_medians(replace(setting, choices=choices), options)
-        steps.append({"class_hour": math.exp(middle), **found})
-        options.say(f"class hour {math.exp(middle):.4f}: makespan {found['makespan_h']:.2f} h")
-        missing_h = target["makespan_h"] - (found["makespan_h"] or 0.0)
-        if abs(missing_h) <= WITHIN_H:
-            break
-        low, high = (middle, high) if missing_h > 0 else (low, middle)
-    rows = [[f"{step['class_hour']:.4f}", *(Figure(step[key], target[key]) for key in SHOWN)] for step in steps]
-    note = f"Medians of {options.seeds} seeds of {RIVAL}, in brackets the paper's. The last row's constant is the one to freeze."
-    shown = Table(
-        f"{name}: calibration on {RIVAL}'s makespan", ["class hour", *(COLUMNS[key] for key in SHOWN)], rows, note
+class _Hours:
+    """What was tried, in its order."""
+
+    def __init__(self, setting: Setting, paper: Mapping[str, Row], options: Options) -> None:
+        self.where, self.paper, self.options = Where(setting, tuple(seeds_of(options))), paper, options
+        self.trials = Trials(options)
+        self.steps: list[Choices] = []
+
+    def rows(self, choices: Choices) -> Mapping[str, Row]:
+        if choices not in self.steps:
+            self.trials.run(self.where, [choices], ROWS)
+            self.steps.append(choices)
+            self.options.say(f"class hour {choices.class_hour}: {self.distance(choices):.3f}")
+        return {rival: self.trials.row(self.where, choices, rival) for rival in ROWS}
+
+    def distance(self, choices: Choices) -> float:
+        return distance(self.rows(choices), self.paper)
+
+    def nearest(self, choices: Choices) -> Choices:
+        for factor in FACTORS:
+            for scale in (factor, 1 / factor):
+                for _ in range(STEPS):
+                    next_one = replace(choices, class_hour=round(choices.class_hour * scale, 2))
+                    if self.distance(next_one) >= self.distance(choices):
+                        break
+                    choices = next_one
+        return choices
+
+
+def search(name: str, setting: Setting, paper: Mapping[str, Row], options: Options) -> Result:
+    """Return the search, one row for each hour tried: the constant and the rivals' median figures with it."""
+    hours = _Hours(setting, paper, options)
+    frozen = setting.chosen
+    nearest = hours.nearest(frozen)
+    clear = hours.distance(nearest) < CLEARLY * hours.distance(frozen)
+    rows, steps = [], []
+    for choices in hours.steps:
+        found, apart = hours.rows(choices), hours.distance(choices)
+        cells = [Figure(found[rival][key], with_run(paper[rival])[key]) for rival in ROWS for key in SHOWN]
+        rows.append([choices.class_hour, f"{apart:.3f}", *cells])
+        steps.append({"class_hour": choices.class_hour, "distance": apart, **found})
+    note = f"Medians of {options.seeds} seeds, in brackets the paper's. The first row is the frozen hour."
+    columns: list[Any] = ["class hour", "distance", *(f"{rival}: {COLUMNS[key]}" for rival in ROWS for key in SHOWN)]
+    shown = Table(f"{name}: calibration of the hour on the rows of {' and '.join(ROWS)}", columns, rows, note)
+    to_freeze = (nearest if clear else frozen).class_hour
+    return Result(
+        name, (shown,), {"rivals": ROWS, "steps": steps, "nearest": nearest.class_hour, "to_freeze": to_freeze}
     )
-    return Result(name, (shown,), {"rival": RIVAL, "target_makespan_h": target["makespan_h"], "steps": steps})
-
-
-def rival_medians(setting: Setting, options: Options) -> dict[str, float | None]:
-    """Return the rival's figures with this setting."""
-    return medians(runs(setting, entrants(RIVAL), options)[RIVAL], SHOWN)

@@ -60,7 +60,7 @@ def run(options: Options) -> Result:
 
 def calibrate(options: Options) -> Result:
     """Redo the search for the one calibrated constant."""
-    return calibration.search("hops-64", SETTING, PAPER["gavel-hops"], options)
+    return calibration.search("hops-64", SETTING, PAPER, options)
 
 
 EXPERIMENT = Experiment("hops-64", "Hops' Table 3: 64 GPUs, 25 jobs, every policy", run, calibrate)
