@@ -74,9 +74,9 @@ def _masked(launch: Mapping[str, Any], text: str) -> str:
     """Return the text without secrets: a server may repeat in its refusal what it was sent."""
     if not launch.get("masked"):
         return text
-    from workers.controls.secrets import Mask
+    from workers.controls.secrets import mask_of
 
-    mask = Mask(launch["masked"])
+    mask = mask_of(launch["masked"])
     return (mask.feed(text.encode()) + mask.end()).decode(errors="replace")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from workers.controls.secrets import Mask
+    from workers.controls.secrets import LineMask, Mask
 
 STREAMS = ("stdout", "stderr")
 CHUNK_BYTES = 256 * 1024
@@ -36,7 +36,7 @@ class LogPipe:
 
     path: Path
     limit_bytes: int
-    mask: Mask | None = None
+    mask: Mask | LineMask | None = None
     reader: int = -1
     kept: int = 0
     _file: int = -1
@@ -118,9 +118,9 @@ class JobLog:
         """`masked`: what the files do not show."""
         if not masked:
             return cls([LogPipe(directory / name, limit_bytes) for name in STREAMS])
-        from workers.controls.secrets import Mask  # few jobs need it
+        from workers.controls.secrets import mask_of  # few jobs need it
 
-        return cls([LogPipe(directory / name, limit_bytes, Mask(masked)) for name in STREAMS])
+        return cls([LogPipe(directory / name, limit_bytes, mask_of(masked)) for name in STREAMS])
 
     def readers(self) -> list[int]:
         """Descriptors to wait for."""

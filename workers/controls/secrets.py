@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_left
 from typing import Any
 
 SHORTEST = 8
@@ -15,6 +16,8 @@ SHORTEST = 8
 LONGEST = 1024
 """Longer lines are looked for in pieces, so that a log of one letter costs no more than another."""
 SHOWN = b"***"
+MOST_PIECES, MOST_BYTES = 256, 16 * 1024
+"""So many pieces are looked for whole. Each costs time for each chunk of the log, and the tenant chooses how many there are."""
 
 
 def secrets_take(launch: dict[str, Any]) -> None:
@@ -51,6 +54,11 @@ def pieces_of(values: list[str]) -> list[bytes]:
                 found.add(text[:keep])
                 text = text[keep:]
     return sorted(found)
+
+
+def mask_of(pieces: list[bytes]) -> Mask | LineMask:
+    few = len(pieces) <= MOST_PIECES and sum(map(len, pieces)) <= MOST_BYTES
+    return Mask(pieces) if few else LineMask(pieces)
 
 
 class Mask:
@@ -97,6 +105,50 @@ class Mask:
             else:
                 merged.append((begin, end))
         return merged
+
+
+class LineMask:
+    """Shows `***` from where one of very many pieces begins to the end of the line: what it costs does not grow with them."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._beginnings = {piece[:SHORTEST] for piece in pieces}
+        self._sorted = sorted(self._beginnings)
+        self._held, self._hides = b"", False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what can be shown now. What may be the beginning of a piece is held until more comes."""
+        text, out, at = self._held + data, [], 0
+        self._held = b""
+        while at < len(text):
+            if self._hides:
+                line_end = text.find(b"\n", at)
+                at, self._hides = (len(text), True) if line_end < 0 else (line_end, False)
+                continue
+            begin = next(
+                (i for i in range(at, len(text) - SHORTEST + 1) if text[i : i + SHORTEST] in self._beginnings), -1
+            )
+            if begin < 0:
+                until = len(text) - self._tail(text[at:])
+                self._held = text[until:]
+                out.append(text[at:until])
+                break
+            out += [text[at:begin], SHOWN]
+            at, self._hides = begin, True
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        """Return what was held."""
+        held, self._held = self._held, b""
+        return held
+
+    def _tail(self, text: bytes) -> int:
+        """Return how many bytes at the end may begin a piece."""
+        lengths = range(min(SHORTEST - 1, len(text)), 0, -1)
+        return next((length for length in lengths if self._is_begun(text[-length:])), 0)
+
+    def _is_begun(self, tail: bytes) -> bool:
+        place = bisect_left(self._sorted, tail)
+        return place < len(self._sorted) and self._sorted[place].startswith(tail)
 
 
 def _borders(piece: bytes) -> list[int]:

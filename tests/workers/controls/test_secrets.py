@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.controls.joblog import JobLog
-from workers.controls.secrets import Mask, pieces_of, secrets_take
+from workers.controls.secrets import MOST_BYTES, MOST_PIECES, LineMask, Mask, mask_of, pieces_of, secrets_take
 
 TOKEN = "hf_0123456789abcdef"
 
 
-def masked(values, chunks):
-    mask = Mask(pieces_of(values))
+def masked(values, chunks, kind=Mask):
+    mask = kind(pieces_of(values))
     return b"".join(mask.feed(chunk) for chunk in chunks) + mask.end()
 
 
@@ -55,6 +56,50 @@ def test_no_cut_of_any_text_shows_any_value(data):
     shown = masked(values, chunks)
     assert not any(value.encode() in shown for value in values)
     assert shown == masked(values, [text])
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_mask_of_lines_shows_no_value_and_all_before_it_wherever_it_is_cut(data):
+    values = data.draw(st.lists(st.text("ab", min_size=8, max_size=14), min_size=1, max_size=3))
+    parts = data.draw(st.lists(st.one_of(st.text("ab\n", max_size=6), st.sampled_from(values)), max_size=8))
+    text = "".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    chunks = [text[a:b].encode() for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    lines = []
+    for line in text.split("\n"):
+        begins = [line.find(value[:8]) for value in values if value[:8] in line]
+        lines.append(f"{line[: min(begins)]}***" if begins else line)
+    assert masked(values, chunks, LineMask).decode() == "\n".join(lines)
+
+
+def test_a_mask_of_lines_holds_nothing_back_that_begins_no_value():
+    mask = LineMask([b"12345678"])
+    assert [mask.feed(each) for each in (b"ready 12", b"3 x", b"1234567", b"8 y", b"\nz")] == [
+        b"ready ",
+        b"123 x",
+        b"",
+        b"***",
+        b"\nz",
+    ]
+
+
+def test_very_many_secrets_cost_a_log_no_more_than_some():
+    values = ["\n".join(f"{number:02}-{line:05}" for line in range(3600)) for number in range(32)]
+    began = time.process_time()
+    log, mask = b"a line of a log\n" * 4096, mask_of(pieces_of(values))
+    assert mask.feed(log) == log
+    assert [mask.feed(b"x") for _ in range(1000)] == [b"x"] * 1000
+    assert mask.feed(b"its token is 31-03599 and so on\n") == b"its token is ***\n"
+    assert time.process_time() - began < 2  # whole, they took 150 s
+
+
+def test_many_pieces_are_looked_for_by_their_beginnings():
+    few = [b"%08d" % number for number in range(MOST_PIECES)]
+    assert type(mask_of(few)) is Mask
+    assert type(mask_of([*few, b"another one"])) is LineMask
+    assert type(mask_of([b"x" * (MOST_BYTES // 2)] * 2)) is Mask
+    assert type(mask_of([b"x" * (MOST_BYTES // 2 + 1)] * 2)) is LineMask
 
 
 def test_a_log_holds_back_and_writes_the_rest_at_its_end(tmp_path):
