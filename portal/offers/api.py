@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.response import Response
 
@@ -20,10 +22,12 @@ from portal.offers.accepting import offer_accept
 from portal.offers.keeping import offers_of
 from portal.offers.words import change_words, others_words
 from portal.rounds.asking.offers import CHANGES
+from portal.rounds.read.forecasts import starts_of
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
+    from portal.jobs.models import Job
     from portal.offers.keeping import Kept
 
 
@@ -53,7 +57,7 @@ class Offers(serializers.Serializer):
     at = serializers.DateTimeField(allow_null=True, help_text="When they were worked out; null: not yet.")
     fresh = serializers.BooleanField(help_text="False: they are being worked out; ask again in some seconds.")
     starts_now = serializers.BooleanField(help_text="It starts as it stands.")
-    start = OfferedRange(allow_null=True, help_text="As it stands, as the offers are compared with.")
+    start = OfferedRange(allow_null=True, help_text="As it stands: the range of `predicted_start`.")
     offers = Offered(many=True)
 
 
@@ -77,7 +81,7 @@ class JobOffersView(ApiView):
         Query(request, known=())
         job = job_of(request, number)
         kept = offers_of(job, allow=lambda: self._allow(request))
-        return Response(Offers(_answer(kept)).data)
+        return Response(Offers(_answer(job, kept)).data)
 
     @documented(
         "Take one of the offers for a waiting job",
@@ -114,13 +118,13 @@ def _pressed(body: dict[str, Any]) -> tuple[str, Any]:
     return body["change"], body["value"]
 
 
-def _answer(kept: Kept) -> dict[str, Any]:
-    found = kept.answer
+def _answer(job: Job, kept: Kept) -> dict[str, Any]:
+    found, start = kept.answer, starts_of([job], timezone.now()).get(job.pk)
     return {
         "at": kept.at,
         "fresh": kept.fresh or not kept.working,
         "starts_now": found.get("now", False),
-        "start": _range(found.get("start")),
+        "start": asdict(start) if start else None,
         "offers": [_offered(each) for each in found.get("offers", ())],
     }
 

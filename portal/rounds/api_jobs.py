@@ -70,7 +70,8 @@ EXPLAINED = {
     "chosen": "The configuration that was taken.",
     "larger_sentence": "Of a job that has fewer GPUs than it may have: what the next larger size would add, and who waits.",
     "best_rejected": "The best other one, with the constraint that bound it.",
-    "predicted_start": "A range, from simulating the queue forward.",
+    "predicted_start": "A range, from simulating the queue forward: the one that pages and lists show. It begins now at the "
+    "earliest; `passed`: it is over, and the job still waits.",
     "predicted_start_missing": "Why there is no range, of a job that nothing but the queue keeps from starting.",
     "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s; the same `by_horizon`, "
     "for middles that lay from_s to until_s ahead.",

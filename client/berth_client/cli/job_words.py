@@ -174,4 +174,6 @@ def start_words(start: Any) -> str | None:
     if not start or not start.get("earliest_at"):
         return None
     latest = start.get("latest_at")
+    if start.get("passed"):
+        return f"overdue: expected {when(start['earliest_at'])} to {when(latest)}"
     return f"{when(start['earliest_at'])} to {when(latest) if latest else 'beyond what was simulated'}"

@@ -17,7 +17,7 @@ from portal.dashboard.parts.formatting import duration, number
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.states import FINAL, LIVE, RETRIED, JobState
-from portal.rounds.read.forecasts import ranges_trust
+from portal.rounds.read.forecasts import ranges_trust, starts_of
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.selectors import latency_ratio, waited_s
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from portal.dashboard.home.context import HomeGroup, HomeJob, HomeJobs
     from portal.dashboard.home.scope import Scope
     from portal.dashboard.parts.context import Rich, Segment
-    from portal.rounds.models import StartForecast
+    from portal.rounds.read.forecasts import Start
 
 ROWS = 5
 TODAY = WITHIN["24h"][1]
@@ -157,32 +157,29 @@ def _waiting(scope: Scope) -> HomeGroup:
     jobs = scope.jobs.filter(state__in=WAITING)
     order = (F("start_forecast__earliest_at").asc(nulls_last=True), "pk")
     first = list(jobs.order_by(*order).values_list("pk", flat=True)[:ROWS])  # of keys alone: the rows are wide
-    found = Job.objects.select_related("tenant", "owner", "start_forecast").in_bulk(first)
+    found = Job.objects.select_related("tenant", "owner").in_bulk(first)
     rows = [found[pk] for pk in first if pk in found]
-    numbers = JobNumbers(job.reason_figures for job in rows)
-    made = [_wait_row(job, scope, numbers) for job in rows]
+    numbers, starts = JobNumbers(job.reason_figures for job in rows), starts_of(rows, scope.now)
+    made = [_wait_row(job, scope, numbers, starts.get(job.pk)) for job in rows]
     note = f"bars: the next {HOURS} h; {ranges_trust()}" if any(row["line"] for row in made) else ""
     return _group("Waiting", jobs.count(), made, _list_url(scope, state=states_named(WAITING)), note)
 
 
-def _wait_row(job: Job, scope: Scope, numbers: JobNumbers) -> HomeJob:
+def _wait_row(job: Job, scope: Scope, numbers: JobNumbers, start: Start | None) -> HomeJob:
     row = _blank(job, scope.is_mine)
-    forecast: StartForecast | None = getattr(job, "start_forecast", None)
     if job.array_size:
         return {**row, "goes": row["array"]["words"] if row["array"] else ""}
     need = start_need(job.reason, numbers.told(job.reason_figures)) if job.reason else None
     row = {**row, "about": f"waited {duration(waited_s(job))}", "goes": f"needs {need}" if need else ""}
     if job.state == JobState.HELD:
         return {**row, "goes": f"held by {job.held_by}" if job.held_by else "held"}
-    if forecast is None:
+    if start is None:
         return row
-    return {
-        **row,
-        "line": start_line(forecast, scope.now),
-        "from_at": max(forecast.earliest_at, scope.now).isoformat(),
-        "to_at": forecast.latest_at.isoformat() if forecast.latest_at else None,
-        "when": "starts" if forecast.latest_at is None or forecast.latest_at > scope.now else "",
-    }
+    if start.passed:
+        return {**row, "when": "overdue"}
+    latest = start.latest_at.isoformat() if start.latest_at else None
+    line = start_line(start, scope.now)
+    return {**row, "line": line, "from_at": start.earliest_at.isoformat(), "to_at": latest, "when": "starts"}
 
 
 # ---- ended -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from django.utils.safestring import SafeString
 
-    from portal.rounds.models import StartForecast
+    from portal.rounds.read.forecasts import Start
 
 HOURS = 3
 """How far the short line of a waiting job reaches."""
@@ -19,7 +19,7 @@ LEAST = 1.4
 """Per cent of the line that a range takes at least."""
 
 
-def start_line(forecast: StartForecast, now: datetime) -> SafeString:
+def start_line(start: Start, now: datetime) -> SafeString:
     """The next hours from now: waiting until the range, and the range as a block; ticks at full hours."""
 
     def at(moment: datetime | None) -> float:
@@ -27,7 +27,7 @@ def start_line(forecast: StartForecast, now: datetime) -> SafeString:
             return 100.0
         return min(100.0, max(0.0, 100.0 * (moment - now).total_seconds() / (3600.0 * HOURS)))
 
-    left = min(at(forecast.earliest_at), 100.0 - LEAST)
+    left = min(at(start.earliest_at), 100.0 - LEAST)
     ticks = format_html_join(
         "",
         '<rect class="b-home-tick" x="{}%" y="2" width="1" height="8"></rect>',
@@ -41,7 +41,7 @@ def start_line(forecast: StartForecast, now: datetime) -> SafeString:
         ticks,
         f"{left:.2f}",
         f"{left:.2f}",
-        f"{max(LEAST, at(forecast.latest_at) - left):.2f}",
+        f"{max(LEAST, at(start.latest_at) - left):.2f}",
     )
 
 

@@ -10,10 +10,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.parts.ends import expected_end
+from portal.dashboard.parts.starts import starts_make
 from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.states import FINAL, LIVE, QUEUED, RETRIED, JobState
-from portal.rounds.read.forecasts import forecasts_of
+from portal.rounds.read.forecasts import starts_of
 from portal.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from portal.dashboard.jobs.context import ArraySummary, BarToken, EndsContext, JobRow, Verb
     from portal.dashboard.parts.context import Rich, Segment, StartsContext
-    from portal.rounds.models import StartForecast
+    from portal.rounds.read.forecasts import Start
 
 S = JobState
 SEGMENTS: dict[str, tuple[JobState, ...]] = {
@@ -41,37 +42,29 @@ def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
     attempts = Attempt.objects.runs().filter(job__in=jobs, epoch=F("job__epoch")).prefetch_related(allocations)
     last = {attempt.job_id: attempt for attempt in attempts}
     wanted, done = cores_wanted_of(jobs), progress_fractions(jobs)
-    forecasts = forecasts_of([job.pk for job in jobs if job.state in QUEUED])
     now = timezone.now()
+    starts = starts_of(jobs, now)
     rows = [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
     for row, job in zip(rows, jobs, strict=True):
         row["progress_percent"] = 100 * done[job.pk] if job.pk in done else None
-        row["starts"], row["ends"] = _foretold(job, last.get(job.pk), forecasts.get(job.pk), done.get(job.pk), now)
+        row["starts"], row["ends"] = _foretold(job, last.get(job.pk), starts.get(job.pk), done.get(job.pk), now)
     return rows
 
 
 def _foretold(
-    job: Job, attempt: Attempt | None, forecast: StartForecast | None, fraction: float | None, now: datetime
+    job: Job, attempt: Attempt | None, start: Start | None, fraction: float | None, now: datetime
 ) -> tuple[StartsContext | None, EndsContext | None]:
-    """Return when a job probably starts and ends: only what is computed, and not what has passed already."""
+    """Return when a job probably starts and ends: only what is computed."""
     if job.state in LIVE and attempt is not None and not job.array_size:
         end = expected_end(job, attempt, fraction, now)
         return None, {"earliest": end.isoformat(), "latest": None, "said": "expected"} if end else None
-    if forecast is None or job.state != S.PENDING or (forecast.latest_at and forecast.latest_at < now):
-        return None, None
-    early, late = max(forecast.earliest_at, now), forecast.latest_at
-    starts: StartsContext = {
-        "earliest": early.isoformat(),
-        "latest": late.isoformat() if late else None,
-        "median": None,
-    }
     runs_s = min(filter(None, (job.age_s, job.time_limit_s)), default=None) if job.age_s else None
-    if runs_s is None or late is None:
-        return starts, None
+    if start is None or start.passed or start.latest_at is None or runs_s is None:
+        return starts_make(start), None
     rest = timedelta(seconds=runs_s)
-    return starts, {
-        "earliest": (early + rest).isoformat(),
-        "latest": (late + rest).isoformat(),
+    return starts_make(start), {
+        "earliest": (start.earliest_at + rest).isoformat(),
+        "latest": (start.latest_at + rest).isoformat(),
         "said": "its start range and its expected run time",
     }
 

@@ -8,9 +8,11 @@ from django.urls import reverse
 
 from portal.dashboard.jobs.numbers import span_words
 from portal.dashboard.jobs.remedies import remedy_for
+from portal.dashboard.parts.starts import starts_make
 from portal.dashboard.queue.page import PAGE_ROWS, record_words
 from portal.jobs.idle.using import IDLE_END
 from portal.jobs.states import LIVE, QUEUED, JobState
+from portal.rounds.read.forecasts import Start
 from portal.rounds.read.places import queue_words
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def _why_waits(why: dict[str, Any]) -> WhyContext:
         **shape,
         "reason": why["reason"],
         "ahead": _ahead(why),
-        "starts": starts_make(why),
+        "starts": _starts(why),
         "no_starts": why["predicted_start_missing"],
     }
 
@@ -57,17 +59,9 @@ def _ahead(why: dict[str, Any]) -> Rich | None:
     return [{"text": words[0].upper() + words[1:], "href": url}, {"text": "."}]
 
 
-def starts_make(why: dict[str, Any]) -> StartsContext | None:
-    found = why.get("predicted_start")
-    if not found:
-        return None
-    latest = found["latest_at"].isoformat() if found["latest_at"] else None
-    return {
-        "earliest": found["earliest_at"].isoformat(),
-        "median": found["median_at"].isoformat() if found["median_at"] else None,
-        "latest": latest,
-        "record": record_words(why["past_predictions"]),
-    }
+def _starts(why: dict[str, Any]) -> StartsContext | None:
+    found = starts_make(Start(**why["predicted_start"]) if why["predicted_start"] else None)
+    return {**found, "record": record_words(why["past_predictions"])} if found else None
 
 
 def _why_shape(title: str, why: dict[str, Any], *, sentence: str) -> WhyContext:

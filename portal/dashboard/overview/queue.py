@@ -10,10 +10,11 @@ from django.urls import reverse
 from portal.dashboard.board.facts import UP
 from portal.dashboard.parts.formatting import number
 from portal.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
+from portal.dashboard.parts.starts import starts_make
 from portal.dashboard.parts.waiting_words import aside_words
 from portal.jobs.queue_counts import first_in_order
 from portal.jobs.use import gpus_of
-from portal.rounds.read.forecasts import foretold_first, ranges_trust
+from portal.rounds.read.forecasts import foretold_first, ranges_trust, start_told
 from portal.rounds.read.kept import places_kept
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.numbers import JobNumbers
@@ -97,18 +98,7 @@ class _Told:
         return self._kept.get(job.pk) or start_need(job.reason, self._numbers.told(job.reason_figures))
 
     def starts(self, job: Job) -> StartsContext | None:
-        """Return its range from now on; None without one."""
-        found = self.ranges.get(job.pk)
-        if found is None:
-            return None
-        over = found.latest_at is not None and found.latest_at < self._now
-        latest = found.latest_at.isoformat() if found.latest_at and not over else None
-        return {
-            "earliest": max(found.earliest_at, self._now).isoformat(),
-            "median": None,
-            "latest": latest,
-            "passed": over,
-        }
+        return starts_make(start_told(self.ranges.get(job.pk), self._now))
 
 
 def _next_job(job: Job, count: int, told: _Told) -> NextJob:

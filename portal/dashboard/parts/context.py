@@ -108,13 +108,13 @@ class PageLinks(TypedDict):
 
 
 class StartsContext(TypedDict):
-    """A predicted start; `median`, `latest` None: beyond what was simulated."""
+    """A predicted start; `median`, `latest` None: beyond what was simulated. `passed`: it is over, and the job waits."""
 
     earliest: str
     median: str | None
     latest: str | None
+    passed: bool
     record: NotRequired[str | None]  # how past ranges fared
-    passed: NotRequired[bool]  # it is over, and the job has not started
 
 
 class FieldContext(TypedDict):

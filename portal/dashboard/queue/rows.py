@@ -9,9 +9,10 @@ from django.urls import reverse
 from portal.dashboard.overview.queue import needs_words
 from portal.dashboard.parts.formatting import share
 from portal.dashboard.parts.masking import ANOTHERS
+from portal.dashboard.parts.starts import starts_make
 from portal.jobs.models import Job
 from portal.jobs.states import QUEUED
-from portal.rounds.read.forecasts import forecasts_of
+from portal.rounds.read.forecasts import starts_of
 from portal.rounds.read.keepers import KeepersNow
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.numbers import JobNumbers
@@ -22,7 +23,6 @@ from portal.rounds.record.explanations import explanations_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.dashboard.parts.context import StartsContext
     from portal.dashboard.parts.snapshot import Snapshot
     from portal.dashboard.queue.context import QueueRow, Side, WhyItWaits
     from portal.rounds.record.decisions import Decisions
@@ -62,7 +62,7 @@ class Rows:
         self._jobs = Job.objects.visible_to(snapshot.user).select_related("tenant", "array").in_bulk(ids)
         number = snapshot.planning.number if snapshot.planning else None
         self._details = explanations_of(list(self._jobs), number=number)
-        self._forecasts = forecasts_of(list(self._jobs))
+        self._starts = starts_of(self._jobs.values(), snapshot.now)
         details = (detail["figures"] for detail in self._details.values())
         self._numbers = JobNumbers([*details, *(job.reason_figures for job in self._jobs.values())])
 
@@ -96,7 +96,7 @@ class Rows:
             "reason": entry["reason"],
             "sentence": None if entry["reason"] == "outside-window" else _sentence(entry["reason"], figures),
             "to_start": start_need(entry["reason"], figures),
-            "starts": _starts(self._forecasts.get(job.pk)),
+            "starts": starts_make(self._starts.get(job.pk)),
         }
 
     def _share(self, job: Job) -> float | None:
@@ -119,11 +119,3 @@ def _sentence(reason: str | None, figures: dict[str, Any]) -> str | None:
         return reason_sentence(reason or "not-planned-yet", figures)
     except (KeyError, TypeError):
         return None  # the figures are of another reason: the next planning brings the right ones
-
-
-def _starts(forecast: Any) -> StartsContext | None:
-    if forecast is None:
-        return None
-    latest = forecast.latest_at.isoformat() if forecast.latest_at else None
-    middle = forecast.median_at.isoformat() if forecast.median_at else None
-    return {"earliest": forecast.earliest_at.isoformat(), "latest": latest, "median": middle}

@@ -65,6 +65,7 @@ def _starts(answer: dict[str, Any]) -> StartsContext | None:
         "earliest": found["earliest_at"].isoformat(),
         "median": _iso(found["median_at"]),
         "latest": _iso(found["latest_at"]),
+        "passed": False,
         "record": record_words(forecast_record()),
     }
 

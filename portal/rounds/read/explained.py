@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
-from portal.jobs.states import QUEUED
+from portal.jobs.states import QUEUED, JobState
 from portal.rounds.models import Planning
-from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_missing, range_shown
+from portal.rounds.read.forecasts import forecast_record, range_missing, starts_of
 from portal.rounds.read.keepers import KeepersNow
 from portal.rounds.read.larger import larger_sentence
 from portal.rounds.read.numbers import JobNumbers
@@ -99,12 +100,12 @@ def _standing(job: Job, decisions: Decisions, place: int | None) -> dict[str, An
 def _predicted(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return when a waiting job will probably start, or why that is not known, and how past ranges fared."""
     predicted, missing = None, None
-    if job.state in QUEUED:
-        predicted = forecasts_of([job.pk]).get(job.pk)
+    if job.state == JobState.PENDING:
+        predicted = starts_of([job], timezone.now()).get(job.pk)
         if predicted is None:
             missing = range_missing(job=job, rank=known.get("rank"), eligible=bool(known.get("eligible")))
     return {
-        "predicted_start": range_shown(predicted),
+        "predicted_start": asdict(predicted) if predicted else None,
         "predicted_start_missing": missing,
         "past_predictions": forecast_record(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F
@@ -14,7 +15,7 @@ from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from portal.jobs.models import Job
@@ -47,11 +48,35 @@ def foretold_first(count: int = FIRST_READ) -> dict[int, StartForecast]:
     return {row.job_id: row for row in rows.defer("drawn").order_by(*order)[:count]}
 
 
-def range_shown(forecast: StartForecast | None) -> dict[str, Any] | None:
-    """Return a forecast for REST: the range, and when it was made."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a waiting job will probably start: what every page, list, REST and the command line tell of it.
+
+    The range begins now at the earliest. `latest_at` None: beyond what was simulated. `passed`: the range is over, and the job
+    has not started. `at`: when the range was made.
+    """
+
+    at: datetime
+    earliest_at: datetime
+    median_at: datetime | None
+    latest_at: datetime | None
+    passed: bool
+
+
+def start_told(forecast: StartForecast | None, now: datetime) -> Start | None:
+    """Return what is told of a waiting job's forecast."""
     if forecast is None:
         return None
-    return {name: getattr(forecast, name) for name in ("at", "earliest_at", "median_at", "latest_at")}
+    early, middle, late = forecast.earliest_at, forecast.median_at, forecast.latest_at
+    if late is not None and late < now:
+        return Start(forecast.at, early, middle, late, passed=True)
+    return Start(forecast.at, max(early, now), middle and max(middle, now), late, passed=False)
+
+
+def starts_of(jobs: Iterable[Job], now: datetime) -> dict[int, Start]:
+    """Return when these jobs will probably start, by id, of those that have a range; a held job has none. One query."""
+    known = forecasts_of([job.pk for job in jobs if job.state == JobState.PENDING])
+    return {pk: told for pk, forecast in known.items() if (told := start_told(forecast, now))}
 
 
 def forecast_record() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from portal.jobs.models import Job, Promise
 from portal.jobs.selectors import ANOTHERS
 from portal.jobs.states import JobState
 from portal.rounds.models import Planning
-from portal.rounds.read.forecasts import forecasts_of
+from portal.rounds.read.forecasts import forecasts_of, start_told
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.explaining.phrases import instant
 from scheduler.fairness.keepers import RESERVATION
@@ -154,9 +154,9 @@ def _ranges(entries: list[dict[str, Any]]) -> dict[int, tuple[datetime, datetime
     jobs = [entry["job"] for entry in entries if entry["cause"] == RESERVATION]
     now = timezone.now()
     return {
-        pk: (each.earliest_at, each.latest_at)
+        pk: (told.earliest_at, told.latest_at)
         for pk, each in forecasts_of(jobs).items()
-        if each.latest_at is not None and each.latest_at > now
+        if (told := start_told(each, now)) and told.latest_at and not told.passed
     }
 
 

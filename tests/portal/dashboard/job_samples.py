@@ -212,6 +212,7 @@ def job():
                 "earliest": "2026-11-21T14:05:00+00:00",
                 "latest": "2026-11-21T14:20:00+00:00",
                 "median": "2026-11-21T14:12:00+00:00",
+                "passed": False,
                 "record": "Past start ranges held 83 % of the time.",
             },
             "remedy": "With 2 GPUs it would fit on a100-01 now.",

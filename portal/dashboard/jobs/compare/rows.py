@@ -124,7 +124,7 @@ def _waited(row: JobRow) -> str:
 
 
 def _started(row: JobRow) -> Cell:
-    if row["started_at"] or row["starts"] is None:
+    if row["started_at"] or row["starts"] is None or row["starts"]["passed"]:
         return cell(at=row["started_at"])
     return cell(at=row["starts"]["earliest"], note="predicted: the beginning of its start range")
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
+    from portal.dashboard.parts.context import StartsContext
+
 
 class WayPoint(TypedDict):
     """An end in the way: when, whose job, and how many of the needed GPUs are free after it."""
@@ -52,17 +54,9 @@ class OfferRow(TypedDict):
     said: str | None  # what became of a press
 
 
-class Stands(TypedDict):
-    """The range as it stands, as the offers are compared with."""
-
-    earliest: str | None
-    latest: str | None
-
-
 class OffersContext(TypedDict):
     """The offers of the card."""
 
-    stands: Stands
     offers: list[OfferRow]
     offers_at: str | None
     note: str | None  # why there are no offers (yet)
@@ -74,10 +68,8 @@ class WaitingContext(OffersContext):
     """The whole card."""
 
     number: int | str
-    at: str | None
-    earliest: str | None
-    latest: str | None
-    passed: bool  # it did not start within it
+    at: str | None  # when its range was made
+    starts: StartsContext | None
     percent: str
     line: SafeString | None
     node: str | None

@@ -10,20 +10,23 @@ from portal.offers.words import change_words, cost_words, minutes, others_words
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.waiting.context import OfferRow
+    from portal.rounds.read.forecasts import Start
 
 NODES_SHOWN = 2
 
 
-def offer_rows(answer: dict[str, Any], said: dict[str, Any] | None) -> list[OfferRow]:
-    """Return the rows, best start first; `said`: what became of a press, by its change and value."""
-    rows = [_row(each, answer, said) for each in answer.get("offers", ())]
+def offer_rows(answer: dict[str, Any], said: dict[str, Any] | None, told: Start | None) -> list[OfferRow]:
+    """Return the rows, best start first. `said`: what became of a press, by its change and value; `told`: the job's start as
+    it stands, which they are compared with.
+    """
+    rows = [_row(each, answer, said, told) for each in answer.get("offers", ())]
     first = next((row for row in rows if row["gains"]), None)
     if first is not None:
         first["primary"] = True
     return rows
 
 
-def _row(offer: dict[str, Any], answer: dict[str, Any], said: dict[str, Any] | None) -> OfferRow:
+def _row(offer: dict[str, Any], answer: dict[str, Any], said: dict[str, Any] | None, told: Start | None) -> OfferRow:
     start = offer["start"] or {}
     value, words = json.dumps(offer["value"]), change_words(offer)
     mine = said is not None and said["change"] == offer["change"] and said["value"] == value
@@ -36,7 +39,7 @@ def _row(offer: dict[str, Any], answer: dict[str, Any], said: dict[str, Any] | N
         "nodes": ", ".join(offer["nodes"][:NODES_SHOWN]) + (" ..." if len(offer["nodes"]) > NODES_SHOWN else ""),
         "earliest": moment_iso(start.get("earliest")),
         "latest": moment_iso(start.get("latest")),
-        "sooner": _sooner(offer, answer),
+        "sooner": _sooner(offer, answer, told),
         "others": others_words(offer) if offer["gains"] else "",
         "gains": offer["gains"],
         "primary": False,
@@ -45,8 +48,8 @@ def _row(offer: dict[str, Any], answer: dict[str, Any], said: dict[str, Any] | N
     }
 
 
-def _sooner(offer: dict[str, Any], answer: dict[str, Any]) -> str:
-    before = (answer.get("start") or {}).get("median")
+def _sooner(offer: dict[str, Any], answer: dict[str, Any], told: Start | None) -> str:
+    before = told.median_at.timestamp() if told and told.median_at and not told.passed else None
     then = answer["at"] if offer["now"] else (offer["start"] or {}).get("median")
     if before is None or then is None or before - then < 30:
         return "" if offer["gains"] else "no change"

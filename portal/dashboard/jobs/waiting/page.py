@@ -10,9 +10,10 @@ from django.utils import timezone
 from portal.dashboard.jobs.waiting.line import axis_make, line_make, range_mark, steps_of
 from portal.dashboard.jobs.waiting.offers import moment_iso, offer_rows
 from portal.dashboard.parts.formatting import duration, number, share
+from portal.dashboard.parts.starts import starts_make
 from portal.offers.keeping import is_asked_about, offers_kept
 from portal.rounds.models import StartForecast
-from portal.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at
+from portal.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at, start_told
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from portal.dashboard.jobs.waiting.context import (
         EarlierRange,
         OffersContext,
-        Stands,
         Trust,
         WaitingContext,
         WayPoint,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from portal.dashboard.jobs.waiting.line import Axis
     from portal.jobs.models import Job
     from portal.offers.keeping import Kept
+    from portal.rounds.read.forecasts import Start
 
 POINTS = 5
 FAR_S = 6 * 3600.0
@@ -43,8 +44,8 @@ def waiting_make(
         return None
     kept = kept or offers_kept(job)
     forecast, now = StartForecast.objects.filter(job_id=job.pk).first(), timezone.now()
-    now_s, start = now.timestamp(), _start(forecast)
-    ahead = (max(start[0], now_s), start[1]) if start and start[1] > now_s else None
+    told, now_s = start_told(forecast, now), now.timestamp()
+    start = _ends_s(told)
     way = kept.answer.get("gathering")
     last = [start[1]] if start else []
     last += [end["at"] for end in way["ends"]] if way else []
@@ -55,24 +56,22 @@ def waiting_make(
         now_s=now_s,
         submitted_s=job.submitted_at.timestamp(),
         way=steps_of(way, now_s) if way else None,
-        start=ahead,
-        ends=forecast is not None and forecast.latest_at is not None,
+        start=None if told and told.passed else start,
+        ends=told is not None and told.latest_at is not None,
     )
     card: WaitingContext = {
         "number": job.number,
-        "at": forecast.at.isoformat() if forecast else None,
-        "earliest": _iso(forecast.earliest_at) if forecast else None,
-        "latest": _iso(forecast.latest_at) if forecast else None,
-        "passed": start is not None and forecast is not None and forecast.latest_at is not None and start[1] < now_s,
+        "at": told.at.isoformat() if told else None,
+        "starts": starts_make(told),
         "percent": f"{RANGE_SHARE:.0%}".replace("%", "\u00a0%"),
         "line": line if start or way else None,
         "node": way["node"] if way else None,
         "need": way["need"] if way else 0,
         "points": shown,
         "more": more,
-        "ranges": _ranges(forecast, axis),
-        "trust": _trust(forecast, now) if forecast else None,
-        **_offers(kept, said, note),
+        "ranges": _ranges(forecast, told, axis),
+        "trust": _trust(told, now) if told else None,
+        **_offers(kept, told, said, note),
     }
     return card
 
@@ -81,11 +80,11 @@ def _iso(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-def _start(forecast: StartForecast | None) -> tuple[float, float] | None:
-    if forecast is None:
+def _ends_s(told: Start | None) -> tuple[float, float] | None:
+    if told is None:
         return None
-    earliest_s = forecast.earliest_at.timestamp()
-    return earliest_s, forecast.latest_at.timestamp() if forecast.latest_at else earliest_s + FAR_S
+    earliest_s = told.earliest_at.timestamp()
+    return earliest_s, told.latest_at.timestamp() if told.latest_at else earliest_s + FAR_S
 
 
 def _points(way: dict[str, Any] | None) -> tuple[list[WayPoint], str | None]:
@@ -107,13 +106,13 @@ def _points(way: dict[str, Any] | None) -> tuple[list[WayPoint], str | None]:
     return points, f"{hidden} more end{'s' if hidden == 1 else ''} before these" if hidden > 0 else None
 
 
-def _ranges(forecast: StartForecast | None, axis: Axis) -> list[EarlierRange]:
+def _ranges(forecast: StartForecast | None, told: Start | None, axis: Axis) -> list[EarlierRange]:
     """Return the range as first given and as it is now, where they differ."""
-    if forecast is None or forecast.first_at == forecast.at:
+    if forecast is None or told is None or forecast.first_at == forecast.at:
         return []
     rows = [
         (forecast.first_at, forecast.first_earliest_at, forecast.first_latest_at),
-        (None, forecast.earliest_at, forecast.latest_at),
+        (None, told.earliest_at, told.latest_at),
     ]
     return [
         {
@@ -130,9 +129,9 @@ def _ranges(forecast: StartForecast | None, axis: Axis) -> list[EarlierRange]:
     ]
 
 
-def _trust(forecast: StartForecast, now: datetime) -> Trust:
+def _trust(told: Start, now: datetime) -> Trust:
     """Say how past ranges given at the same distance fared."""
-    ahead_s = FAR_S if forecast.median_at is None else (forecast.median_at - now).total_seconds()
+    ahead_s = FAR_S if told.median_at is None else (told.median_at - now).total_seconds()
     part = record_at(forecast_record(), ahead_s)
     starts = part["starts"] if part else 0
     if part is None or starts < MARKS:
@@ -144,21 +143,15 @@ def _trust(forecast: StartForecast, now: datetime) -> Trust:
     return {"sentence": sentence, "marks": marks, "counts": [(each, marks.count(each)) for each in OUTCOMES]}
 
 
-def _offers(kept: Kept, said: dict[str, Any] | None, note: str | None) -> OffersContext:
-    rows = offer_rows(kept.answer, said)
+def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> OffersContext:
+    rows = offer_rows(kept.answer, said, told)
     if note is None and kept.answer and not rows:
         note = "It starts as it stands." if kept.answer["now"] else "No single change would start it sooner."
     apart = said["text"] if said and not any(row["said"] for row in rows) else None
     return {
-        "stands": _stands(kept.answer),
         "offers": rows,
         "offers_at": kept.at.isoformat() if kept.at else None,
         "note": note,
         "pending": not kept.fresh and note is None,
         "said": apart,
     }
-
-
-def _stands(answer: dict[str, Any]) -> Stands:
-    start = answer.get("start") or {}
-    return {"earliest": moment_iso(start.get("earliest")), "latest": moment_iso(start.get("latest"))}

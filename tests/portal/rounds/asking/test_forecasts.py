@@ -17,7 +17,7 @@ from portal.rounds.planning.lease import lease_take
 from portal.rounds.planning.run import planning_run
 from portal.rounds.read import forecasts
 from portal.rounds.read.explained import explanation
-from portal.rounds.read.forecasts import forecast_record, forecasts_of, range_shown, ranges_trust
+from portal.rounds.read.forecasts import forecast_record, forecasts_of, ranges_trust, start_told
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.starts.ranges import StartRange
 
@@ -36,7 +36,7 @@ def test_waiting_jobs_get_a_range(jobs):
     first, second = (forecasts_of([job.pk])[job.pk] for job in jobs)
     assert timezone.now() < first.earliest_at <= first.median_at <= first.latest_at
     assert second.median_at >= first.median_at
-    assert range_shown(first)["earliest_at"] == first.earliest_at
+    assert start_told(first, first.at).earliest_at == first.earliest_at
 
 
 def fixed(monkeypatch, offsets):
