@@ -2,7 +2,7 @@
 
 It runs as the job does: the same account, walls, limits and log. It imports the standard library alone. Git reads no settings
 but these, runs no hooks and asks nobody. The secret comes by the environment of this process; git asks for it by GIT_ASKPASS,
-which is this file again, and gets it for the repository's own host alone; ssh reads a key from a file that lies in memory.
+which is this file again, and gets it for the repository's own scheme and host alone; ssh reads a key from a file in memory.
 """
 
 from __future__ import annotations
@@ -121,7 +121,14 @@ def _environment(plan: dict[str, Any], secret: str) -> dict[str, str]:
     """Return the whole environment of git: nothing of the node's or a person's settings."""
     room = Path(plan["room"])
     asked = room / "askpass"
-    program = [sys.executable, "-I", "-S", str(Path(__file__).resolve()), "--answer", _host(plan["git"])]
+    program = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).resolve()),
+        "--answer",
+        f"{urlsplit(plan['git']).scheme}://{_host(plan['git'])}",
+    ]
     asked.write_text(f'#!/bin/sh\nexec {shlex.join(program)} "$1"\n')
     asked.chmod(0o700)
     found = {
@@ -161,11 +168,17 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def answer(host: str, prompt: str) -> int:
-    """Answer git's question for name or password where it is for the repository's own host; a submodule's gets nothing."""
-    asked = prompt.partition("'")[2].rpartition("'")[0]
+def answer(site: str, prompt: str) -> int:
+    """Answer git's question for name or password where it is for the repository's own site; a submodule's gets nothing.
+
+    So neither does the same host by another scheme, whose bytes others could read.
+    """
+    scheme, sign, asked = prompt.partition("'")[2].rpartition("'")[0].partition("://")
+    host = asked.rpartition("@")[
+        2
+    ]  # no URL to be read as one: older versions of git write `a/b@` where the name was `a%2Fb`
     secret = os.environ.get(SECRET, "").strip()
-    if not secret or _host(asked) != host:
+    if not secret or scheme + sign + host != site:
         return 1
     name, colon, password = secret.partition(":")
     if not colon:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from dataclasses import replace
@@ -143,7 +144,7 @@ def test_neither_hooks_nor_settings_of_the_machine_act(part, served, tmp_path):
     assert "hooked" not in part.said()
 
 
-def test_submodules_come_when_asked_and_another_host_never_gets_the_secret(part, served, tmp_path):
+def test_submodules_come_when_asked(part, served, tmp_path):
     repository(tmp_path / "served/library", lib__py="x = 1\n")
     code = served.root / "code"
     (code / ".gitmodules").write_text('[submodule "library"]\n\tpath = library\n\turl = ../library\n')
@@ -154,26 +155,42 @@ def test_submodules_come_when_asked_and_another_host_never_gets_the_secret(part,
     part.prepare(f"{served.url}/code", submodules=True, command="cat library/lib.py", secrets=True).start(PASSWORD)
     assert part.result()["exit_code"] == 0, part.said()
     assert part.stdout().splitlines()[-1] == "x = 1"
+
+
+@pytest.mark.parametrize("beguiling", ["", "{host}%2Fx@", "{host}%3F@", "{host}%23@", "{host}%5C@", "git@"])
+def test_another_host_never_gets_the_secret_however_a_submodule_writes_it(part, served, tmp_path, beguiling):
+    host = served.url.partition("://")[2]
     other = GitServer(tmp_path / "served", "mallory:secret-of-mallory")
-    (code / ".gitmodules").write_text(f'[submodule "library"]\n\tpath = library\n\turl = {other.url}/library\n')
+    url = f"http://{beguiling.format(host=host.replace(':', '%3A'))}{other.url.partition('://')[2]}/library"
+    code = served.root / "code"
+    (code / ".gitmodules").write_text(f'[submodule "library"]\n\tpath = library\n\turl = {url}\n')
+    git(code, "update-index", "--add", "--cacheinfo", f"160000,{git(code, 'rev-parse', 'HEAD')},library")
     git(code, "add", ".gitmodules")
     git(code, "commit", "-qm", "elsewhere")
-    again = FetchRun(tmp_path / "again")
-    again.prepare(f"{served.url}/code", submodules=True, command="echo ran", secrets=True).start(PASSWORD)
-    assert again.result()["reason"] == "start_failed"
-    again.end()
+    part.prepare(f"{served.url}/code", submodules=True, command="echo ran", secrets=True).start(PASSWORD)
+    assert part.result()["reason"] == "start_failed"
     other.close()
-    assert not any(authorization for _, authorization in other.asked)
+    assert other.asked
+    assert not any(TOKEN in base64.b64decode(said.removeprefix("Basic ")).decode() for _, said in other.asked)
 
 
 def test_git_asks_for_name_and_password_of_its_own_host_alone(monkeypatch, capsys):
     monkeypatch.setenv("BERTH_GIT_SECRET", TOKEN)
-    assert answer("host:8443", "Username for 'https://host:8443': ") == 0
-    assert answer("host:8443", "Password for 'https://git@host:8443': ") == 0
+    own = "https://host:8443"
+    assert answer(own, f"Username for '{own}': ") == 0
+    assert answer(own, "Password for 'https://git@host:8443': ") == 0
     assert capsys.readouterr().out == f"git\n{TOKEN}\n"
-    assert [answer("host:8443", f"Password for 'https://{host}': ") for host in ("host", "evil", "host:8443.evil")] == [
-        1
-    ] * 3
+    others = [
+        "host",
+        "evil",
+        "host:8443.evil",
+        "host:8443/x@evil",
+        "host:8443?x@evil",
+        "host:8443#x@evil",
+        "a@host:8443/@b",
+    ]
+    asked = [f"https://{each}" for each in others] + ["http://git@host:8443", "HTTP://host:8443", "host:8443", ""]
+    assert [answer(own, f"Password for '{each}': ") for each in asked] == [1] * len(asked)
     assert capsys.readouterr().out == ""
 
 
