@@ -2,7 +2,8 @@
 
 A value is quoted by `shlex.quote`, which holds only where the shell reads plain words. In quotes, after a backslash, in a
 comment, in a substitution or in a here-document the same quotes mean something else, so a template that puts a parameter there
-is refused when it is saved. The reading errs on the safe side: it refuses some commands that would be harmless.
+is refused when it is saved. So is one in what a shell that is bash computes (`$[...]`, `[[ ... ]]`, a subscript): it runs what
+a value says there, quoted or not. The reading errs on the safe side: it refuses some commands that would be harmless.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _WHERE = {
 }
 _CLOSING = {DOUBLE: '"', BRACE: "}", PAREN: ")"}
 _BEFORE_COMMENT = frozenset(" \t\n;&|()")
+_WORD = re.compile(r"\w")
 _CASE = re.compile(r"\bcase\b")
-_NEVER = {"<<": "a here-document (`<<`)", "$'": "`$'...'`", "((": "`((`"}
+_NEVER = {"<<": "a here-document (`<<`)", "$'": "`$'...'`", "((": "`((`", "$[": "`$[...]`"}
+_NEVER |= {f"[[{blank}": "`[[ ... ]]`" for blank in " \t\n"}
 _REMEDY = (
     "Its value is quoted as one argument, which holds among plain words only: write `--name ${{ name }}` without quotes, or "
     "give it as a variable in `environment`."
@@ -71,6 +74,9 @@ class _Reader:
         if self.state[-1] != PLAIN or self.command[at - 1 : at] == "$":
             words = _WHERE[self.state[-1]]
             _refuse(f"`{self.field}`: the parameter `{name}` stands {words}.", self.field)
+        opened = self.command.rfind("[", 0, at)
+        if opened > self.command.rfind("]", 0, at) and _WORD.match(self.command[opened - 1 : opened]):
+            _refuse(f"`{self.field}`: the parameter `{name}` stands in a subscript, `NAME[...]`.", self.field)
         return end, name
 
     def _taken(self, at: int) -> int:

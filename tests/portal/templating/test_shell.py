@@ -17,6 +17,8 @@ SAFE = (
     "test -n \"${HOME:-x}\" ; ( printf '%s\\0' ${{x}} )",
     "if true; then # don't\n  printf '%s\\0' ${{ x }}\nfi",
     "a='$(x' b=\"it's $(echo ')' \"(\")\"; printf '%s\\0' ${{ x }}",
+    "[ -n a ] && printf '%s\\0' ${{ x }} a[0]",
+    "true a[0] [a-z] '[[:space:]]'; printf '%s\\0' ${{ x }}",
     "echo \\' >/dev/null; printf '%s\\0' ${{ x }}",
 )
 UNSAFE = (
@@ -28,6 +30,11 @@ UNSAFE = (
     "echo `echo ${{ x }}`",
     "echo ${y:-${{ x }}}",
     "echo $((1 + ${{ x }}))",
+    "echo $[1 + ${{ x }}]",
+    "[[ ${{ x }} -eq 1 ]]",
+    "if [[\t1 -lt ${{ x }} ]]; then echo; fi",
+    "counts[${{ x }}]=1",
+    "unset counts[0] counts[ 1 + ${{ x }} ]",
     "cat <<END\n${{ x }}\nEND",
     "true # ${{ x }}",
     "echo \\${{ x }}",
