@@ -33,6 +33,8 @@ KNOWN = 0.5
 SWEEPS = 40
 NEGLIGIBLE = 9.0
 """Options so many temperatures behind their group's best have no part in it (e^-9)."""
+LAST_DIGITS = 1e-10
+"""Of a difference of two sums of a few thousand numbers: what is smaller than this part of them may be rounding alone."""
 MOST_AT_ONCE = 250_000
 """Multiplications that a matrix library does on one thread: more would wait for other cores, which are others' to use."""
 
@@ -151,7 +153,7 @@ class _Soft:
             slope[dim] -= float((taken * weight).sum())
             mean[:, dim] = np.bincount(group, weights=self.share * weight, minlength=len(mean))
             self._bend(curve, dim, stiff * weight)
-        return slope, curve - _product(mean, mean * (r.members / self.heat)[:, None])
+        return slope, _cancelled(curve, _product(mean, mean * (r.members / self.heat)[:, None]))
 
     def _bend(self, curve: np.ndarray, dim: int, bent: np.ndarray) -> None:
         """A quota's part of the curvature: its weights are the options' own, not those of the pieces that they take."""
@@ -166,6 +168,18 @@ class _Soft:
 
 def _weighed(use: np.ndarray, by_row: np.ndarray) -> np.ndarray:
     found: np.ndarray = (use * by_row[:, None]).sum(axis=0)
+    return found
+
+
+def _cancelled(curve: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return their difference, no row's own bend less than what rounding may have left of it.
+
+    Where every group takes one option whole the two are the same but for their last digits. Steps by such a curvature, of
+    rows that bend less by themselves than with others, grow without end.
+    """
+    found: np.ndarray = curve - mean
+    own = np.diag_indices(len(curve))
+    found[own] = np.maximum(found[own], LAST_DIGITS * curve[own])
     return found
 
 

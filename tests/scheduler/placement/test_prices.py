@@ -17,7 +17,8 @@ from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.options import options_of
-from scheduler.placement.aggregated.prices import _step, prices_of
+from scheduler.placement.aggregated.pooled import Block, Relaxed
+from scheduler.placement.aggregated.prices import COARSE, FALL, FINE, _minimised, _step, prices_of
 from scheduler.placement.core_choices import per_gpu, share_of_speed
 from scheduler.placement.ledger import Ledger
 from scheduler.workloads.queues import instance_draw
@@ -123,6 +124,36 @@ def test_prices_known_from_before_lead_to_the_same_bound():
     assert warm.bound == pytest.approx(cold.bound, rel=1e-3)
     other = prices_of(maker.options, maker.classes, maker.caps, start={"elsewhere": 3.0})
     assert other.bound == cold.bound  # they were of other rows, and are left aside
+
+
+def relaxed_of(rng, dims=12):
+    """A few groups of options of one home, worth from a millionth to ten, on less than they ask for."""
+    groups, rows = int(rng.integers(1, 6)), int(rng.integers(1, 5))
+    group = np.repeat(np.arange(groups), rng.integers(1, 4, groups))
+    use = rng.integers(0, 9, (rows, dims)).astype(float)
+    use[:, 0] += 1
+    return Relaxed(
+        members=rng.integers(1, 200, groups).astype(float),
+        first=np.searchsorted(group, np.arange(groups)),
+        group=group,
+        value=10.0 ** rng.uniform(-6, 1, len(group)),
+        need=rng.integers(1, 4, len(group)).astype(float),
+        block=np.zeros(len(group), int),
+        row=rng.integers(0, rows, len(group)),
+        blocks=[Block(slice(0, dims), use)],
+        limits=rng.uniform(0, 50, dims),
+    )
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("eps", [COARSE, FINE / FALL])
+def test_prices_stay_numbers_where_every_group_takes_one_option_whole(eps):
+    """There the curvature is rounding alone, and steps grew until they overflowed: the bound was no number."""
+    for seed in range(20):
+        relaxed = relaxed_of(np.random.default_rng(seed))
+        dual, bound = _minimised(relaxed, np.zeros(len(relaxed.limits)), eps, 14, lambda: False)
+        assert np.isfinite(dual).all()
+        assert 0 < bound <= (relaxed.members * np.maximum.reduceat(relaxed.value, relaxed.first)).sum()
 
 
 def test_with_no_time_for_prices_there_is_a_bound_and_a_plan_that_is_feasible():
