@@ -17,7 +17,7 @@ import pytest
 from portal.launch import broker
 from portal.launch.preparation import fingerprint
 from portal.layout import SOURCE, Layout, write_json
-from tests.servers import UP_LIMIT_S, RunningBerth, private_directory
+from tests.servers import UP_LIMIT_S, RunningBerth, private_directory, stretched
 
 
 def template_make(directory):
@@ -29,7 +29,7 @@ def template_make(directory):
     environment.pop("DATABASE_URL", None)
     for command in (["migrate"], ["collectstatic", "--noinput"]):
         argv = [sys.executable, "-P", "-m", "portal.launch", "manage", *command, "-v", "0"]
-        subprocess.run(argv, env=environment, cwd=directory, check=True, timeout=UP_LIMIT_S)
+        subprocess.run(argv, env=environment, cwd=directory, check=True, timeout=stretched(UP_LIMIT_S))
     with contextlib.closing(sqlite3.connect(layout.database)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in the one file
 

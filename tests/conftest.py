@@ -30,6 +30,11 @@ LOUD = {
 }
 
 
+def pytest_addoption(parser):
+    """`./berth test --fast` gives this: the whole suite draws all examples."""
+    parser.addoption("--fewer-examples", action="store_true", help="let Hypothesis draw a quarter of the examples")
+
+
 def pytest_configure(config):
     """Count what each file costs, when `./berth test` asks; not in the process that only hands out work to others."""
     hands_out = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
@@ -70,6 +75,10 @@ def pytest_collection_modifyitems(config, items):
         if not _is_pure(item):
             item.add_marker(pytest.mark.impure)
     items.sort(key=lambda item: item.path.name == "test_house.py")
+    if config.getoption("--fewer-examples"):
+        from tests.examples import examples_cut
+
+        examples_cut(getattr(item.obj, "__func__", item.obj) for item in items)
     if chromium_path() is None:
         for item in items:
             if item.get_closest_marker("browser"):

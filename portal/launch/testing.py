@@ -1,6 +1,7 @@
 """`./berth test [--fast] [pytest arguments]`: runs pytest. The last line is its summary.
 
---fast leaves out tests that need a database, processes, servers, a browser or a GPU. The linters are tests too
+--fast leaves out tests that need a database, processes, servers, a browser or a GPU, and draws a quarter of Hypothesis's
+examples (docs/decisions/0214). The linters are tests too
 (tests/test_house.py), and always run. On two or more cores there are several runs at the same time. One has the tests with
 real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of most
 rooms of the portal, one all others. With --fast, one has the tests of the core and of two rooms
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure"]
+FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure", "--fewer-examples"]
 WAITING = "system or browser or postgres"
 _WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 PORTAL = "tests/portal"

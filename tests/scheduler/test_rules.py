@@ -1,5 +1,6 @@
 """Each rule of `berth` can be left out: it is then not followed, and what is planned is sound all the same."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from tests.scheduler.builders import job, node
 from tests.scheduler.driver import Driver
 
 
+@functools.cache
 def history(rule, *, replan_s=300.0):
     """Three tenants on three nodes of two types: elastic, rigid, whole nodes, and more than a node; CPU jobs beside them."""
     driver = Driver([node(1, 8), node(2, 4), node(3, 4, gpu_type="b")], replan_s=replan_s)

@@ -191,6 +191,8 @@ def test_the_fast_tests_are_two_runs_side_by_side_and_each_test_is_in_one(tmp_pa
         name = where.replace("/", "_")
         (tmp_path / where / f"test_{name}.py").write_text(TESTS.format(system=False))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n  impure\n")
+    option = "parser.addoption('--fewer-examples', action='store_true')"
+    (tmp_path / "tests" / "conftest.py").write_text(f"def pytest_addoption(parser): {option}\n")
     run = (
         "import os, sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1]); "
         "os.sched_getaffinity = lambda _: {0, 1}; sys.exit(testing.main(['--fast']))"

@@ -51,6 +51,12 @@ def test_a_search_that_stalls_stops_and_says_so_and_solves_nothing_twice(asked):
     assert answer.status == "stalled"
     assert NEVER_MET < (answer.bound - answer.objective) / answer.objective < 0.01
     assert len(asked) == len(set(asked))
+
+
+def test_a_search_that_stalls_is_the_same_again(asked):
+    drawn = instance_draw(gpus=100, jobs=200, seed=2, workload="mixed")
+    answer = solved(drawn)
+    assert answer.status == "stalled"
     before = list(asked)
     assert solved(drawn).objective == answer.objective
     assert asked[len(before) :] == before

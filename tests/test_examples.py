@@ -1,0 +1,37 @@
+"""Hypothesis draws fewer examples in the quick tests, and all of them in the whole suite."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.examples import examples_cut, fewer
+
+
+@pytest.mark.parametrize(("all_of_them", "quick"), [(1, 1), (4, 4), (8, 4), (16, 4), (17, 5), (100, 25), (400, 100)])
+def test_a_quarter_is_left_and_four_where_there_are_as_many(all_of_them, quick):
+    assert fewer(all_of_them) == quick
+
+
+def drawing(found, **more):
+    @settings(database=None, **more)
+    @given(st.integers())
+    def test(number):
+        found.append(number)
+
+    return test
+
+
+def test_each_test_is_cut_once_however_often_it_is_met():
+    mine, usual, plain = [], [], drawing
+    few, hundred = drawing(mine, max_examples=40), drawing(usual)
+    examples_cut([few, few, hundred, plain, few])
+    few(), hundred()
+    assert (len(mine), len(usual)) == (10, 25)
+
+
+def test_the_quick_tests_alone_ask_for_it(pytestconfig):
+    from portal.launch.testing import FAST, whole
+
+    assert "--fewer-examples" in FAST
+    assert all("--fewer-examples" not in part for part in whole())
+    assert pytestconfig.getoption("--fewer-examples") in {True, False}
