@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from portal.errors import BerthError
 from portal.jobs.log_both import BothStreams, Cursor
 from portal.jobs.models import LogChunk
-from tests.portal.given import Cluster
 
 pytestmark = pytest.mark.django_db
 PIECES = st.lists(
@@ -43,9 +42,10 @@ def part(cluster):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 @given(PIECES, st.integers(8, 40), st.data())
-def test_each_stream_comes_whole_and_in_order(db, pieces, limit, data):
+def test_each_stream_comes_whole_and_in_order(part, pieces, limit, data):
+    """The part is the same one, empty again after each example."""
     with transaction.atomic():
-        part, at, read = Part(Cluster.make()), Cursor(), []
+        at, read = Cursor(), []
         for stream, text in pieces:
             part.write(stream, text.encode())
             if data.draw(st.booleans()):
