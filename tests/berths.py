@@ -19,19 +19,73 @@ from portal.launch.preparation import fingerprint
 from portal.layout import SOURCE, Layout, write_json
 from tests.servers import UP_LIMIT_S, RunningBerth, private_directory, stretched
 
+KEPT = "kept"
+"""The folder of the cache with what templates of other code are made from too."""
+
 
 def template_make(directory):
-    """A data directory with what each first start makes alike: the empty database's tables, and the static files."""
-    layout = Layout.at(directory / "data")
+    """A data directory with what each first start makes alike: the empty database's tables, and the static files.
+
+    What a change of other code leaves as it is comes from what was kept of the last time.
+    """
+    layout, kept = Layout.at(directory / "data"), directory.parent / KEPT
     layout.prepare()
+    kept.mkdir(exist_ok=True)
+    database_make(layout, kept)
+    static_make(layout, kept)
+
+
+def manage(layout, *command):
+    """Run a command of Django's on a data directory, as `up` runs it."""
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment |= {"PYTHONPATH": str(SOURCE), "BERTH_DATA_DIR": str(layout.root)}
     environment.pop("DATABASE_URL", None)
-    for command in (["migrate"], ["collectstatic", "--noinput"]):
-        argv = [sys.executable, "-P", "-m", "portal.launch", "manage", *command, "-v", "0"]
-        subprocess.run(argv, env=environment, cwd=directory, check=True, timeout=stretched(UP_LIMIT_S))
+    argv = [sys.executable, "-P", "-m", "portal.launch", "manage", *command, "-v", "0"]
+    subprocess.run(argv, env=environment, cwd=layout.root, check=True, timeout=stretched(UP_LIMIT_S))
+
+
+def database_make(layout, kept):
+    """Migrate from nothing, or from what the same migrations made before; what is written after each `migrate` is written now."""
+    made = kept / f"migrated-{key_of('portal/**/migrations/*.py')}"
+    if made.exists():
+        shutil.copy(made, layout.database)  # with its mode
+    manage(layout, "migrate")
     with contextlib.closing(sqlite3.connect(layout.database)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it in the one file
+    if not made.exists():
+        migrated_keep(layout.database, made)
+
+
+def static_make(layout, kept):
+    """Collect the static files, or take those that were collected of the same ones."""
+    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py')}"
+    static = layout.root / "static"
+    if made.exists():
+        shutil.copytree(made, static, copy_function=os.link, dirs_exist_ok=True)
+        return
+    manage(layout, "collectstatic", "--noinput")
+    for old in kept.glob("static-*"):
+        shutil.rmtree(old)
+    under_way = kept / "static-under-way"
+    shutil.copytree(static, under_way, copy_function=os.link)
+    under_way.rename(made)
+
+
+def migrated_keep(database, target):
+    """Keep what the migrations alone made. Their data is about rows, of which an empty database has none."""
+    for old in target.parent.glob("migrated-*"):
+        old.unlink()
+    under_way = target.with_name("migrated-under-way")
+    shutil.copy(database, under_way)
+    with contextlib.closing(sqlite3.connect(under_way)) as kept:
+        names = kept.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        for (name,) in names.fetchall():
+            if name != "django_migrations" and kept.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone():
+                kept.execute(f'DELETE FROM "{name}"')
+                kept.execute("UPDATE sqlite_sequence SET seq = 0 WHERE name = ?", (name,))
+        kept.commit()
+        kept.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    under_way.rename(target)
 
 
 def demo_make(directory, template):
@@ -53,11 +107,15 @@ def demo_make(directory, template):
 
 def template_key():
     """A hash of all that a template is made from: our code and static files, Python, every installed package, and the day."""
+    return key_of("portal/**/*.py", "scheduler/**/*.py", "workers/**/*.py", "static/**/*.*")
+
+
+def key_of(*patterns):
+    """A hash of these files of ours, Python, every installed package, and the day."""
     digest = hashlib.sha256(f"{sys.version} {time.strftime('%F')}".encode())
     for name in sorted(f"{each.name} {each.version}" for each in metadata.distributions()):
         digest.update(name.encode())
-    folders = ("portal/**/*.py", "scheduler/**/*.py", "workers/**/*.py", "static/**/*.*")
-    ours = [path for folder in folders for path in SOURCE.glob(folder)]
+    ours = [path for pattern in patterns for path in SOURCE.glob(pattern)]
     for path in sorted(ours):
         digest.update(f"{path.relative_to(SOURCE)} {path.stat().st_size}\n".encode() + path.read_bytes())
     return digest.hexdigest()
@@ -69,7 +127,7 @@ def template_cached(cache, name, make, target):
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (made / name).exists():
-            for old in {*cache.glob("*/")} - {made}:
+            for old in {*cache.glob("*/")} - {made, cache / KEPT}:
                 shutil.rmtree(old)
             under_way = cache / "under-way"
             under_way.mkdir()
