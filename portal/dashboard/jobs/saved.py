@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 
 def _asked(request: HttpRequest) -> ListQuery:
-    """Return the list that the form stood on."""
-    return ListQuery.of(QueryDict(urlsplit(request.POST.get("next", "")).query[:4000]))
+    """Return the list that the form stood on. Raises BerthError."""
+    try:
+        asked = urlsplit(request.POST.get("next", "")).query
+    except ValueError:
+        raise BerthError("invalid", "`next` is not the address of a list of jobs.", field="next") from None
+    return ListQuery.of(QueryDict(asked[:4000]))
 
 
 @login_required

@@ -68,7 +68,7 @@ class TaskQuery:
 def _whole(raw: str | None, name: str) -> int | None:
     if not raw:
         return None
-    if not (raw.isascii() and raw.isdigit() and int(raw[:12]) < BEYOND):
+    if not (raw.isascii() and raw.isdigit() and len(raw) <= 12 and int(raw) < BEYOND):
         raise BerthError("invalid", f"`{name}` must be a whole number below {BEYOND}.", field=name)
     return int(raw)
 
