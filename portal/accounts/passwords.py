@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from zoneinfo import available_timezones
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -11,6 +10,7 @@ from django.db import transaction
 
 from portal.accounts.sessions import sessions_end
 from portal.errors import BerthError
+from portal.tenants.selectors import time_zones
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def password_change(*, user: User, old: str, new: str, again: str, session_key: 
 
 def time_zone_set(*, user: User, name: str) -> None:
     """Set where the person's times are shown; empty: in the browser's zone. Raises BerthError."""
-    if name and name not in available_timezones():
+    if name and name not in time_zones():
         detail = "`time_zone` must be a name such as Europe/Berlin, or empty for your browser's."
         raise BerthError("invalid", detail, field="time_zone")
     user.time_zone = name

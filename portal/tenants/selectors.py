@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from portal.errors import NotFound
 from portal.tenants.models import Membership, Tenant, User
 
 OWN_TENANT = "berth"
 """The tenant that Berth makes for its own short jobs, which measure the links between GPUs."""
+NO_ZONES = frozenset({"Factory", "localtime"})
 MEMBER_PRIORITY_CEILING = 0
 MANAGER_PRIORITY_CEILING = 100
 
@@ -46,5 +47,13 @@ def tenant_find(*, user: User, name: str, only: Tenant | None = None) -> Tenant:
 
 
 def zone_of(user: User) -> tzinfo:
-    """Return the time zone that a person chose; UTC where the browser's was left."""
-    return ZoneInfo(user.time_zone) if user.time_zone else UTC
+    """Return the time zone that a person chose; UTC where the browser's was left, or this machine knows no such zone."""
+    try:
+        return ZoneInfo(user.time_zone) if user.time_zone else UTC
+    except ZoneInfoNotFoundError:
+        return UTC
+
+
+def time_zones() -> list[str]:
+    """Return the zones that a person may choose: those known here, without the names that no browser takes for one."""
+    return sorted(available_timezones() - NO_ZONES)

@@ -5,7 +5,10 @@
   const NBSP = "\u00a0";
 
   // ---- times -------------------------------------------------------------------------------------------------
-  const timeZone = document.documentElement.dataset.zone || undefined; // the reader's choice, else the browser's zone
+  function known(zone) { // a zone that is younger than this browser is not
+    try { return new Intl.DateTimeFormat([], { timeZone: zone }) && zone; } catch { return undefined; }
+  }
+  const timeZone = known(document.documentElement.dataset.zone); // the reader's choice, else the browser's zone
   const calendar = new Intl.DateTimeFormat("en-CA", { timeZone });
   const clock = new Intl.DateTimeFormat([], { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const seconds = new Intl.DateTimeFormat([], { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from zoneinfo import available_timezones
 
 from django.utils.safestring import mark_safe
 
@@ -21,6 +20,7 @@ from portal.notifications.events import EVENTS
 from portal.notifications.mail import mail_address, mail_offered
 from portal.tenants.models import Membership, Tenant
 from portal.tenants.rights import MANAGE, MEANINGS, may
+from portal.tenants.selectors import time_zones
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -42,7 +42,7 @@ def account_context(
         **_second(request.user, error, codes),
         **_notifications(request.user),
         "time_zone": request.user.time_zone,
-        "time_zones": sorted(available_timezones()),
+        "time_zones": time_zones(),
         "sessions": [
             {
                 "number": row.pk,

@@ -1,6 +1,7 @@
 """What is kept of a second factor opens with the signing key alone; operators may have to have one; the time zone."""
 
 import importlib
+from datetime import UTC
 
 import pyotp
 import pytest
@@ -11,7 +12,8 @@ from portal.accounts import second
 from portal.accounts.models import SecondFactor
 from portal.errors import BerthError
 from portal.secret_key import MARK, SealBroken, seal, unseal
-from portal.tenants.models import Tenant
+from portal.tenants.models import Tenant, User
+from portal.tenants.selectors import zone_of
 from tests.portal import given
 from tests.portal.accounts.test_people import person
 
@@ -117,8 +119,14 @@ def test_the_time_zone_is_the_readers(viktor):
     assert "data-zone" not in client.get("/account/").content.decode()
     client.post("/account/time-zone", {"time_zone": "Asia/Tokyo"})
     assert 'data-zone="Asia/Tokyo"' in client.get("/queue/").content.decode()
-    for wrong in ("Mars/Olympus", "../etc/passwd", '"><script>'):
+    for wrong in ("Mars/Olympus", "Factory", "localtime", "../etc/passwd", '"><script>'):
         client.post("/account/time-zone", {"time_zone": wrong})
     assert 'data-zone="Asia/Tokyo"' in client.get("/account/").content.decode()
     client.post("/account/time-zone", {"time_zone": ""})
     assert "data-zone" not in client.get("/account/").content.decode()
+
+
+def test_a_zone_that_this_machine_no_longer_knows_is_utc(viktor):
+    User.objects.filter(pk=viktor.pk).update(time_zone="Europe/Atlantis")
+    assert zone_of(User.objects.get(pk=viktor.pk)) is UTC
+    assert browser(viktor).get("/jobs/csv").status_code == 200
