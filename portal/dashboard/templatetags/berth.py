@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from django import template
+from django.conf import STATICFILES_STORAGE_ALIAS
+from django.core.files.storage import storages
 from django.template.loader import render_to_string
-from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -20,6 +22,8 @@ from portal.dashboard.parts.formatting import DASH, duration, number, percent, p
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from django.core.files.storage import Storage
 
     from portal.dashboard.parts.context import GpuCell, Rich, Segment
 
@@ -62,12 +66,18 @@ def shared(context: template.Context, name: str, path: str) -> SafeString:
 @register.simple_tag
 def icon(name: str, size: int = 16) -> SafeString:
     """A glyph of the sprite; decoration only, so hidden from screen readers."""
+    return _icon(name, size, storages[STATICFILES_STORAGE_ALIAS])
+
+
+@lru_cache(maxsize=500)
+def _icon(name: str, size: int, files: Storage) -> SafeString:
+    """Make a glyph once: a list has hundreds, and its address is looked up anew for each. `files`: which says the address."""
     return format_html(
         '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false">'
         '<use href="{}#{}"></use></svg>',
         size,
         size,
-        static("img/sprite.svg"),
+        files.url("img/sprite.svg"),
         name if name.startswith("s-") or name == "logo" else f"i-{name}",
     )
 
