@@ -177,10 +177,12 @@ class Job(models.Model):
         ordering = ["-id"]
         indexes = [
             # The lists' indexes hold all that a list's order and counts read: the rows themselves are wide, and a tenant's lie
-            # all over the table. `array` tells an array's tasks, which lists leave out.
+            # all over the table. `array` tells an array's tasks, which lists leave out. The last two are for who waited longest.
             models.Index(fields=["state", "-id", "array"], name="job_by_state"),
             models.Index(
-                fields=["tenant", "state", "-id", "reason", "array"], condition=Q(array=None), name="job_top_by_tenant"
+                fields=["tenant", "state", "-id", "reason", "array", "waiting_since", "waited_s"],
+                condition=Q(array=None),
+                name="job_top_by_tenant",
             ),
             models.Index(
                 fields=["owner", "state", "-id", "reason", "tenant", "array"],
