@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -104,6 +104,7 @@ def _asked() -> Iterator[Any]:
         raise StoreAway("it did not answer a moment ago")
     client = _client(os.getpid())
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield client
@@ -116,6 +117,8 @@ def _asked() -> Iterator[Any]:
     except (BotoCoreError, HTTPClientError, OSError) as error:
         _rests_until[0] = time.monotonic() + REST_S
         raise StoreAway(_why(error)) from error
+    except (ResponseParserError, KeyError, ValueError) as error:
+        raise StoreAway(f"what it answered is not S3: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:
@@ -148,21 +151,28 @@ def pieces(key: str, name: str, *, start: int, stop: int) -> Iterator[bytes]:
     """Yield the bytes from `start` to before `stop`. Raises NotFound, StoreAway."""
     if start >= stop:
         return
+    bucket = place().bucket
     with _asked() as client:
-        found = client.get_object(Bucket=place().bucket, Key=_name(key, name), Range=f"bytes={start}-{stop - 1}")
-        for piece in found["Body"].iter_chunks(PIECE_BYTES):
-            start += len(piece)
-            yield piece
+        found = client.get_object(Bucket=bucket, Key=_name(key, name), Range=f"bytes={start}-{stop - 1}")
+        if start and not found.get("ContentRange", "").startswith(f"bytes {start}-"):
+            raise StoreAway(f"asked for the bytes from {start} on, it answered with another part")
+        with closing(found["Body"]) as body:
+            for piece in body.iter_chunks(PIECE_BYTES):
+                yield piece[: stop - start]
+                start += len(piece)
+                if start >= stop:  # whatever more it sends was not asked for
+                    return
     if start < stop:
         raise OSError(f"a stored artefact is shorter than its row says, by {stop - start} bytes")
 
 
 def drop(names: list[tuple[str, str]]) -> None:
     """Remove contents (job's key, name), a thousand at once; those that are gone do no harm. Raises StoreAway."""
+    bucket = place().bucket
     with _asked() as client:
         for first in range(0, len(names), 1000):
             objects = [{"Key": _name(key, name)} for key, name in names[first : first + 1000]]
-            client.delete_objects(Bucket=place().bucket, Delete={"Objects": objects, "Quiet": True})
+            client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
 
 
 def listing(key: str = "") -> Iterator[list[Stored]]:
@@ -195,5 +205,6 @@ def unfinished_drop() -> int:
 
 def try_out() -> None:
     """Ask for the bucket. Raises StoreAway, NotFound."""
+    bucket = place().bucket
     with _asked() as client:
-        client.head_bucket(Bucket=place().bucket)
+        client.head_bucket(Bucket=bucket)
