@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import mul
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.lrf import latency_ratio
@@ -221,16 +222,23 @@ def time_weighted(
     Samples are (seconds, value), ascending; a stretch whose value is None does not count, nor what is later than
     `hold_s` after its sample: nothing is known of it. None when nothing counts.
     """
-    ends = [*(at_s for at_s, _ in samples), until_s][1:]
-    known = [
-        (min(hold_s, max(0.0, end_s - at_s)), value)
-        for (at_s, value), end_s in zip(samples, ends, strict=True)
-        if value is not None
-    ]
-    whole_s = math.fsum(length_s for length_s, _ in known)
+    return _weighted(_lengths([at_s for at_s, _ in samples], until_s, hold_s), [value for _, value in samples])
+
+
+def _lengths(begins_s: Sequence[float], until_s: float, hold_s: float) -> list[float]:
+    """For how long each sample holds."""
+    ends = [*begins_s, until_s][1:]
+    return [min(hold_s, max(0.0, end_s - at_s)) for at_s, end_s in zip(begins_s, ends, strict=True)]
+
+
+def _weighted(lengths: Sequence[float], values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        lengths = [length_s for length_s, value in zip(lengths, values, strict=True) if value is not None]
+    whole_s = math.fsum(lengths)
     if not whole_s:
-        return known[-1][1] if known else None
-    return math.fsum(length_s * value for length_s, value in known) / whole_s
+        return known[-1] if known else None
+    return math.fsum(map(mul, lengths, known)) / whole_s
 
 
 def over_round(
@@ -241,10 +249,8 @@ def over_round(
     Of ROUND_MEANS the time-weighted mean, of the largest live LR and of the fragments the largest (`fragments_most`). RAQLR
     looks back by itself: its last.
     """
-    figures = {
-        name: time_weighted([(at_s, each.get(name)) for at_s, each in plannings], until_s, hold_s)
-        for name in ROUND_MEANS
-    }
+    lengths = _lengths([at_s for at_s, _ in plannings], until_s, hold_s)
+    figures = {name: _weighted(lengths, [each.get(name) for _, each in plannings]) for name in ROUND_MEANS}
     largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
     last = plannings[-1][1].get("raqlr") if plannings else None
     most = [value for _, each in plannings if (value := _fragments_most(each)) is not None]
