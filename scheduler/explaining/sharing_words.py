@@ -20,6 +20,7 @@ CLOSED: Mapping[str, str] = {
     "peak": "the memory in use is forecast to leave too little",
     "declined": "the learned policy would rather wait, or start others there",
     "exceeds": "with the jobs there it would use more of the GPU than there is",
+    "little": "it and the jobs there would get hardly more done together than the jobs there alone",
     "apart": "it is kept apart from {whom}: they ran out of GPU memory together",
     "slowed": "it and a job there were measured to slow each other more than the operator accepts (`sharing_slowdown`)",
     "crowded": "by what it and the jobs there used before, they would slow each other more than the operator accepts "

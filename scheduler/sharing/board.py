@@ -32,8 +32,8 @@ class Board:
 
     `left_mib`, `left_compute`: what no grant holds; `used_mib`: what is used now, with the grants of those who joined in this
     planning; `ahead_mib`: what is forecast to be used at the horizon, NaN where nothing can be forecast; `people`: how many
-    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `harms`: what was measured of them, and
-    what is accepted; None where neither is.
+    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `measured`: all measured pairs; `harms`: what
+    these say of them, and what is accepted; None where neither is.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Board:
         )
         self.joined: list[list[int]] = [[each.asker.key for each in gpu.residents] for gpu in gpus]
         self.alike = Alike(askers, gpus)
+        self.measured = measured
         self.harms = Harms(askers, gpus, measured) if measured.says else None
         self._rooms: dict[bool, Rooms] = {}
 

@@ -157,6 +157,7 @@ class Rule(StrEnum):
     NO_TREND = "no trend"  # the GPU's memory does not follow its own past: nothing can be forecast
     DECLINED = "declined"  # the learned policy would rather wait, or start others
     EXCEEDS = "exceeds"  # with those there it would use more of a resource than there is
+    LITTLE = "little"  # it would take from those there nearly all that it got done
     PEAK = "peak"  # what is forecast to be used leaves too little
 
 

@@ -25,6 +25,7 @@ SAID = {
     "no trend": "nothing can be forecast",
     "declined": "the learned policy would wait",
     "exceeds": "more than the GPU has",
+    "little": "too little would be gained",
     "peak": "the forecast leaves too little",
     "barred": "its type, node or software",
     "node": "too few cores or memory on the node",

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.sharing.series import Floats
+    from scheduler.sharing.series import Floats, Ints
 
 STEPS, RESOURCES = 20, 4
 MEMORY = 1
@@ -55,6 +55,16 @@ class Frame:
         for action, chosen in enumerate(self.subsets):
             found[action, list(chosen)] = 1.0
         return found
+
+    @cached_property
+    def without(self) -> Ints:
+        """By action and slot: the action that starts the same but for that slot. Shape (actions, slots)."""
+        numbers = {chosen: action for action, chosen in enumerate(self.subsets)}
+        rows = [
+            [numbers[tuple(each for each in chosen if each != slot)] for slot in range(self.slots)]
+            for chosen in self.subsets
+        ]
+        return np.array(rows, dtype=np.int64)
 
     @cached_property
     def actions(self) -> int:

@@ -4,6 +4,9 @@ A job that is slowed comes to its peak later than it would alone, and stays long
 use at a step when it comes on at its own speed, or up to `slowest` times slower, or anything between. Where the true slowdown of
 jobs that exceed nothing is at most `slowest`, nobody ever runs out of memory by a decision. Without a bound (`inf`), which is how
 the service decides, memory counts by the most that a job will use until its end: no slowdown can break that.
+
+With `gain` (decision 0209) nobody starts who would gain too little there (`paces`); and where a bound would hold subsets to
+`in_time`, they may start too for whom memory is enough at whatever pace.
 """
 
 from __future__ import annotations
@@ -29,11 +32,18 @@ class Limits:
 
     `longest` must be no less than the phases of any job times `slowest` (where that is finite). `in_time`: how much of what jobs
     take in turns (GPU time, SMs, PCIe) they may ask for together, in parts of what there is; of memory never more than there is.
+    `gain`: how much pace each who starts must add at least, in parts of its own (`paces`); None: whoever fits may start.
     """
 
     slowest: float = np.inf
     longest: int = 80
     in_time: float = 1.0
+    gain: float | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether nobody falls behind by more than `slowest`."""
+        return bool(np.isfinite(self.slowest))
 
 
 class Reach:
@@ -46,7 +56,7 @@ class Reach:
         self._limits, self._total = limits, len(uses)
         self._later = np.maximum.accumulate(uses[::-1, MEMORY])[::-1]
         steps = np.arange(limits.longest)
-        bounded = bool(np.isfinite(limits.slowest))
+        bounded = limits.bounded
         self._fast, self._slow = steps, steps / limits.slowest if bounded else steps.astype(np.float64)
         self._bounded = bounded
         levels = [np.asarray(uses, dtype=np.float64)]
@@ -55,6 +65,7 @@ class Reach:
             below = levels[-1]
             levels.append(np.maximum(below, below[np.minimum(np.arange(self._total) + step, self._total - 1)]))
         self._highest = np.array(levels)
+        self._powers = np.log2(np.arange(1, limits.longest + 2)).astype(np.int64)
 
     def ahead(self, done: float = 0.0) -> Floats:
         """Return the most that it may use at each phase from now on, having done `done` phases. Shape (longest, 4)."""
@@ -64,13 +75,17 @@ class Reach:
         found = np.zeros((self._limits.longest, RESOURCES))
         if self._bounded:
             last = np.minimum(self._fast[:there] + int(done), self._total - 1)
-            power = np.log2(last - first + 1.0).astype(np.int64)
-            np.maximum(self._highest[power, first], self._highest[power, last + 1 - 2**power], out=found[:there])
+            power = self._powers[last - first]
+            np.maximum(self._highest[power, first], self._highest[power, last + 1 - (1 << power)], out=found[:there])
         else:
             found[:there] = self._highest[0, first]
-            found[:, MEMORY] = self._later[int(done)] if int(done) < self._total else 0.0
+            found[:, MEMORY] = self.ever(done)
         found[:, IN_TIME] /= self._limits.in_time
         return found
+
+    def ever(self, done: float = 0.0) -> float:
+        """Return the most memory that it will use until its end, having done `done` phases."""
+        return float(self._later[int(done)]) if int(done) < self._total else 0.0
 
 
 def taken(frame: Frame, slots: list[Floats]) -> Floats:
@@ -84,12 +99,23 @@ def taken(frame: Frame, slots: list[Floats]) -> Floats:
     return found
 
 
-def allowed(running: Floats, added: Floats) -> Flags:
-    """Return which actions may be taken, shape (actions,).
+def fitting(running: Floats, added: Floats) -> Flags:
+    """Return with which actions no resource is exceeded at any step, shape (actions,).
 
-    `running`: as `Reach.ahead` returns, of all those on the GPU together; `added`: as `taken` returns. Waiting is not allowed on
-    a GPU with nobody while a job may start.
+    `running`: as `Reach.ahead` returns, of all those on the GPU together; `added`: as `taken` returns.
     """
     found: Flags = (added + running.ravel()).max(axis=1) <= 1.0 + TOLERANCE
-    found[WAIT] = bool(running.any()) or not found[1:].any()
+    return found
+
+
+def remembered(frame: Frame, running: float, slots: list[float]) -> Flags:
+    """Return with which actions memory is enough at whatever pace, shape (actions,). Given: as `Reach.ever` returns."""
+    found: Flags = running + frame.members[:, : len(slots)] @ np.array(slots, dtype=np.float64) <= 1.0 + TOLERANCE
+    return found & ~frame.members[:, len(slots) :].any(axis=1)
+
+
+def allowed(may: Flags, *, somebody: bool) -> Flags:
+    """Return which actions may be taken, of those that fit. To wait: beside somebody, or where nobody may start."""
+    found = may.copy()
+    found[WAIT] = somebody or not may[1:].any()
     return found

@@ -73,7 +73,8 @@ def judged_on_pairs(
         gpu = placed(OneGpu(jobs, MEMORY_MIB, law), pick)
     else:
         eyes = Pairs(world).eyes
-        gpu = played(OneGpu(jobs, MEMORY_MIB, law, eyes), Network(eyes.frame, layers))
+        gpu = OneGpu(jobs, MEMORY_MIB, law, eyes, measured=world.told(world.known, None))
+        gpu = played(gpu, Network(eyes.frame, layers))
     kinds = [job.usage.signature for job in jobs]
     strangers = [
         job

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.learned.images import RESOURCES, STEPS, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, taken
+from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
+from scheduler.sharing.learned.paces import Gains, course
+from scheduler.sharing.measured import NOTHING
 from scheduler.simulator.sharing.world import GPU, MEMORY, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scheduler.sharing.measured import Measured
     from scheduler.sharing.series import Flags, Floats
     from scheduler.simulator.sharing.laws import Law
     from scheduler.simulator.sharing.usage import SharingJob
@@ -54,7 +57,10 @@ class Pay:
 
 
 class OneGpu:
-    """The jobs that wait, in their order, and those on the GPU. `seen`, `act`, `over`: an episode of `learned.training`."""
+    """The jobs that wait, in their order, and those on the GPU. `seen`, `act`, `over`: an episode of `learned.training`.
+
+    `measured`: the pairs that the agent's mask is told of (`Limits.gain`); the law is what truly happens.
+    """
 
     def __init__(
         self,
@@ -63,13 +69,17 @@ class OneGpu:
         law: Law | None = None,
         eyes: Eyes | None = None,
         pay: Pay | None = None,
+        measured: Measured = NOTHING,
     ) -> None:
         self.world = World(jobs, 1, memory_mib, law)
         self.eyes, self.pay = eyes or Eyes(), pay or Pay()
+        least = self.eyes.limits.gain
+        self._gains = None if least is None else Gains(self.eyes.frame, least, measured)
         self.views = [self.eyes.of(job.usage.parts) for job in jobs]
         self._images: list[tuple[Floats, float]] = [(ahead(view), float(len(view))) for view in self.views]
         self._reaches = [Reach(view, self.eyes.limits) for view in self.views]
         self._added: tuple[tuple[int, ...], Floats] = ((-1,), np.empty(0))
+        self._may: tuple[tuple[float, tuple[int, ...]], Flags] = (-1.0, ()), np.empty(0, dtype=bool)
         self.waiting = list(range(len(jobs)))
         self.now_s = 0.0
         self.used: list[Floats] = []
@@ -95,21 +105,49 @@ class OneGpu:
         return float(self.world.done_s[job] / self.world.jobs[job].usage.phase_s)
 
     def may(self) -> Flags:
-        """Return which actions are allowed."""
+        """Return which actions are allowed. Found once for as long as nothing changes."""
+        now = self.now_s, tuple(self.waiting)
+        if self._may[0] != now:
+            there = [int(job) for job in self.world.running()]
+            self._may = now, allowed(self._fit(there), somebody=bool(there))
+        return self._may[1]
+
+    def _fit(self, there: Sequence[int]) -> Flags:
+        """Return with which actions no resource is exceeded, and each who starts gains enough where that is asked."""
         front = tuple(self.front)
         if self._added[0] != front:
             self._added = front, taken(self.eyes.frame, [self._reaches[job].ahead() for job in front])
         running = np.zeros((self.eyes.limits.longest, RESOURCES))
-        for job in self.world.running():
+        for job in there:
             running += self._reaches[job].ahead(self.done(job))
-        return allowed(running, self._added[1])
+        if self._gains is None:
+            return fitting(running, self._added[1])
+        wide = self._remembered(there) if self.eyes.limits.bounded else None
+        found = fitting(running, self._added[1]) if wide is None else wide | fitting(running, self._added[1])
+        return self._gaining(there, found) if found[1:].any() else found
+
+    def _remembered(self, there: Sequence[int]) -> Flags:
+        """Return with which actions memory is enough at whatever pace."""
+        held = sum(self._reaches[job].ever(self.done(job)) for job in there)
+        return remembered(self.eyes.frame, held, [self._reaches[job].ever() for job in self.front])
+
+    def _gaining(self, there: Sequence[int], fit: Flags) -> Flags:
+        """Return with which actions that fit each who starts gains enough."""
+        assert self._gains is not None
+        names = [job.usage.signature for job in self.world.jobs]
+        running = [course(names[job], self._ahead(job), len(self.views[job]) - self.done(job)) for job in there]
+        return self._gains.enough(running, [course(names[job], *self._images[job]) for job in self.front], fit)
+
+    def _ahead(self, job: int) -> Floats:
+        """Return the image of a job on the GPU from where it has come to."""
+        return ahead(self.views[job], int(self.done(job) + 1e-9))
 
     def seen(self) -> tuple[Floats, Flags]:
         """Return the agent's state, and which actions are allowed."""
         running = [int(job) for job in self.world.running()]
         image = np.zeros((STEPS, RESOURCES))
         for job in running:
-            image += ahead(self.views[job], int(self.done(job) + 1e-9))
+            image += self._ahead(job)
         remaining = [len(self.views[job]) - self.done(job) for job in running]
         front = self.front
         slots = [self._images[job] for job in front]

@@ -35,8 +35,10 @@ SLOTS = 5
 LONGEST = 100
 LIMITS = Limits(slowest=1.6, longest=LONGEST, in_time=1.2)
 """Jobs may together ask for a fifth more of what they take in turns than there is: two are then slowed by 1.65 at most."""
+GAIN = 0.8
+"""Who would add less pace than this had better wait: measured on other workloads than those that policies are judged on."""
 EYES = {
-    "dqn": Eyes(Frame(SLOTS), LIMITS),
+    "dqn": Eyes(Frame(SLOTS), replace(LIMITS, gain=GAIN)),
     "deeprm-max": Eyes(Frame(SLOTS, together=False), LIMITS, "max"),
     "deeprm-mean": Eyes(Frame(SLOTS, together=False), LIMITS, "mean"),
 }
@@ -76,12 +78,13 @@ class Pairs:
     """Jobs of a table of measured pairs. Taught are those that are `known`; of the others the law thinks by use."""
 
     world: PairWorld
-    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2)))
+    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2, gain=GAIN)))
     pay: Pay = field(default_factory=lambda: Pay(total=1.0, waiting=0.0, harm=40.0))
 
     def __call__(self, seed: int) -> OneGpu:
         law = self.world.law(self.world.known, LAW)
-        return OneGpu(self.world.jobs(np.random.default_rng(seed)), MEMORY_MIB, law, self.eyes, self.pay)
+        told = self.world.told(self.world.known, None)
+        return OneGpu(self.world.jobs(np.random.default_rng(seed)), MEMORY_MIB, law, self.eyes, self.pay, told)
 
     def about(self) -> dict[str, Any]:
         return {
@@ -100,7 +103,7 @@ class Seen:
     memory_mib: int
     step_s: float
     law: Law = LAW
-    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2)))
+    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2, gain=GAIN)))
 
     def __call__(self, seed: int) -> OneGpu:
         return OneGpu(self._jobs(np.random.default_rng(seed)), self.memory_mib, self.law, self.eyes, PAY)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model import PairSeen
 from scheduler.sharing.board import Board
 from scheduler.sharing.dqn import Dqn
 from scheduler.sharing.learned.images import Frame
@@ -13,6 +14,7 @@ from scheduler.sharing.learned.network import shapes
 from scheduler.sharing.learned.record import packed, unpacked
 from scheduler.sharing.learned.seen import phases_of
 from scheduler.sharing.learned.training import Recipe, Training
+from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import Profile, Resident, Rule
 from scheduler.sharing.peak import CbpPeak
 from scheduler.sharing.rules import BY_NUMBER
@@ -22,13 +24,13 @@ from tests.scheduler.sharing.given import FALLING, GIB, RISING, asker, gpu
 FRAME = Frame(3)
 
 
-def stored(prefers=None, *, seed=0):
+def stored(prefers=None, *, seed=0, gain=None):
     """A policy that prefers a subset of the slots whatever it sees, or one of random weights."""
     training = Training(FRAME, lambda _: None, Recipe(), seed)
     if prefers is not None:
         training.network.layers = [np.zeros(shape) for shape in shapes(FRAME)]
         training.network.layers[-1][FRAME.subsets.index(prefers)] = 1.0
-    return unpacked(packed(training, Limits(longest=60), {"step_s": 10.0}))
+    return unpacked(packed(training, Limits(longest=60, gain=gain), {"step_s": 10.0}))
 
 
 def seen(use=0.2, *, top=2, memory=RISING, seconds=300.0):
@@ -72,6 +74,32 @@ def test_memory_counts_by_the_most_until_the_end_and_what_is_over_counts_no_more
     falling, own = seen(top=9, memory=FALLING), asker(1, 8, profile=seen(top=9))
     assert rule(Dqn(stored((0,))), own, on(falling, gib=8)) is Rule.EXCEEDS
     assert rule(Dqn(stored((0,))), own, on(falling, gib=8, ran_s=290.0)) is Rule.LEARNED
+
+
+def test_nobody_joins_who_would_gain_too_little_however_much_the_network_likes_it():
+    """0.45 beside 0.45 adds 0.96 of a pace; 0.45 beside 0.3 and 0.25, no resource exceeded, 0.9."""
+    own, there = asker(1, profile=seen(0.45)), on(seen(0.45))
+    assert rule(Dqn(stored((0,), gain=0.95)), own, there) is Rule.LEARNED
+    assert rule(Dqn(stored((0,), gain=0.97)), own, there) is Rule.LITTLE
+    assert rule(Dqn(stored((0,), gain=0.95)), own, on(seen(0.3), seen(0.25))) is Rule.LITTLE
+    assert rule(Dqn(stored((0,))), own, on(seen(0.3), seen(0.25))) is Rule.LEARNED
+
+
+def test_measured_pairs_say_what_is_gained():
+    """Nothing is accepted or refused for a limit here: these say to the learned policy's mask alone."""
+    own, there = asker(1, profile=seen(), signature="own"), on(seen(), signature="there")
+    bad = Measured.of({("own", "there", ""): PairSeen(2.0, 1000)}, None)
+    policy = Dqn(stored((0,), gain=0.8))
+    assert rule(policy, own, there) is Rule.LEARNED
+    assert BY_NUMBER[int(policy.rules(Board([own], [there], measured=bad), 0)[0])] is Rule.LITTLE
+
+
+def test_who_has_joined_in_this_planning_counts_in_what_is_gained():
+    own = seen(0.4)
+    askers = [asker(n, 2, profile=own, signature="a") for n in range(3)]
+    found = share(Dqn(stored((0,), gain=0.95)), askers, [on(seen(0.1))])
+    assert [(each.job, each.rule) for each in found.joined] == [(0, Rule.LEARNED)]
+    assert [each.rules for each in found.refused] == [{Rule.LITTLE: 1}] * 2
 
 
 def test_on_a_gpu_with_nobody_it_starts():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.sharing.learned.images import MEMORY, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, taken
+from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
 from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu
 from scheduler.simulator.sharing.usage import SharingJob, Usage
@@ -22,7 +22,8 @@ def uses(*memory, gpu=0.2):
 
 def may(running, slots, limits, frame=FRAME):
     there = sum((Reach(each, limits).ahead(done) for each, done in running), np.zeros((limits.longest, 4)))
-    found = allowed(there, taken(frame, [Reach(each, limits).ahead() for each in slots]))
+    fits = fitting(there, taken(frame, [Reach(each, limits).ahead() for each in slots]))
+    found = allowed(fits, somebody=bool(running))
     return {frame.subsets[action] for action in np.flatnonzero(found)}
 
 
@@ -59,6 +60,13 @@ def test_a_job_within_a_hair_of_its_next_phase_still_counts_with_the_phase_that_
     assert may([(falling, 3.0)], [uses(0.5)], Limits()) == {(), (0,)}
 
 
+def test_memory_that_is_enough_at_whatever_pace_counts_by_the_most_until_the_end():
+    falling = Reach(uses(0.7, 0.7, 0.2), Limits(1.5))
+    assert [falling.ever(done) for done in (0.0, 1.9, 2.0, 3.0)] == [0.7, 0.7, 0.2, 0.0]
+    found = remembered(FRAME, falling.ever(2.0), [0.3, 0.6])
+    assert {FRAME.subsets[action] for action in np.flatnonzero(found)} == {(), (0,), (1,)}
+
+
 def test_the_agent_sees_use_over_time_who_runs_for_how_long_and_how_many_wait():
     found = state(FRAME, ahead(uses(*[0.5] * 6), 2), [4.0, 10.0], [(ahead(uses(0.3, 0.1)), 2.0)], 15)
     assert found.shape == (FRAME.inputs,)
@@ -76,13 +84,13 @@ profiles = st.lists(
 )
 
 
-def episode(parts, law, slowest, draws):
+def episode(parts, law, slowest, draws, gain=None):
     """Play whatever is drawn among what is allowed."""
     jobs = [
         SharingJob(n, Usage(f"s{n}", each, 5.0), 0.0, int(np.ceil(each[:, 1].max() * 16 * GIB)))
         for n, each in enumerate(parts)
     ]
-    gpu = OneGpu(jobs, 16 * GIB, law, Eyes(Frame(3), Limits(slowest)))
+    gpu = OneGpu(jobs, 16 * GIB, law, Eyes(Frame(3), Limits(slowest, gain=gain)))
     while not gpu.over:
         actions = np.flatnonzero(gpu.may())
         gpu.act(int(actions[draws.integers(len(actions))]))
@@ -110,6 +118,13 @@ def test_nor_where_pairs_slow_each_other_as_they_were_measured_to(parts, seed):
     names = [f"s{n}" for n in range(len(parts))]
     speeds = {(a, b): float(draws.uniform(0.1, 1.0)) for a in names for b in names}
     assert episode(parts, MeasuredPairs(speeds), np.inf, draws).figures()["oom"] == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(profiles, st.integers(0, 9), st.floats(0.0, 0.1), st.floats(0.0, 3.0), st.floats(-1.0, 1.0))
+def test_nor_where_gains_and_memory_decide_in_place_of_a_limit_on_time(parts, seed, switching, crowding, gain):
+    gpu = episode(parts, InTurns(switching, crowding), 1.1, np.random.default_rng(seed), gain)
+    assert gpu.figures()["oom"] == 0
 
 
 def test_to_wait_is_allowed_as_an_action_of_its_own():

@@ -58,6 +58,12 @@ def test_the_record_says_how_it_was_trained():
     assert unpacked(packed(made(1), LIMITS, ABOUT)).limits.slowest == np.inf
 
 
+def test_a_file_of_before_gains_is_read_and_keeps_the_mask_that_it_was_trained_with():
+    old = {"slowest": 1.6, "longest": 90, "in_time": 1.2}
+    assert unpacked(changed(packed(made(1), LIMITS, ABOUT), limits=old)).limits == Limits(1.6, 90, 1.2, None)
+    assert unpacked(packed(made(1), Limits(gain=0.8), ABOUT)).limits.gain == 0.8
+
+
 @pytest.mark.parametrize(
     ("broken", "words"),
     [

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model import PairSeen
 from scheduler.sharing.learned.images import MEMORY, WAIT, Frame
 from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.measured import Measured
 from scheduler.simulator.generators.dqngpu import APPS, GPU_MIB, GROUPS, dqngpu_jobs, used_by
-from scheduler.simulator.sharing.laws import InTurns
+from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
 from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
 from scheduler.simulator.sharing.pairs import PairWorld, explained, half_of, memory_of
 from scheduler.simulator.sharing.pickers import Sharing, placed, sjf, tetris
@@ -20,7 +22,8 @@ ALONE = InTurns(0.0)
 
 
 def job(key, phases, *, gpu=0.3, memory=0.3):
-    parts = np.tile([gpu, 0.0, gpu, 0.0], (phases, 1))
+    parts = np.zeros((phases, 4))
+    parts[:, 0] = parts[:, 2] = gpu
     parts[:, MEMORY] = memory
     return SharingJob(key, Usage(f"s{key}", parts, 5.0), 0.0, int(np.ceil(parts[:, MEMORY].max() * 16 * GIB)))
 
@@ -53,6 +56,25 @@ def test_what_a_step_costs_is_time_waiting_and_harm():
     gpu = OneGpu(jobs, 16 * GIB, ALONE, Eyes(Frame(2), Limits(in_time=2.0)), Pay(1.0, 2.0, 4.0))
     gpu.act(gpu.eyes.frame.subsets.index((0, 1)))
     assert gpu.act(WAIT, gamma=0.5)[0] == pytest.approx(-sum(0.5**n * (1.0 + 2.0 * 0.5 + 4.0 * 0.25) for n in range(8)))
+
+
+def test_who_would_gain_too_little_may_not_start_and_who_meets_for_a_moment_only_may():
+    """0.6 beside 0.6 all along adds 0.4 of a pace; 0.9 beside 0.9 for one phase of eight adds nearly all."""
+    long, short = job(0, 8, gpu=0.6), job(1, 8, gpu=[0.9] + [0.1] * 7)
+    limits = Limits(1.6, in_time=1.2, gain=0.8)
+    both = Frame(2).subsets.index((0, 1))
+    assert not gpu_of(long, job(2, 8, gpu=0.6), limits=limits).may()[both]
+    assert gpu_of(short, job(2, 8, gpu=[0.9] + [0.1] * 7), limits=limits).may()[both]
+    assert not gpu_of(short, job(2, 8, gpu=[0.9] + [0.1] * 7), limits=Limits(1.6, in_time=1.2)).may()[both]
+
+
+def test_the_mask_is_told_of_measured_pairs_and_never_of_the_law():
+    jobs = (job(0, 4, gpu=0.1), job(1, 4, gpu=0.1))
+    told = Measured.of({("s0", "s1", ""): PairSeen(2.0, 1000)}, None)
+    both = Frame(2).subsets.index((0, 1))
+    eyes = Eyes(Frame(2), Limits(gain=0.8))
+    assert OneGpu(jobs, 16 * GIB, MeasuredPairs({("s0", "s1"): 0.1}), eyes).may()[both]
+    assert not OneGpu(jobs, 16 * GIB, ALONE, eyes, measured=told).may()[both]
 
 
 def test_deeprm_sees_the_highest_or_the_mean_use_throughout():
