@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +22,15 @@ def phases_of(samples: Floats, seconds: float, step_s: float, most: int) -> Floa
     than `most` phases is told in `most` longer ones.
     """
     phases = int(np.clip(round(seconds / step_s), 1, most))
-    found = np.zeros((phases, 4))
     edges = np.linspace(0, len(samples), phases + 1)
-    for n, (a, b) in enumerate(pairwise(edges)):
-        here = samples[int(a) : max(int(a) + 1, int(np.ceil(b)))]
-        found[n] = here[:, 0].mean(), here[:, 1].max(), here[:, 0].mean(), here[:, 2].mean() / PCIE_MB_S
-    return np.clip(found, 0.0, 1.0)
+    first = edges[:-1].astype(np.int64)
+    after = np.maximum(first + 1, np.ceil(edges[1:]).astype(np.int64))
+    spans = np.stack([first, after], axis=1).ravel()
+    padded = np.concatenate([samples, np.zeros((1, samples.shape[1]))])  # a span may end with the last sample
+    means = np.add.reduceat(padded, spans, axis=0)[::2] / (after - first)[:, None]
+    highest = np.maximum.reduceat(padded[:, 1], spans)[::2]
+    found: Floats = np.stack([means[:, 0], highest, means[:, 0], means[:, 2] / PCIE_MB_S], axis=1)
+    return found.clip(0.0, 1.0)
 
 
 def phases_of_profile(profile: Profile | None, memory_mib: int, step_s: float, most: int) -> Floats | None:
