@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
+from django.utils import timezone
 
 from portal.dashboard.jobs.numbers import span_words
 from portal.dashboard.jobs.remedies import remedy_for
+from portal.dashboard.parts.formatting import duration
 from portal.dashboard.parts.starts import starts_make
 from portal.dashboard.queue.page import PAGE_ROWS, record_words
+from portal.environment import env
 from portal.jobs.idle.using import IDLE_END
 from portal.jobs.states import LIVE, QUEUED, JobState
 from portal.rounds.read.forecasts import Start
@@ -17,6 +20,7 @@ from portal.rounds.read.places import queue_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from portal.dashboard.jobs.context import WhyContext
     from portal.dashboard.parts.context import Rich, StartsContext
@@ -27,7 +31,8 @@ def why_make(job: Job, why: dict[str, Any], attempts: Sequence[Attempt]) -> WhyC
     if job.state in QUEUED:
         return _why_waits(why)
     if job.state in LIVE:
-        return _why_shape("Where it runs", why, sentence=why["sentence"] or "It is being started.")
+        shape = _why_shape("Where it runs", why, sentence=why["sentence"] or "It is being started.")
+        return {**shape, "note": silent_words(attempts[0], timezone.now()) if attempts else None}
     if job.array_size:
         return None
     return {
@@ -35,6 +40,25 @@ def why_make(job: Job, why: dict[str, Any], attempts: Sequence[Attempt]) -> WhyC
         "at": job.ended_at.isoformat() if job.ended_at else None,
         "remedy": remedy_for(job),
     }
+
+
+def silent_words(attempt: Attempt, now: datetime) -> str | None:
+    """Say that nodes of a live attempt are not heard, and what follows; None while all are."""
+    live = [part for part in attempt.allocations.all() if part.released_at is None]
+    silent = [part for part in live if not part.node.is_reachable]
+    if not silent:
+        return None
+    heard = [part.node.last_contact_at for part in silent if part.node.last_contact_at]
+    since = f" for {duration((now - min(heard)).total_seconds())}" if heard else ""
+    names = " and ".join(part.node.name for part in silent)
+    said = f"Berth has not heard {names}{since}, so what is shown here may be old; the job may still run there."
+    ends = [part.lease_until for part in silent if part.lease_until]
+    if not ends:
+        return (
+            f"{said} It is not ended for that: it stays until its node is back, or an operator declares the node dead."
+        )
+    left_s = (min(ends) - now).total_seconds() + env("BERTH_LEASE_GRACE_S")
+    return f"{said} Without word its attempt counts as lost {f'in {duration(left_s)}' if left_s > 0 else 'soon'}."
 
 
 def _why_waits(why: dict[str, Any]) -> WhyContext:

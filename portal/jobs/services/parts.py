@@ -164,7 +164,8 @@ def part_end(
     """End one part: give back what it holds, stop its partners if it failed, settle the attempt after the last one."""
     now = timezone.now()
     ended = Allocation.objects.filter(pk=part.pk).exclude(state=Allocation.State.ENDED)
-    if not ended.update(state=Allocation.State.ENDED, exit_code=exit_code, end_reason=reason, released_at=now):
+    fate = {"state": Allocation.State.ENDED, "exit_code": exit_code, "end_reason": reason}
+    if not ended.update(**fate, released_at=now, lease_until=None):
         return
     GpuAllocation.objects.filter(allocation=part, released_at=None).update(released_at=now)
     if detail or signal:

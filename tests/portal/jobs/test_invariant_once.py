@@ -38,6 +38,8 @@ class TestLease:
         lease_ended(GRACE_S + 1)
         assert leases_expire(grace_s=GRACE_S) == 1
         assert state(attempt) == "PENDING"
+        part = Allocation.objects.get()
+        assert (part.state, part.end_reason, part.lease_until) == ("ended", "lost", None), "its lease ends with it"
         assert leases_expire(grace_s=GRACE_S) == 0
         assert not given.violations()
 

@@ -1,10 +1,13 @@
 """The jobs' pages over the real views, services and SQLite: what each cast sees, and that bad input says what is wrong."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
+from portal.cluster.models import Node
 from portal.jobs.models import Job
 from portal.jobs.services import job_cancel, log_append
 from portal.jobs.states import JobState
@@ -48,6 +51,23 @@ def test_an_outsider_changes_nothing(client, world, verb):
     job = world.submit()
     assert outsider_of(client).post(reverse("job-action", args=[job.number, verb])).status_code == 404
     assert Job.objects.get(pk=job.pk).state == JobState.PENDING
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "It is not ended for that: it stays until its node is back, or an operator declares the node dead."),
+        ({"restartable": True}, "Without word its attempt counts as lost in 15\u00a0m"),
+    ],
+)
+def test_a_job_whose_node_is_silent_says_so_and_what_follows(owner, world, fields, words):
+    attempt = world.running(**fields)
+    page = reverse("job-detail", args=[attempt.job.number])
+    assert "has not heard" not in owner.get(page).content.decode()
+    Node.objects.update(last_contact_at=timezone.now() - timedelta(minutes=3))
+    shown = owner.get(page).content.decode()
+    assert "Berth has not heard n1 for 3\u00a0m, so what is shown here may be old" in shown
+    assert words in shown
 
 
 def test_a_teammate_sees_and_cancels(client, world):
