@@ -1,0 +1,35 @@
+"""Tables that a phone shows whole: in a browser of its width, with our style sheets, without a server."""
+
+import pytest
+from django.template.loader import render_to_string
+
+from portal.layout import SOURCE
+from tests.system.helpers.watching import browser_started
+
+pytestmark = [pytest.mark.system, pytest.mark.browser]
+PHONE = {"width": 390, "height": 844}
+SHEETS = ("tokens", "berth", "data", "controls")
+HIDDEN = "[...document.querySelectorAll('.b-table-wrap')].map((wrap) => wrap.scrollWidth - wrap.clientWidth)"
+SPEED = {
+    "number": 12,
+    "gpus": 16,
+    "measured": 12_354.3,
+    "iterations": 1_206,
+    "lost": 1_024,
+    "predicted": 21_138.5,
+    "source": "modelled from profiled times",
+    "deviation": -0.608,
+}
+
+
+def test_the_table_of_speeds_fits_a_phone():
+    card = render_to_string("jobs/_speed.html", {"job": {"speed": {"rows": [SPEED], "facts": [], "empty": ""}}})
+    css = "".join((SOURCE / f"static/css/{name}.css").read_text() for name in SHEETS)
+    with browser_started() as browser:
+        page = browser.new_page(viewport=PHONE)
+        page.set_content(
+            f'<meta name="viewport" content="width=device-width"><style>{css}</style>'
+            f'<body><main class="b-page"><section class="b-card">{card}</section></main></body>'
+        )
+        assert "\u221260.8" in page.inner_text("table")
+        assert page.evaluate(HIDDEN) == [0], "pixels of the table that lie outside of its card"
