@@ -16,6 +16,8 @@ RECENT = 12
 def index_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add nodes that are not up, plannings that failed within a day, and the trail's last entries."""
     from portal.cluster.models import Node
+    from portal.console.named import targets_named
+    from portal.console.show import ago
     from portal.rounds.models import Planning
     from portal.tenants.models import AuditEvent
 
@@ -23,10 +25,16 @@ def index_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
     failed = Planning.objects.filter(
         status=Planning.Status.FAILED, started_at__gt=timezone.now() - timedelta(days=1)
     ).defer("decisions")
+    last = Planning.objects.defer("decisions").first()
+    recent = list(AuditEvent.objects.select_related("tenant")[:RECENT])
+    named = targets_named(event.target for event in recent)
+    for event in recent:
+        event.named = named.get(event.target, event.target)
     return context | {
         "nodes_total": len(nodes),
         "nodes_away": [node for node in nodes if not node.is_schedulable],
         "plannings_failed": list(failed[:5]),
-        "planning_last": Planning.objects.defer("decisions").first(),
-        "audit_recent": list(AuditEvent.objects.select_related("tenant")[:RECENT]),
+        "planning_last": last,
+        "planning_ago": ago(last.started_at) if last else "",
+        "audit_recent": recent,
     }

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import Count, Q
-from django.utils.timesince import timesince
 from unfold.admin import TabularInline
 
 from portal.cluster import admin_environments, admin_join, services
@@ -23,7 +22,8 @@ from portal.console.base import (
     ReasonForm,
     adopt,
 )
-from portal.console.show import column, facts, mark, mib
+from portal.console.named import NAMES
+from portal.console.show import ago, column, facts, mark, mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
+NAMES.update({"node": (Node, "name"), "gpu-type": (GpuType, "name")})
 admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
 admin.site.register(NamedEnvironment, admin_environments.NamedEnvironmentAdmin)
 
@@ -285,7 +286,7 @@ class NodeAdmin(ConsoleAdmin):
     def contact(self, obj: Node) -> str:
         if obj.last_contact_at is None:
             return "never"
-        return "now" if obj.is_reachable else f"{timesince(obj.last_contact_at)} ago"
+        return "now" if obj.is_reachable else ago(obj.last_contact_at)
 
     @admin.display(description="What its checks find")
     def findings_shown(self, obj: Node) -> str:

@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
+from django.utils.timesince import timesince
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from django.utils.safestring import SafeString
 
@@ -71,8 +74,11 @@ def plain(value: Any) -> str:
     return str(value) if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
 
 
+def ago(at: datetime) -> str:
+    """Return how long ago, in words; Django would call the last minute "0 minutes"."""
+    return "just now" if (timezone.now() - at).total_seconds() < 60 else f"{timesince(at)} ago"
+
+
 def mib(value: int | None) -> str:
-    """Return a size in MiB; from 10 GiB on in GiB."""
-    if value is None:
-        return "\u2013"
-    return f"{value / 1024:.0f} GiB" if value >= 10240 else f"{value} MiB"
+    """Return a size that is counted in MiB."""
+    return "\u2013" if value is None else f"{round(value / 1024, 2):g} GiB"

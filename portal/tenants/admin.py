@@ -13,6 +13,7 @@ from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from portal.console.base import Command, ConsoleAdmin, OperatorOnly, adopt, always, is_operator
+from portal.console.named import NAMES, targets_named
 from portal.console.show import block, code, column, mark
 from portal.tenants import admin_users, services
 from portal.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
@@ -28,6 +29,7 @@ for foreign in (Group, AccessAttempt, AccessFailureLog, AccessLog):
         admin.site.unregister(foreign)
 
 admin.site.register(User, admin_users.UserAdmin)
+NAMES.update(user=(User, "username"), tenant=(Tenant, "name"), token=(ApiToken, "name"))
 
 
 class MembershipInline(OperatorOnly, TabularInline):
@@ -147,7 +149,7 @@ class ApiTokenAdmin(ConsoleAdmin):
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ConsoleAdmin):
-    list_display = ("at", "actor_name", "action", "target", "tenant", "detail_short")
+    list_display = ("at", "actor_name", "action", "target_named", "tenant", "detail_short")
     list_filter = (
         ("at", RangeDateTimeFilter),
         "action",
@@ -158,8 +160,20 @@ class AuditEventAdmin(ConsoleAdmin):
     list_select_related = ("tenant",)
     search_fields = ("target", "actor_name", "action")
     search_help_text = "Actor, action or target, for example job:42"
-    fields = ("at", "actor_name", "action", "target", "tenant", "detail_whole")
+    fields = ("at", "actor_name", "action", "target_named", "tenant", "detail_whole")
     readonly_fields = fields
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Name the targets of a page of the list together."""
+        changes = super().get_changelist_instance(request)
+        named = targets_named(event.target for event in changes.result_list)
+        for event in changes.result_list:
+            event.named = named.get(event.target, event.target)
+        return changes
+
+    @admin.display(description="Target", ordering="target")
+    def target_named(self, obj: Any) -> str:
+        return getattr(obj, "named", None) or targets_named([obj.target]).get(obj.target, obj.target)
 
     @admin.display(description="Detail")
     def detail_short(self, obj: AuditEvent) -> str:

@@ -25,6 +25,17 @@ def actions():
     return list(AuditEvent.objects.order_by("id").values_list("action", flat=True))
 
 
+def test_the_trail_says_what_its_targets_are_called(console, node, member):
+    listed = console.get(reverse("admin:tenants_auditevent_changelist")).content.decode()
+    for name in (f"node:{node.pk} (n1)", f"user:{member.pk} (mia)", f"tenant:{member.tenants.get().pk} (vision-lab)"):
+        assert name in listed
+        assert name in console.get(reverse("admin:index")).content.decode()
+    one = AuditEvent.objects.get(action="node.register")
+    assert f"node:{node.pk} (n1)" in console.get(f"/admin/tenants/auditevent/{one.pk}/change/").content.decode()
+    gone = AuditEvent.objects.create(actor_name="olga", action="node.drain", target="node:999999")
+    assert "node:999999" in console.get(f"/admin/tenants/auditevent/{gone.pk}/change/").content.decode()
+
+
 def inline(*rows):
     """The memberships' form set: (membership id or '', user, role, delete)."""
     data = {"memberships-TOTAL_FORMS": len(rows), "memberships-INITIAL_FORMS": sum(bool(row[0]) for row in rows)}
