@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -70,4 +71,14 @@ def _away(url: str, error: Exception) -> NoReturn:
             f"{where} shows a certificate that nobody here vouches for. Name the file of its authority (tls/ in the "
             "portal's data directory): `berth login --ca FILE`, or SSL_CERT_FILE."
         ) from None
-    raise AwayError(f"{where} does not answer: {reason}.") from None
+    if isinstance(reason, ConnectionRefusedError):
+        raise AwayError(
+            f"{where} does not answer: nothing listens there. Start a portal by `./berth up`, or name another: BERTH_URL and "
+            "BERTH_TOKEN, or `berth login URL`."
+        ) from None
+    if isinstance(reason, socket.gaierror):
+        raise AwayError(
+            f"{where} does not answer: no machine of that name is known here. Is the address right?"
+        ) from None
+    words = (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
+    raise AwayError(f"{where} does not answer: {words}.") from None

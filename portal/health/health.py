@@ -111,9 +111,20 @@ def _age_s(at: datetime | None) -> float | None:
     return None if at is None else round(max(0.0, (timezone.now() - at).total_seconds()), 1)
 
 
+LATE = {
+    "beat_age_s": ("clock: it has started no task", "beat"),
+    "last_planning_age_s": ("plannings: none was made", "worker"),
+}
+"""What did not happen, and the log that says why."""
+
+
 def _late(name: str, age_s: float | None, limit_s: float) -> str | None:
     """Say so when something is overdue; what never happened is overdue once this process is that old itself."""
-    if age_s is None:
-        up_s = time.monotonic() - _started_s
-        return f"{name}: never happened, and the portal runs for {up_s:.0f} s" if up_s > limit_s else None
-    return f"{name}: {age_s:.0f}, at most {limit_s:.0f} expected" if age_s > limit_s else None
+    waited_s = time.monotonic() - _started_s if age_s is None else age_s
+    if waited_s <= limit_s:
+        return None
+    what, log = LATE[name]
+    return (
+        f"{what} for {waited_s:.0f} s, at most {limit_s:.0f} s are normal ({name}). A machine that is short of processor "
+        f"time makes it late; if it stays so, logs/{log}.log in the data directory says why"
+    )

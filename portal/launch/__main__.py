@@ -11,6 +11,8 @@ from portal.launch import backups, control, preflight
 from portal.launch.options import DEFAULT_HOST, DEFAULT_PORT, Options
 from portal.layout import SOURCE, Layout, read_json
 
+ENDS = "the exit code is 0 when all is well, 1 when there are problems, 3 when Berth does not run"
+
 
 def default_data() -> str:
     return os.environ.get("BERTH_DATA_DIR") or str(SOURCE / "var")
@@ -20,22 +22,31 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./berth", allow_abbrev=False)
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = _up_parser(verbs)
-    down = verbs.add_parser("down", help="stop Berth", allow_abbrev=False)
+    down = _verb(verbs, "down", "stop Berth and its running jobs; all state stays in the data directory")
     down.add_argument("--keep-jobs", action="store_true", help="do not stop the running jobs")
-    status = verbs.add_parser("status", help="show whether Berth runs, and how it is", allow_abbrev=False)
+    status = _verb(verbs, "status", f"show whether Berth runs, its processes and its problems; {ENDS}")
     status.add_argument("--json", action="store_true", help="print one JSON object")
-    backup = verbs.add_parser("backup", help="write all of Berth into one file", allow_abbrev=False)
+    backup = _verb(verbs, "backup", "write all of Berth into one file and check that file; Berth may run")
     backup.add_argument("--to", type=Path, metavar="FILE|DIR", help="where to write it (default: DIR/backups/)")
-    restore = verbs.add_parser("restore", help="restore a backup; Berth must be stopped", allow_abbrev=False)
+    restore = _verb(verbs, "restore", "restore a backup; Berth must be stopped")
     restore.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
     for verb in (up, down, status, backup, restore):
         verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
     return parser
 
 
+def _verb(verbs: Any, name: str, words: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        name, help=words, description=f"{words[0].upper()}{words[1:]}.", allow_abbrev=False
+    )
+    return parser
+
+
 def _up_parser(verbs: Any) -> argparse.ArgumentParser:
-    up: argparse.ArgumentParser = verbs.add_parser("up", help="start Berth", allow_abbrev=False)
-    up.add_argument("--demo", action="store_true", help="with three tenants, four virtual nodes, and jobs")
+    up = _verb(
+        verbs, "up", "start Berth, and stay until Ctrl-C or `./berth down`; a second start keeps all that there is"
+    )
+    up.add_argument("--demo", action="store_true", help="three tenants, four virtual nodes, and jobs that keep coming")
     up.add_argument(
         "--demo-minutes",
         type=float,

@@ -124,5 +124,21 @@ def _show(facts: dict[str, Any]) -> None:
         say(
             f"{name:{width}}  {each['role']:6}  {each['pid'] or 'down':<7}  {each['restarts']:<8}  {each['hangs']:<5}  {last}"
         )
-    for name, value in facts.get("health", {}).items():
-        say(f"{name}: {value if not isinstance(value, dict | list) else json.dumps(value)}")
+    for line in health_lines(facts.get("health", {})):
+        say(line)
+
+
+def health_lines(figures: dict[str, Any]) -> list[str]:
+    """Return what `/healthz` answers in words; a figure without words of its own as it came."""
+    told = dict(figures)
+    lines = [f"{name}: {told.pop(name)}" for name in ("state", "database", "broker") if name in told]
+    disk = told.pop("disk", None)
+    if disk:
+        lines.append(f"disk: {disk['free_mib'] / 1024:.1f} of {disk['total_mib'] / 1024:.1f} GiB free")
+    for name, what in (("beat_age_s", "the clock's last task"), ("last_planning_age_s", "the last planning")):
+        if name in told:
+            age_s = told.pop(name)
+            lines.append(f"{what}: " + ("none yet" if age_s is None else f"{age_s:g} s ago"))
+    if "nodes" in told and "nodes_registered" in told:
+        lines.append(f"nodes: {told.pop('nodes')} of {told.pop('nodes_registered')} take jobs")
+    return lines + [f"{name}: {json.dumps(value)}" for name, value in told.items()]

@@ -165,8 +165,12 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(berth, arguments, words):
 def test_it_says_what_it_needs(berth):
     assert "set BERTH_TOKEN: " in berth("ls", code=2, BERTH_TOKEN="").stderr
     assert "begins with http" in berth("ls", code=2, BERTH_URL="portal.example").stderr
-    assert "does not answer" in berth("ls", code=1, BERTH_URL="http://127.0.0.1:1").stderr
+    told = berth("ls", code=1, BERTH_URL="http://127.0.0.1:1").stderr
+    assert "http://127.0.0.1:1 does not answer: nothing listens there. Start a portal by `./berth up`" in told
+    assert "Errno" not in told
+    assert "no machine of that name" in berth("ls", code=1, BERTH_URL="http://nowhere.invalid").stderr
     assert "unknown or was revoked" in berth("ls", code=2, BERTH_TOKEN="berth_no").stderr
+    assert berth().stdout == berth("ls").stdout
     assert berth("dance", code=2).stderr.startswith("usage: ./berth lab")
 
 

@@ -57,6 +57,6 @@ def test_from_standard_input_and_planned(cli, monkeypatch):
 
 
 def test_what_is_no_yaml_is_told_with_its_line(cli, script):
-    assert "text: " in cli("submit", script("command: x\ngpus: [1\n", "x.yaml"), code=2).err
+    assert "/x.yaml: The text" in cli("submit", script("command: x\ngpus: [1\n", "x.yaml"), code=2).err
     assert "(line 3" in cli("submit", script("command: x\ngpus: [1\n", "x.yaml"), code=2).err
     assert not Job.objects.exists()

@@ -6,14 +6,16 @@ import base64
 import json
 import shlex
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, number, pair
-from berth_client.errors import ClientError
+from berth_client.errors import ClientError, RefusedError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from berth_client import Berth
 
@@ -275,6 +277,17 @@ def _set(given: tuple[str, str]) -> tuple[str, Any]:
         return field, json.loads(text)
     except ValueError:
         raise ClientError(f"--set {field}: {text!r} is no JSON; write a text in quotes, as '\"text\"'.") from None
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Name the file in what the portal says of its text, which it knows as the field `text`. `-`: standard input."""
+    try:
+        yield
+    except RefusedError as error:
+        if error.field != "text":
+            raise
+        raise ClientError(f"{'standard input' if path == '-' else path}: {error.detail}") from None
 
 
 def read(path: str) -> bytes:

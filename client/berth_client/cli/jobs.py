@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from berth_client.shapes import JobDetail
 
 UNFINISHED = "PENDING,HELD,STARTING,RUNNING,PREEMPTED"
-EDITED = ("priority", "time_limit_s", "name", "gpus")
+EDITED = {"priority": "", "time_limit_s": "", "name": "what the job is called from now on", "gpus": ""}
+"""What `edit` changes, and in which words where those of `submit` do not fit."""
+RETRIED = ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
 STATES = (*UNFINISHED.split(","), *sorted(FINAL))
 ACTIONS = {
     "cancel": "end jobs: at once while they wait, within their grace while they run",
@@ -42,7 +44,9 @@ def parsers_add(verbs: Any) -> None:
         numbers(parser, several=True)
         output_add(parser)
         if verb == "retry":
-            parser.add_argument("--state", metavar="S,S", help="of an array: only its tasks in these states")
+            parser.add_argument(
+                "--state", metavar="S,S", help=f"of an array: only its tasks in these states: {', '.join(RETRIED)}"
+            )
     why = verb_add(verbs, "explain", explain, "say why a job waits, or where it was placed and why")
     numbers(why)
     why.add_argument("--what-if", action="store_true", help="also which single changes would start it; takes seconds")
@@ -51,7 +55,8 @@ def parsers_add(verbs: Any) -> None:
     numbers(changed)
     for flag in FLAGS:
         if flag.field in EDITED:
-            changed.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=flag.help)
+            told = EDITED[flag.field] or flag.help
+            changed.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=told)
     changed.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="its labels from now on")
     output_add(changed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from berth_client.cli.described import described, flags_add, read
+from berth_client.cli.described import described, flags_add, named, read
 from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
@@ -114,7 +114,9 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
         return cast("JobDescription", _continued(asked, berth, own))
     if asked.script is None:
         return cast("JobDescription", own)
-    found = berth.jobs_import(_text(asked.script), format=asked.format)
+    text = _text(asked.script)
+    with named(asked.script):
+        found = berth.jobs_import(text, format=asked.format)
     _lines_told(asked, found["lines"])
     refused = [line["line"] for line in found["lines"] if line["verdict"] == "refused"]
     if refused and not asked.without_refused and not asked.print:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.described import files_read, read
+from berth_client.cli.described import files_read, named, read
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, facts, rest_noted, rows_told, value_text, when
 from berth_client.cli.tables import table
@@ -124,7 +124,8 @@ def _import(asked: Any, berth: Berth) -> int:
     except UnicodeDecodeError:
         raise ClientError(f"{asked.name} is not UTF-8 text.") from None
     files = files_read(asked) if asked.file or asked.folder else {}
-    found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)
+    with named(asked.name):
+        found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)
     if asked.output == "table" and not asked.parsable:
         print(f"template {found['name']}: version {found['version']}")
     else:

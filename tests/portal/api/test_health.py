@@ -56,15 +56,19 @@ def test_no_broker(well, settings, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "column", "name"),
-    [(PeriodicTask, "last_run_at", "beat_age_s"), (Planning, "started_at", "last_planning_age_s")],
+    ("model", "column", "name", "limit", "log"),
+    [
+        (PeriodicTask, "last_run_at", "beat_age_s", 100, "beat"),
+        (Planning, "started_at", "last_planning_age_s", 120, "worker"),
+    ],
 )
-def test_what_is_overdue_is_named(well, model, column, name):
+def test_what_is_overdue_is_named(well, model, column, name, limit, log):
     model.objects.update(**{column: timezone.now() - timedelta(minutes=10)})
     status, answer = ask()
     assert status == 503
     (problem,) = answer["problems"]
-    assert problem.startswith(name)
+    assert f"for 600 s, at most {limit} s are normal ({name})" in problem
+    assert f"logs/{log}.log in the data directory says why" in problem
 
 
 def test_what_never_happened_is_overdue_only_after_a_while(well, monkeypatch):

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from berth_client import Berth
 
 
+LISTED = 50
+
+
 def parsers_add(above: Any) -> None:
     words = "use the laboratory: simulate jobs under other policies, knobs or clusters"
     parser = above.add_parser("lab", help=words, description=f"{words[0].upper()}{words[1:]}.", allow_abbrev=False)
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    parser.set_defaults(act=lab.listed, asks_portal=True, json=False, portal=None, state=None, most=LISTED)
+    verbs = parser.add_subparsers(metavar="VERB")
     _run_parser(verbs)
     rows = _verb(verbs, "ls", lab.listed, "list the newest simulations", "list")
     rows.add_argument(
@@ -62,7 +66,9 @@ def _verb(verbs: Any, name: str, act: Callable[[Any, Berth], int], words: str, *
 
 
 def _listing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--most", type=count, default=50, metavar="N", help="how many rows at most (default 50)")
+    parser.add_argument(
+        "--most", type=count, default=LISTED, metavar="N", help=f"how many rows at most (default {LISTED})"
+    )
 
 
 def _run_parser(verbs: Any) -> None:
