@@ -75,7 +75,9 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
     if memory_mib and smallest <= 1 and memory_mib > max(node.memory_mib for node in nodes):
         most = max(node.memory_mib for node in nodes)
         raise BerthError(
-            "unsatisfiable", f"The largest node has {most} MiB of memory; ask for at most that.", field="memory_mib"
+            "unsatisfiable",
+            f"The largest node has {most / 1024:.4g} GiB of memory ({most} MiB); ask for at most that.",
+            field="memory_mib",
         )
 
 
@@ -87,7 +89,7 @@ def gpu_memory_check(*, gpu_types: Sequence[str], memory_mib: int | None) -> Non
     alive = alive.filter(type_name__in=gpu_types) if gpu_types else alive
     most = alive.aggregate(most=Max("memory_mib"))["most"]
     if most is not None and memory_mib > most:
-        detail = f"The largest GPU of an allowed type has {most} MiB of memory; ask for at most that."
+        detail = f"The largest GPU of an allowed type has {most / 1024:.4g} GiB of memory ({most} MiB); ask for at most that."
         raise BerthError("unsatisfiable", detail, field="gpu_memory_mib")
 
 
@@ -115,7 +117,8 @@ def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:
     if need > most:
         raise BerthError(
             "unsatisfiable",
-            f"The job needs {need} GPUs of one type at least; the most there are of an allowed type is {most}.",
+            f"The job needs {need} GPU{'s' if need != 1 else ''} of one type at least; "
+            f"the most there are of an allowed type is {most}.",
             field="gpus",
         )
 

@@ -21,7 +21,7 @@ CHANGES: Mapping[str, Callable[[Any], str]] = {
     "gpu-type": lambda names: f"Allow {_types(names)} too",
     "cores-per-gpu": lambda cores: f"Take {_counted(cores, 'core')} a GPU",
     "cores": lambda cores: f"Take {_counted(cores, 'core')}",
-    "memory": lambda memory_mib: f"Take {memory_mib} MiB of memory",
+    "memory": lambda memory_mib: f"Take {memory_mib / 1024:.4g} GiB of memory",
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.explaining.phrases import gib
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -53,7 +55,7 @@ CONDITIONS: Mapping[str, Callable[[Remedy], str]] = {
     "cores": lambda remedy: f"With {_counted(remedy.value, 'core')}",
     "cores-per-gpu": lambda remedy: f"With {_counted(remedy.value, 'core')} a GPU",
     "gpu-type": lambda remedy: f"With GPUs of type {' or '.join(remedy.value)} allowed too",
-    "memory": lambda remedy: f"With {remedy.value} MiB of memory",
+    "memory": lambda remedy: f"With {gib(remedy.value)} of memory",
     "checkpoint": lambda _: "Without its checkpoint, so from the beginning,",
     "software": lambda _: "With the software of the node itself",
     "wait": lambda remedy: f"In about {_minutes(remedy.value)}, when running jobs are expected to end,",

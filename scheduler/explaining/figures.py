@@ -80,6 +80,12 @@ def offered(job: Job, offers: Iterable[Offer]) -> dict[str, Any]:
     }
 
 
+def for_sharing(by_type: dict[str, int], offers: Iterable[Offer]) -> int:
+    """How many GPUs of the type with the most whole ones are for jobs that share a GPU."""
+    most = max(by_type, key=by_type.__getitem__, default=None)
+    return sum(len(offer.node.shared) for offer in offers if most is not None and offer.node.gpu_type == most)
+
+
 def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> Why:
     """The reason of the failed level, with what is needed and what there is. `ever` false: whole nodes were looked at."""
     reason = LEVEL_REASONS[level]
@@ -89,6 +95,8 @@ def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> 
         enough = figures["offered"]["most_of_a_type"] >= job.min_gpus
         reason = Reason.GPUS_SCATTERED if enough else reason
         figures["total_gpus"] = total
+        if not ever and not enough:
+            figures["for_sharing"] = for_sharing(figures["offered"]["idle_gpus"], offers)
     elif level is Level.SOFTWARE:
         names = [offer.node.name for offer in offers if software_allowed(job, offer.node)]
         figures |= {"software": job.software, "nodes": names[:NODES_SHOWN]}

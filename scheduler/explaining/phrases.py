@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+MEMORY = "MiB of memory"
 
 
 def count(number: Any, word: str) -> str:
+    """For example: 1 GPU, 4 GPUs; memory, which is counted in MiB, in GiB: 4 GiB of memory."""
+    if word == MEMORY:
+        return f"{gib(number)} of memory"
     return f"{number} {word}" if number != 1 else f"{number} {word.removesuffix('s')}"
 
 
@@ -35,3 +40,12 @@ def instant(at_s: float) -> str:
 def gib(mib: float) -> str:
     """For example: 4 GiB, 8.79 GiB."""
     return f"{round(mib / 1024, 2):g} GiB"
+
+
+def the_most(by_type: Mapping[str, int], figures: Mapping[str, Any]) -> str:
+    """For example: 8 of type A100 that it may use, besides 1 for jobs that share a GPU."""
+    most = max(by_type.values(), default=0)
+    largest = [name for name, count in by_type.items() if count == most]
+    of_one = "" if len(by_type) < 2 else f" of type {largest[0]}" if len(largest) == 1 else " of one type"
+    shared = figures.get("for_sharing")
+    return f"{most}{of_one} that it may use" + (f", besides {shared} for jobs that share a GPU" if shared else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.explaining.kept_words import kept_for_it_words, kept_words
-from scheduler.explaining.phrases import are, count, listed
+from scheduler.explaining.phrases import MEMORY, are, count, gib, listed, the_most
 from scheduler.explaining.places import QUEUES, is_strange
 from scheduler.explaining.sharing_words import placed_words, waiting_words
 from scheduler.model import Reason
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from scheduler.model import Figures
 
 RESOURCE_WORDS: Mapping[str, str] = {
-    "gpus": "GPUs",
-    "cores": "CPU cores",
-    "memory_mib": "MiB of memory",
-    "gpu_quota": "GPUs",
-    "core_quota": "CPU cores",
+    **dict.fromkeys(("gpus", "gpu_quota"), "GPUs"),
+    **dict.fromkeys(("cores", "core_quota"), "CPU cores"),
+    "memory_mib": MEMORY,
 }
 
 
@@ -129,8 +127,7 @@ def _not_enough_idle_gpus(figures: Figures) -> str:
     idle = {name: count for name, count in offered["idle_gpus"].items() if count}
     most = offered["most_of_a_type"]
     if not figures.get("ever", True):
-        of_one = " of one type" if len(idle) > 1 else ""
-        return f"It needs {_need(figures)}. The whole cluster has {most}{of_one} that it may use. Ask for fewer."
+        return f"It needs {_need(figures)}. The whole cluster has {the_most(idle, figures)}. Ask for fewer."
     if len(idle) < 2:
         return f"It needs {_need(figures)}, and {are(most)} idle."
     by_type = ", ".join(f"{count} {name}" for name, count in sorted(idle.items()))
@@ -146,7 +143,7 @@ def _gpus_scattered(figures: Figures) -> str:
 
 
 def _not_enough_memory(figures: Figures) -> str:
-    return _short(figures, "MiB of memory", "memory")
+    return _short(figures, MEMORY, "memory")
 
 
 def _not_enough_cores(figures: Figures) -> str:
@@ -164,10 +161,11 @@ def _short(figures: Figures, unit: str, what: str) -> str:
         )
     among = "Of the nodes that it may use" if not figures["needs"]["min_gpus"] else "Of the nodes with GPUs for it"
     idle = " idle" if ever else ""
+    has = gib(figures["available"]) if unit == MEMORY else figures["available"]
     tail = "" if ever else " Ask for less." if what == "memory" else " Ask for fewer."
     return (
         f"It needs {count(figures['needed'], unit)} on one node. "
-        f"{among}, the one with the most{idle} {what} has {figures['available']}.{tail}"
+        f"{among}, the one with the most{idle} {what} has {has}.{tail}"
     )
 
 
@@ -251,7 +249,8 @@ def _bound(binding: Figures) -> str:
         if binding["node"]
         else "In all"
     )
-    return f" {where} it needs {needed}, and {are(left)} left."
+    left = f"{gib(left)} is" if resource == "memory_mib" else are(left)
+    return f" {where} it needs {needed}, and {left} left."
 
 
 def _dependency(figures: Figures) -> str:

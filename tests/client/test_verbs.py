@@ -5,9 +5,14 @@ import json
 import pytest
 import yaml
 
+from berth_client.cli.job_words import QUEUES, place_words
+from berth_client.cli.jobs import RETRIED
+from berth_client.cli.parser import parser_make
 from portal.cluster.models import Node
+from portal.jobs import states
 from portal.jobs.models import Job
 from portal.rounds.planning.run import planning_run
+from scheduler.explaining.places import QUEUES as PORTAL_QUEUES
 
 pytestmark = pytest.mark.django_db
 
@@ -205,6 +210,31 @@ def test_usage(cli, world):
 def test_what_is_refused_is_said_and_changes_nothing(cli, arguments, complaint):
     assert complaint in cli(*arguments, code=2).err
     assert not Job.objects.exists()
+
+
+def test_help_says_what_edit_and_retry_take(capsys):
+    told = {verb: _help(verb, capsys) for verb in ("edit", "retry", "submit")}
+    assert "FAILED, TIMEOUT, OUT_OF_MEMORY, NODE_FAIL" in told["retry"]
+    assert "what the job is called from now on" in told["edit"]
+    assert "else its program's name" in told["submit"]
+    assert "else its program's name" not in told["edit"], "an edit leaves the name as it is where none is given"
+
+
+def _help(verb, capsys):
+    with pytest.raises(SystemExit):
+        parser_make("berth").parse_args([verb, "--help"])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_queues_are_called_as_the_portal_calls_them():
+    assert {str(name): words for name, words in PORTAL_QUEUES.items()} == QUEUES
+    found = {"queue": "gpu-small", "place": 2, "queue_length": 5}
+    assert place_words(found) == "2 of 5 in the queue for jobs of 1 to 3 GPUs"
+    assert place_words({"queue": None, "place": None, "queue_length": None}) is None
+
+
+def test_the_states_of_a_retry_are_the_portals():
+    assert set(RETRIED) == {str(state) for state in states.RETRIED}
 
 
 def test_watch_prints_it_again_and_lives_through_a_portal_that_is_away(cli, world, monkeypatch):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.output import Columns, facts, lasting, listed, memory, seconds_between, when
+from berth_client.cli.output import Columns, counted, facts, lasting, listed, memory, seconds_between, when
 from berth_client.cli.tables import cell, table
 from berth_client.jobs import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from berth_client.shapes import Attempt, Explanation, Job, JobDetail, Plan
 
 
@@ -130,13 +132,11 @@ def _attempt(attempt: Attempt) -> list[Any]:
 
 def explained(found: Explanation) -> str:
     """Return why a job waits, or where it was placed, as text."""
-    queue = found.get("queue")
-    place = f"{found.get('place')} of {found.get('queue_length')} in {queue}" if queue else None
     changes = found.get("what_would_start")
     lines = facts(
         [
             ("reason", found.get("reason")),
-            ("place", place),
+            ("place", place_words(found)),
             ("waited", lasting(found.get("wait_s"))),
             ("expected run time", lasting(found.get("age_s"))),
             ("latency ratio", found.get("latency_ratio")),
@@ -154,15 +154,35 @@ def explained(found: Explanation) -> str:
 NO_CHANGE = ({"sentence": "no single change that was tried"},)
 
 
+QUEUES = {
+    "gpu-large": "jobs of 4 GPUs and more",
+    "gpu-small": "jobs of 1 to 3 GPUs",
+    "cpu": "CPU jobs",
+    "gpu": "GPU jobs",
+}
+"""Who waits in a queue: the portal's names for them are for programs."""
+
+
+def place_words(found: Mapping[str, object]) -> str | None:
+    """For example: 2 of 5 in the queue for jobs of 1 to 3 GPUs. None: it stands in no queue."""
+    queue, place = found.get("queue"), found.get("place")
+    if not queue or not place:
+        return None
+    return f"{place} of {found.get('queue_length')} in the queue for {QUEUES.get(str(queue), queue)}"
+
+
 def plan_words(found: Plan) -> str:
     """Return what the next planning would decide, as text."""
-    placed = [f"{each['node']}: {each['gpus']} GPUs, {each['cores']} cores" for each in found["placement"] or ()]
+    placed = [
+        f"{each['node']}: {counted(each['gpus'], 'GPU')}, {counted(each['cores'], 'core')}"
+        for each in found["placement"] or ()
+    ]
     lines = facts(
         [
             ("would start", "with the next planning" if found["placeable"] else "later"),
             ("on", "; ".join(placed)),
             ("reason", found["reason"]),
-            ("place", f"{found['place']} of {found['queue_length']} in {found['queue']}" if found["place"] else None),
+            ("place", place_words(found)),
             ("expected start", None if found["placeable"] else start_words(found["start"])),
         ]
     )

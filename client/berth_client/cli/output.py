@@ -107,6 +107,11 @@ def lasting(seconds: float | None) -> str | None:
     return f"{days:.0f} d {hours % 24:.0f} h"
 
 
+def counted(number: int, word: str) -> str:
+    """For example: 1 GPU, 4 GPUs."""
+    return f"{number} {word}{'s' if number != 1 else ''}"
+
+
 def memory(mib: float | None) -> str | None:
     if mib is None:
         return None

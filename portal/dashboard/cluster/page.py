@@ -12,7 +12,7 @@ from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
 from portal.dashboard.overview.nodes import active_words, gpu_cells, gpu_types, health_word
 from portal.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
-from portal.dashboard.parts.formatting import GIB_MIB, number
+from portal.dashboard.parts.formatting import GIB_MIB, count_of, number
 from portal.dashboard.parts.kept import kept_rows
 from portal.dashboard.parts.sharing_html import shared_html
 from portal.errors import NotFound
@@ -75,7 +75,8 @@ def _subtitle(snapshot: Snapshot) -> str:
     facts = snapshot.facts
     nodes, up = len(facts.names), facts.health.count(UP)
     count = f"{number(up)} of {number(nodes)}" if up < nodes else number(up)
-    return f"{count} node{'s' if nodes != 1 else ''} up, {number(facts.gpus_total)} GPUs, {number(facts.cores_total)} cores"
+    has = f"{count_of(facts.gpus_total, 'GPU')}, {count_of(facts.cores_total, 'core')}"
+    return f"{count} node{'s' if nodes != 1 else ''} up, {has}"
 
 
 def node_groups(snapshot: Snapshot) -> list[NodeTypeGroup]:
@@ -91,9 +92,9 @@ def _type_of(node: Node) -> str:
 
 
 def _group_note(rows: list[NodeRow]) -> str:
-    nodes = f"{len(rows)} node{'s' if len(rows) != 1 else ''}"
+    nodes = count_of(len(rows), "node")
     gpus = sum(row["gpu_count"] for row in rows)
-    return f"{nodes}, {sum(row['gpus_held'] for row in rows)} of {gpus} GPUs held" if gpus else nodes
+    return f"{nodes}, {sum(row['gpus_held'] for row in rows)} of {count_of(gpus, 'GPU')} held" if gpus else nodes
 
 
 def node_row(node: Node, snapshot: Snapshot) -> NodeRow:

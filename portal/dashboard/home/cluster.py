@@ -9,8 +9,8 @@ from django.db.models import Case, CharField, Count, F, Q, Value, When
 from django.urls import reverse
 
 from portal.cluster.models import Gpu, Node
-from portal.dashboard.overview.queue import idle_blocks
-from portal.dashboard.parts.formatting import number
+from portal.dashboard.overview.queue import idle_blocks, idle_for_sharing
+from portal.dashboard.parts.formatting import count_of, number
 from portal.jobs.models import GpuAllocation
 from portal.jobs.queue_counts import ELIGIBLE, waiting_jobs
 
@@ -32,7 +32,7 @@ def cluster_make(scope: Scope, snapshot: Snapshot) -> HomeCluster:
     nodes = _by_node(scope) if few else _by_type(scope)
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return {
-        "summary": f"{number(held)} of {number(total)} GPUs in use",
+        "summary": f"{number(held)} of {count_of(total, 'GPU')} in use",
         "nodes": nodes,
         "legend": _legend(scope, nodes),
         "figures": _figures(scope, snapshot),
@@ -101,7 +101,7 @@ def _by_type(scope: Scope) -> list[HomeNode]:
             {
                 "name": kind,
                 "url": reverse("cluster"),
-                "note": f"{number(total)} GPUs",
+                "note": count_of(total, "GPU"),
                 "cells": [],
                 "parts": shown,
                 "total": total,
@@ -131,16 +131,15 @@ def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
 def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     waits = sum(group.jobs for group in snapshot.queue.eligible)
     mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).count()
-    block, facts = max(idle_blocks(snapshot), default=0), snapshot.facts
-    apart = sum(facts.idle_shared(place) for place in range(len(facts.names)))
+    block, apart = max(idle_blocks(snapshot), default=0), idle_for_sharing(snapshot)
     more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""
     return [
         (
-            f"{number(waits)} job{'' if waits == 1 else 's'} wait{'s' if waits == 1 else ''}",
+            f"{count_of(waits, 'job')} wait{'s' if waits == 1 else ''}",
             f"{number(mine)} of them yours",
         ),
         (
-            f"{number(block)} GPU{'' if block == 1 else 's'}",
+            count_of(block, "GPU"),
             f"idle on one node at most: the largest job that could start{more}",
         ),
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.dashboard.parts.formatting import number, share
+from portal.dashboard.parts.formatting import count_of, memory, number, share
 from portal.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from portal.jobs.models import Job
 
 MEASURED = {"entity", "type", "theory", "theory-assumed", "nodes", "sizes"}
-RESOURCES = {"gpus": "GPUs", "cores": "cores", "memory_mib": "MiB of memory"}
-QUOTAS = {"gpu_quota": "GPUs", "core_quota": "cores"}
+RESOURCES = {"gpus": "GPU", "cores": "core"}
+QUOTAS = {"gpu_quota": "GPU", "core_quota": "core"}
 OTHERWISE = {
     "trust": "another tenant's job runs there under the same account",
     "kept": "its nodes are kept for another job or pool",
@@ -79,7 +79,7 @@ def _share(why: dict[str, Any]) -> Fact | None:
     if own is None or own["share"] is None:
         return None
     what = "GPUs" if own["resource"] == "gpus" else "CPU cores"
-    note = f"{own['held']:g} of {own['capacity']:g} held; {own['with_picks']:g} with picks"
+    note = f"{own['held']:g} of {own['capacity']:g} held; {own['with_picks']:g} with its considered jobs"
     return {"label": f"Tenant share, {what}", "value": str(share(own["share"], 1)), "note": note}
 
 
@@ -90,7 +90,7 @@ def _window(why: dict[str, Any]) -> Fact | None:
     note = None
     if window:
         asked = "" if window["counted"] is None else f": {window['counted']} asked"
-        note = f"closes at {window['capacity']} GPUs{asked}"
+        note = f"closes at {count_of(window['capacity'], 'GPU')}{asked}"
     return {"label": "Window", "value": why["side"], "note": note}
 
 
@@ -195,12 +195,15 @@ def binding_words(binding: dict[str, Any] | None) -> str:
     if not binding:
         return ""
     resource, where = binding["resource"], f" on {binding['node']}" if binding["node"] else ""
+    if resource == "memory_mib":
+        left = f"{memory(binding['available'])} left in the final plan"
+        return f"needs {memory(binding['needed'])} of memory{where}; {left}"
     if resource in RESOURCES:
         left = f"{number(binding['available'])} left in the final plan"
-        return f"needs {number(binding['needed'])} {RESOURCES[resource]}{where}; {left}"
+        return f"needs {count_of(binding['needed'], RESOURCES[resource])}{where}; {left}"
     if resource in QUOTAS:
-        what = QUOTAS[resource]
-        return f"needs {binding['needed']} {what} of the tenant's quota; {max(0, binding['available'])} left"
+        what = count_of(binding["needed"], QUOTAS[resource])
+        return f"needs {what} of the tenant's quota; {max(0, binding['available'])} left"
     return OTHERWISE.get(resource, resource) + where
 
 

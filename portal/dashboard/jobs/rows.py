@@ -113,7 +113,8 @@ def _detail(job: Job) -> str | None:
 
 
 def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
-    sizes = "{" + ", ".join(map(str, job.gpus)) + "}"
+    sizes = ", ".join(map(str, job.gpus))
+    sizes = f"{{{sizes}}}" if len(job.gpus) > 1 else sizes
     if job.gpus == [0]:
         return "CPU"
     if job.state in LIVE and attempt is not None:

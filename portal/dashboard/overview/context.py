@@ -120,7 +120,7 @@ class BoardContext(TypedDict):
 
 class OverviewContext(TypedDict):
     subtitle: str  # "demo-cluster, 4 nodes, 24 GPUs"
-    horizons: list[Choice]  # h = 1 h, 6 h, 24 h, with urls ?h=6
+    horizons: list[Choice]  # last 1 h, 6 h, 24 h, with urls ?h=6
     horizon_label: str  # "1 h"
     query: str  # "?h=6" or "", appended to fragment URLs
     show_memory: bool

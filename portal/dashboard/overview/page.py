@@ -18,7 +18,7 @@ from portal.dashboard.overview.problems import problem_sentences
 from portal.dashboard.overview.queue import idle_notice, next_context, tenant_shares
 from portal.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.dashboard.parts import figures
-from portal.dashboard.parts.formatting import number
+from portal.dashboard.parts.formatting import count_of, number
 from portal.dashboard.parts.sharing_html import shared_html
 from portal.dashboard.rounds.page import solve_ms
 from portal.errors import NotFound
@@ -104,7 +104,7 @@ def grown_html() -> str:
 
 def subtitle(snapshot: Snapshot) -> str:
     nodes, gpus = len(snapshot.facts.names), snapshot.gpus_total
-    words = [f"{number(nodes)} node{'s' if nodes != 1 else ''}", f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"]
+    words = [count_of(nodes, "node"), count_of(gpus, "GPU")]
     return ", ".join((["demo"] if settings.DEMO else []) + words)
 
 
@@ -116,7 +116,7 @@ def horizons(chosen: int) -> list[Choice]:
     return [
         {
             "value": str(hours),
-            "label": f"h = {hours} h" if hours == chosen else f"{hours} h",
+            "label": f"last {hours} h" if hours == chosen else f"{hours} h",
             "selected": hours == chosen,
             "url": reverse("overview") + query(hours),
         }
@@ -167,7 +167,7 @@ def _summary(planning: Planning) -> str:
 def plot_contexts(snapshot: Snapshot) -> list[PlotContext]:
     if not snapshot.last_plannings:
         return []
-    note, suffix = f"{snapshot.hours:g} h", query(int(snapshot.hours))
+    note, suffix = f"the last {snapshot.hours:g} h", query(int(snapshot.hours))
     return [
         {
             "name": "latency-ratio",
@@ -187,7 +187,7 @@ def fragments_plot(hours: int) -> PlotContext:
     return {
         "name": "fragments",
         "title": "Fragments",
-        "note": f"idle GPUs that waiting jobs could not use, means by time, {hours} h",
+        "note": f"idle GPUs that waiting jobs could not use, means by time, the last {hours} h",
         "url": reverse("figure", args=["fragments"]) + query(hours),
         "legend": [
             {"label": "no cores", "token": "plot-2", "kind": "block"},
@@ -209,7 +209,7 @@ def _figure(name: str, snapshot: Snapshot) -> figures.Figure:
     if name == "fragments":
         return _fragments_figure(snapshot)
     points = points_since(since=snapshot.since, most=PLOT_POINTS)
-    start, end = (points[0].at if points else snapshot.since).isoformat(), snapshot.now.isoformat()
+    start, end = snapshot.since.isoformat(), snapshot.now.isoformat()  # as the plot beside it
     rows = [(point.at.isoformat(), point.metrics) for point in points]
     course = raqlr_course(hours=snapshot.knobs["raqlr_hours"], at=[point.at for point in points])
     raqlr = [(at, value) for (at, _), (value, _) in zip(rows, course, strict=True)]

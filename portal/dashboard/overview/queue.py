@@ -138,7 +138,7 @@ def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
 def _share(name: str, held: float, quota: int | None, total: int) -> TenantShare:
     return {
         "name": name,
-        "held": held,
+        "held": gpus_of(round(1000 * held)),
         "quota": quota,
         "total": total,
         "share": held / total if total else 0.0,
@@ -159,8 +159,10 @@ def idle_notice(snapshot: Snapshot) -> Notice | None:
     idle, jobs = sum(blocks), stuck.total()
     if not idle or not jobs:
         return None
+    apart = idle_for_sharing(snapshot)
+    more = f" (besides {number(apart)} for jobs that share a GPU)" if apart else ""
     return {
-        "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}, at most {max(blocks)} on one node, while "
+        "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}{more}, at most {max(blocks)} on one node, while "
         f"{number(jobs)} job{'s wait' if jobs != 1 else ' waits'}.",
         "text": _causes(stuck, snapshot.queue.aside()["tenant-quota"]),
         "url": reverse("cluster"),
@@ -172,6 +174,12 @@ def idle_blocks(snapshot: Snapshot) -> list[int]:
     """Return the idle GPUs of each node that takes jobs."""
     facts = snapshot.facts
     return [facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP]
+
+
+def idle_for_sharing(snapshot: Snapshot) -> int:
+    """Return how many more GPUs are idle, which jobs may share: a job that wants whole GPUs does not get them."""
+    facts = snapshot.facts
+    return sum(facts.idle_shared(place) for place in range(len(facts.names)))
 
 
 def _causes(stuck: Counter[str], at_quota: int) -> str:

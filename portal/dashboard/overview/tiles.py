@@ -158,7 +158,8 @@ def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: fl
         None,
         f"h = {hours:g} h, m = {ended}",
         explained="Recent average queueing latency ratio: waiting time divided by run time, averaged over the m jobs that "
-        "ended in the last h hours. An array counts as one job, with the mean of its tasks.",
+        "ended in the last h hours (the operator's knob raqlr_hours, whatever time the page shows). An array counts as one job, "
+        "with the mean of its tasks.",
         spark=_spark_of([each for each, _ in course], high=highest),
     )
 

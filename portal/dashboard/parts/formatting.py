@@ -36,6 +36,16 @@ def number(value: float | None, digits: int = 0) -> str:
     return text if value >= 0 or nought else f"{MINUS}{text}"
 
 
+def count_of(value: float, word: str) -> str:
+    """1, GPU -> "1 GPU"; 1240, GPU -> "1 240 GPUs"."""
+    return f"{number(value)} {word}{'s' if value != 1 else ''}"
+
+
+def memory(mib: float) -> str:
+    """Memory that is counted in MiB: 8192 -> "8 GiB", 9001 -> "8.79 GiB"."""
+    return f"{round(mib / GIB_MIB, 2):g} GiB"
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     """0..100 -> "83 %"."""
     return DASH if value is None else f"{number(value, digits)}{NBSP}%"

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.dashboard.parts.formatting import DASH, duration, number, share
+from portal.dashboard.parts.formatting import DASH, count_of, duration, number, share
 from portal.dashboard.parts.waiting_words import aside_words, counted, eligible_words
 from portal.dashboard.queue.rows import Rows
 from portal.errors import BerthError
@@ -126,16 +126,16 @@ def _has_shares(decisions: Decisions) -> bool:
 def _window_words(window: Mapping[str, Any], considered: Mapping[str, int]) -> Rich:
     """Say whom the planning considered, what closed the window, and how far the front reaches."""
     if not window["jobs"]:
-        return f"It considered none of them; its window closes at {window['capacity']} GPUs."
+        return f"It considered none of them; its window closes at {count_of(window['capacity'], 'GPU')}."
     jobs = f"{number(considered['considered'])} job{'s' if considered['considered'] != 1 else ''}"
     return [
         {"text": "It considered "},
         {"text": jobs, "bold": True},
         {"text": f" and started {number(considered['started']) if considered['started'] else 'none'}. They ask for "},
         {
-            "text": f"{number(window['counted'])} GPUs at their smallest sizes; a planning considers jobs until they ask for "
+            "text": f"{count_of(window['counted'], 'GPU')} at their smallest sizes; a planning considers jobs until they ask for "
         },
-        {"text": f"{number(window['capacity'])} GPUs", "bold": True},
+        {"text": count_of(window["capacity"], "GPU"), "bold": True},
         {"text": f". {_idle_words(window)}"},
     ]
 
@@ -144,8 +144,8 @@ def _idle_words(window: Mapping[str, Any]) -> str:
     if not window["idle"]:
         return "Nothing of the pool was idle."
     first = "its first job" if window["front_jobs"] == 1 else f"its first {number(window['front_jobs'])} jobs"
-    idle = "1 GPU was" if window["idle"] == 1 else f"{number(window['idle'])} GPUs were"
-    return f"{idle} idle: the front, {first}, comes before the others."
+    were = "was" if window["idle"] == 1 else "were"
+    return f"{count_of(window['idle'], 'GPU')} {were} idle: the front, {first}, comes before the others."
 
 
 def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows: Rows) -> list[QueueLine]:
@@ -164,7 +164,7 @@ def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows
 
 def _border(after: str, window: Mapping[str, Any] | None, *, shares: bool, swept: bool) -> str:
     if after == "outside":
-        counted = f": {number(window['counted'])} of {number(window['capacity'])} GPUs asked for" if window else ""
+        counted = f": {number(window['counted'])} of {count_of(window['capacity'], 'GPU')} asked for" if window else ""
         order = " They stand by latency ratio; at their turn tenants with smaller shares go first." if shares else ""
         below = "What it leaves idle is offered to those below." if swept else "Those below are not considered yet."
         return f"The window ends here{counted}. {below}{order}"
@@ -206,7 +206,7 @@ def _shares(snapshot: Snapshot, decisions: Decisions) -> list[QueueShare]:
 
 def _share(name: str, held: float, picked: float | None, capacity: float, weight: float) -> QueueShare:
     part = held / capacity / weight
-    note = None if picked is None else f"{share(picked / capacity / weight, 1)} with its picks"
+    note = None if picked is None else f"{share(picked / capacity / weight, 1)} with its considered jobs"
     weighed = f", weight {weight:g}" if weight != 1 else ""
     return {"name": name + weighed, "held": held, "total": capacity, "share": part, "note": note}
 

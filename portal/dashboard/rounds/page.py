@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.cluster.models import Node
-from portal.dashboard.parts.formatting import DASH, number
+from portal.dashboard.parts.formatting import DASH, count_of, number
 from portal.errors import BerthError
 from portal.rounds.models import Planning
 from portal.rounds.read.history import planning_by_number, planning_neighbours, plannings_listed
@@ -217,12 +217,16 @@ def _piece(piece: dict[str, Any], name: str) -> str:
     return f"{name} \u00d7 {len(piece['gpus'])}, {cores}" if piece["gpus"] else f"{name}, {cores}"
 
 
+def _closing(gpus: int | None) -> str | None:
+    return None if gpus is None else f"{count_of(gpus, 'GPU')} close{'s' if gpus == 1 else ''} it"
+
+
 def _figures(planning: Planning) -> list[Fact]:
     solver, metrics, solved = planning.solver, planning.metrics, solve_ms(planning) is not None
     timing = f"load {_ms(planning.load_s)}, plan {_ms(planning.plan_s)}, apply {_ms(planning.apply_s)}"
     facts = [
         _fact("Queue", planning.queue_length, "jobs in order"),
-        _fact("Window", planning.window_jobs, f"{metrics.get('window_gpus')} GPUs close it" if metrics else None),
+        _fact("Window", planning.window_jobs, _closing(metrics.get("window_gpus"))),
         _fact("Placed", planning.placed, f"{planning.dropped} no longer fitted" if planning.dropped else None),
         _fact("Formulation", solver.get("formulation") if solved else None, _words(solver.get("status"))),
         _fact(

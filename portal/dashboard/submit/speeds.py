@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from portal.dashboard.parts.formatting import DASH, duration, number
+from portal.dashboard.parts.formatting import DASH, count_of, duration, number
 from portal.dashboard.submit.speed_marks import Mark, picture
 from portal.errors import BerthError
 from portal.jobs.description_parts import requirement_set
@@ -121,7 +121,7 @@ def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int |
     top = max(size.speed for every in found.types for size in every.sizes.values())
     marks = [None if size is None else _mark(size) for size in sizes]
     linear = [each.one * gpus for gpus in found.sizes]
-    told = ", ".join(f"{size.gpus} GPUs {_figure(size.speed, found)}" for size in each.sizes.values())
+    told = ", ".join(f"{count_of(size.gpus, 'GPU')} {_figure(size.speed, found)}" for size in each.sizes.values())
     tinted = [gpus in accepted for gpus in found.sizes]
     columns = [
         _column(gpus, size, each, found, accepted, samples) for gpus, size in zip(found.sizes, sizes, strict=True)

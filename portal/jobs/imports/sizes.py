@@ -105,7 +105,7 @@ def _gpu_lines(draft: Draft, sizes: list[int]) -> None:
         if (line := _line(draft, name)) is None:
             continue
         if name == used:
-            line.mapped("gpus", f"{' or '.join(map(str, sizes))} GPUs in all{kinds}.")
+            line.mapped("gpus", f"{' or '.join(map(str, sizes))} GPU{'s' if sizes != [1] else ''} in all{kinds}.")
         else:
             line.ignored(f"--{used} says how many GPUs there are.")
 
@@ -127,7 +127,9 @@ def _cores(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:
             per_task.ignored("--cpus-per-gpu says how many cores there are.")
     elif per_task:
         wanted = draft.description["cores_per_gpu"] = math.ceil(cores / sizes[0])
-        per_task.mapped("cores_per_gpu", f"{cores} cores for {sizes[0]} GPUs: {wanted} for each.")
+        per_task.mapped(
+            "cores_per_gpu", f"{cores} cores for {sizes[0]} GPU{'s' if sizes[0] != 1 else ''}: {wanted} for each."
+        )
 
 
 def _memory(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:

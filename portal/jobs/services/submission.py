@@ -226,7 +226,7 @@ def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:
     if tenant.gpu_quota is not None and need > tenant.gpu_quota:
         raise Conflict(
             "quota_exceeded",
-            f"The job needs at least {need} GPUs, but {tenant.name} has a quota of {tenant.gpu_quota}; "
+            f"The job needs at least {need} GPU{'s' if need != 1 else ''}, but {tenant.name} has a quota of {tenant.gpu_quota}; "
             "accept fewer, or ask an operator.",
             field="gpus",
         )

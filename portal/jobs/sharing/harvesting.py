@@ -27,6 +27,7 @@ def grants_lower(grants: Mapping[int, int]) -> list[tuple[int, int, str]]:
         attempt = row.allocation.attempt
         mib = grants[attempt.job_id]
         GpuAllocation.objects.filter(pk=row.pk).update(memory_mib=mib)
-        text = f"It holds {mib} MiB of GPU memory now, before {row.memory_mib}: it used no more, and another job needed the rest."
+        now, before = (f"{held / 1024:.4g} GiB" for held in (mib, row.memory_mib))
+        text = f"It holds {now} of GPU memory now, before {before}: it used no more, and another job needed the rest."
         texts.append((attempt.job_id, attempt.epoch, text))
     return texts

@@ -61,7 +61,7 @@ def as_html(answer: Mapping[str, Any]) -> str:
     until_h, knobs = answer["until_h"], answer["knobs"]
     facts = [
         ("Trace", f"{answer['trace']} ({answer['format']})"),
-        ("Cluster", f"{answer['gpus']} GPUs"),
+        ("Cluster", f"{answer['gpus']} GPU{'s' if answer['gpus'] != 1 else ''}"),
         ("Seed", str(answer["seed"])),
         ("Knobs", ", ".join(f"{name} = {cell(value)}" for name, value in knobs.items()) or "as they come"),
         ("Time", "to the end" if until_h is None else f"the first {until_h:g} hours"),

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
     Figures = Mapping[str, Any]
 
+MEMORY = "MiB of idle memory"
 RESOURCES = {
     "gpus": "idle GPU",
     "cores": "idle core",
-    "memory_mib": "MiB of idle memory",
+    "memory_mib": MEMORY,
     "gpu_quota": "GPU of its tenant's quota",
     "core_quota": "core of its tenant's quota",
 }
@@ -32,8 +33,8 @@ def start_need(reason: str | None, figures: Figures) -> str | None:
 
 def more(count: float, what: str) -> str:
     """3, idle GPU -> 3 more idle GPUs."""
-    if "MiB" in what:
-        return f"{count:g} more {what}"
+    if what == MEMORY:
+        return f"{count / 1024:.4g} GiB more idle memory"
     head, of, rest = what.partition(" of ")
     return f"{count:g} more {head}{'s' if count != 1 else ''}{of}{rest}"
 
@@ -116,7 +117,7 @@ NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "not-enough-idle-gpus": _idle_gpus,
     "gpus-scattered": _scattered,
     "not-enough-cores": _short_of("idle core"),
-    "not-enough-memory": _short_of("MiB of idle memory"),
+    "not-enough-memory": _short_of(MEMORY),
     "outside-window": _outside,
     "tenant-quota": _quota,
     "lost-to-higher-priority": _lost,

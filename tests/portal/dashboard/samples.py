@@ -194,7 +194,7 @@ def overview():
         "subtitle": "demo-cluster, 4 nodes, 24 GPUs",
         "next_planning": {"number": 5118, "next_at": DAY + "12:42:00+00:00", "period_s": 360.0},
         "horizons": [
-            {"value": "1", "label": "h = 1 h", "selected": True, "url": "?h=1"},
+            {"value": "1", "label": "last 1 h", "selected": True, "url": "?h=1"},
             {"value": "6", "label": "6 h", "selected": False, "url": "?h=6"},
             {"value": "24", "label": "24 h", "selected": False, "url": "?h=24"},
         ],
@@ -476,7 +476,9 @@ def queue():
         "window": [{"text": "The window holds "}, {"text": "2 jobs", "bold": True}],
         "paging": {"summary": "1-3 of 3", "previous_url": None, "next_url": "/queue/?gpu-small=2"},
     }
-    shares = [{"name": "vision-lab", "held": 4.0, "total": 16.0, "share": 0.25, "note": "100.0 % with its picks"}]
+    shares = [
+        {"name": "vision-lab", "held": 4.0, "total": 16.0, "share": 0.25, "note": "100.0 % with its considered jobs"}
+    ]
     return {
         "queue": {
             "subtitle": "3 in the order, 1 array",

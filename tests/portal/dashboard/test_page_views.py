@@ -1,6 +1,7 @@
 """The pages on the whole cluster, as owner, teammate, outsider, operator and anonymous."""
 
 import re
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.django_db
 SIGNED_IN = [reader for reader in READERS if reader != "anonymous"]
 SECRET = "resnet-secret"
 OVERVIEW_FRAGMENTS = ("head", "tiles", "notice", "nodes", "next", "tenants", "rounds")
+PLOTS = ("latency-ratio", "fragments")
 PAGES = (
     "/",
     "/?h=6",
@@ -192,6 +194,20 @@ def test_figures_are_json_of_the_plannings(world):
     answer = world.get("owner", "/figures/latency-ratio")
     assert answer["Content-Type"] == "application/json"
     assert len(answer.json()["data"][1]["y"]) == Planning.objects.count()
+
+
+def test_the_two_plots_of_the_overview_show_the_same_time(world):
+    ranges = [world.get("owner", f"/figures/{name}?h=6").json()["layout"]["xaxis"]["range"] for name in PLOTS]
+    (first, first_end), (second, second_end) = ([datetime.fromisoformat(at) for at in each] for each in ranges)
+    assert abs(first - second) < timedelta(minutes=1)
+    assert abs(first_end - second_end) < timedelta(minutes=1)
+    assert first_end - first == timedelta(hours=6)
+
+
+def test_whole_gpus_of_a_tenant_are_whole_numbers(world):
+    card = re.sub("<[^>]*>", " ", world.get("owner", "/fragments/overview/tenants").content.decode())
+    assert not re.search(r"\d\.0 ·", card), card
+    assert re.search(r" \d ·", card), card
 
 
 # ---- fragments and addresses ---------------------------------------------------------------------------------------

@@ -50,6 +50,16 @@ def test_the_overview_names_ones_own_and_counts_others(client, three):
     assert f"shared by #{c.pk} and 2 jobs of other tenants" in page(client, theirs.owner, "/?view=cluster")
 
 
+def test_the_overview_tells_idle_gpus_for_jobs_that_share_from_the_others(client, cluster):
+    """Else `1 of 4 allocated` and `2 GPUs idle` stand beside each other, and nobody says which the fourth is."""
+    given.shared(cluster.node, 3)
+    cluster.started()
+    Job.objects.filter(pk=cluster.submit(gpus=3).pk).update(reason="not-enough-idle-gpus", waiting_since=timezone.now())
+    text = page(client, cluster.owner, "/?view=cluster")
+    assert "1 of 4 allocated" in text
+    assert "2 GPUs idle (besides 1 for jobs that share a GPU), at most 2 on one node, while 1 job waits." in text
+
+
 def test_the_jobs_page_says_with_whom_it_shares(client, three):
     cluster, theirs, (a, b, c) = three
     text = page(client, cluster.owner, f"/jobs/{a.pk}/")

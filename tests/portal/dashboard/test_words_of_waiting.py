@@ -5,7 +5,10 @@ import re
 import pytest
 from django.utils import timezone
 
+from portal.dashboard.jobs.facts import facts_asked
+from portal.dashboard.jobs.rows import gpus_words
 from portal.dashboard.overview.queue import idle_notice
+from portal.dashboard.parts.formatting import count_of, memory
 from portal.dashboard.parts.snapshot import Snapshot
 from portal.jobs.models import Job
 from scheduler.model import Reason
@@ -25,6 +28,25 @@ def test_the_notice_names_every_reason_for_which_a_job_may_wait_beside_idle_gpus
         assert re.match(rf"{count} \w", text), text
         assert str(reason) not in text, "in words"
     assert text.endswith(".")
+
+
+@pytest.mark.parametrize(("gpus", "words"), [(4, "needs 4"), ([1, 2, 4], "needs {1, 2, 4}")])
+def test_only_a_choice_of_sizes_stands_in_braces(cluster, gpus, words):
+    job = cluster.submit(gpus=gpus)
+    assert "".join(part["text"] for part in gpus_words(job, None)) == words
+    assert ("GPUs", words.removeprefix("needs ")) in facts_asked(job)
+
+
+@pytest.mark.parametrize(
+    ("value", "word", "words"), [(1, "GPU", "1 GPU"), (0, "GPU", "0 GPUs"), (2, "core", "2 cores")]
+)
+def test_one_is_not_several(value, word, words):
+    assert count_of(value, word) == words
+
+
+@pytest.mark.parametrize(("mib", "words"), [(81920, "80 GiB"), (9001, "8.79 GiB"), (512, "0.5 GiB")])
+def test_memory_is_told_in_gib(mib, words):
+    assert memory(mib) == words
 
 
 @pytest.mark.parametrize(("asked", "words"), [(None, "none of 16 GiB"), (4000, "3.9 of 16 GiB")])

@@ -95,8 +95,8 @@ def not_enough_memory():
         made,
         1,
         (
-            "It needs 2000 MiB of memory on one node. "
-            "Of the nodes with GPUs for it, the one with the most idle memory has 1000."
+            "It needs 1.95 GiB of memory on one node. "
+            "Of the nodes with GPUs for it, the one with the most idle memory has 0.98 GiB."
         ),
     )
 
@@ -106,8 +106,8 @@ def not_enough_memory_ever():
         make_plan([node(1, memory_mib=1000)], [job(1, 1, memory_mib=2000)]),
         1,
         (
-            "It needs 2000 MiB of memory on one node. "
-            "Of the nodes with GPUs for it, the one with the most memory has 1000. "
+            "It needs 1.95 GiB of memory on one node. "
+            "Of the nodes with GPUs for it, the one with the most memory has 0.98 GiB. "
             "Ask for less."
         ),
     )
@@ -471,6 +471,13 @@ def larger_than_each_type():
     return made, 1, "It needs 8 GPUs. The whole cluster has 4 of one type that it may use. Ask for fewer."
 
 
+def larger_than_the_largest_type():
+    nodes = [replace(node(1, 6), shared=(PartedGpu(6, 1024), PartedGpu(7, 1024))), node(2, 4, gpu_type="h100")]
+    made = make_plan(nodes, [job(1, 8)], gpu_speeds={"a100": 1.0, "h100": 2.0})
+    has = "The whole cluster has 6 of type a100 that it may use, besides 2 for jobs that share a GPU"
+    return made, 1, f"It needs 8 GPUs. {has}. Ask for fewer."
+
+
 def too_few_cores_over_several_nodes():
     nodes = [node(number, 4, idle_cores=3) for number in (1, 2)]
     said = "It needs 8 GPUs over several nodes, each with 1 CPU core. Only 6 GPUs have so many idle."
@@ -479,7 +486,7 @@ def too_few_cores_over_several_nodes():
 
 def too_little_memory_over_several_nodes():
     nodes = [node(number, 4, idle_memory_mib=300) for number in (1, 2)]
-    said = "It needs 8 GPUs over several nodes, each with 100 MiB of memory. Only 6 GPUs have so much idle."
+    said = "It needs 8 GPUs over several nodes, each with 0.1 GiB of memory. Only 6 GPUs have so much idle."
     return make_plan(nodes, [job(1, 8, memory_mib=800)]), 1, said
 
 
@@ -562,6 +569,7 @@ def sharing_off():
 CASES = {
     idle_of_two_types: Reason.NOT_ENOUGH_IDLE_GPUS,
     larger_than_each_type: Reason.NOT_ENOUGH_IDLE_GPUS,
+    larger_than_the_largest_type: Reason.NOT_ENOUGH_IDLE_GPUS,
     too_few_cores_over_several_nodes: Reason.NOT_ENOUGH_CORES,
     too_little_memory_over_several_nodes: Reason.NOT_ENOUGH_MEMORY,
     strict_order_of_a_tenant: Reason.OUTSIDE_WINDOW,

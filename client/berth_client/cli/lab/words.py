@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth_client.cli.output import counted
 from berth_client.cli.tables import table
 
 OPEN = ("QUEUED", "RUNNING")
@@ -29,7 +30,7 @@ def words_of(found: dict[str, Any]) -> str:
         ("simulation", f"{found['id']}, {found['name']}"),
         ("state", f"{found['state']}" + (f", {percent(found)} done" if found["state"] in OPEN else "")),
         ("jobs", f"{found['jobs']} of {found['generator'] or 'trace ' + str(found['trace'])}, seed {found['seed']}"),
-        ("cluster", f"{found['cluster']}: {found['nodes']} nodes, {found['gpus']} GPUs"),
+        ("cluster", f"{found['cluster']}: {counted(found['nodes'], 'node')}, {counted(found['gpus'], 'GPU')}"),
         ("knobs", knobs),
     ]
     if found["state"] == "QUEUED":

@@ -239,7 +239,7 @@ def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):
     ]
     words = [" ".join(re.sub(r"<[^>]+>", "", each).split()) for each in place]
     assert words[0] == f"2 GPUs on {node}"
-    assert words[1] == "needs {1} GPU"
+    assert words[1] == "needs 1 GPU"
 
 
 def test_an_idle_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could_have(browser, cluster):

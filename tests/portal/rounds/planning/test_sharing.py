@@ -362,7 +362,7 @@ def test_a_running_job_gives_back_memory_that_another_needs_and_its_node_and_its
     (wanted,) = [each for each in parts_wanted(node_id=cluster.node.pk)["attempts"] if each["job"] == first.pk]
     assert wanted["gpu_memory_mib"] == 24576 - 8192
     client.force_login(cluster.owner)
-    assert "It holds 16384 MiB of GPU memory now, before 20480" in client.get(f"/jobs/{first.pk}/").content.decode()
+    assert "It holds 16 GiB of GPU memory now, before 20 GiB:" in client.get(f"/jobs/{first.pk}/").content.decode()
     assert "gave back memory" in html.unescape(client.get(f"/jobs/{second.pk}/").content.decode())
 
 

@@ -36,7 +36,7 @@ CASES = [
     (
         "not-enough-memory",
         {"needs": NEEDED, "needed": 900, "available": 100},
-        "800 more MiB of idle memory on one node beside its GPUs",
+        "0.7812 GiB more idle memory on one node beside its GPUs",
     ),
     (
         "not-enough-memory",
