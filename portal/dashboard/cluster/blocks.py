@@ -169,7 +169,9 @@ def _sentence(nodes: list[int], demand: Counter[int], facts: Facts) -> Rich:
     if not gpus:
         return [{"text": "No GPU is idle.", "bold": True}, {"text": _beyond(demand, 0)}]
     largest = max(min(each.idle, each.cores) for place in nodes for each in facts.blocks[place])
-    lead = f"{number(gpus)} idle GPU{'s' if gpus != 1 else ''}, largest placeable job {largest}."
+    apart = sum(facts.idle_shared(place) for place in nodes)
+    besides = f" (besides {number(apart)} for jobs that share a GPU)" if apart else ""
+    lead = f"{number(gpus)} idle GPU{'s' if gpus != 1 else ''}{besides}, largest placeable job {largest}."
     return [{"text": lead, "bold": True}, {"text": _beyond(demand, largest)}]
 
 

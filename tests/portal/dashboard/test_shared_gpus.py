@@ -58,6 +58,8 @@ def test_the_overview_tells_idle_gpus_for_jobs_that_share_from_the_others(client
     text = page(client, cluster.owner, "/?view=cluster")
     assert "1 of 4 allocated" in text
     assert "2 GPUs idle (besides 1 for jobs that share a GPU), at most 2 on one node, while 1 job waits." in text
+    blocks = page(client, cluster.owner, "/cluster/fragments/blocks")
+    assert "2 idle GPUs (besides 1 for jobs that share a GPU), largest placeable job 2." in blocks
 
 
 def test_the_jobs_page_says_with_whom_it_shares(client, three):
