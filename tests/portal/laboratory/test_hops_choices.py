@@ -100,6 +100,20 @@ def test_a_part_is_reckoned_as_the_frozen_choices_were(monkeypatch):
         )
 
 
+def test_a_single_jobs_ratio_counts_on_the_whole_alone(monkeypatch):
+    """On a part it was 3 with one choice and 170 with the next, and outweighed all else."""
+    modelled(monkeypatch)
+    monkeypatch.setattr(choices, "_scaled", lambda found, whole, part: found)
+    looking = choices.Search(Where(SETTING, (1,)), Where(PART, (3, 2), coarse=True), FROZEN_512, PAPER, Options())
+    looking.begin()
+    before = [looking.distance(where, FROZEN_512) for where in (looking.part, looking.whole)]
+    for known in looking.trials.known.values():
+        known["max_lr"] *= 50
+    after = [looking.distance(where, FROZEN_512) for where in (looking.part, looking.whole)]
+    assert after[0] == before[0]
+    assert after[1] > before[1] + 1
+
+
 def test_a_rival_without_a_figure_is_never_near():
     paper = {rival: with_run(PAPER[rival]) for rival in ROWS}
     assert distance(paper, PAPER) == 0

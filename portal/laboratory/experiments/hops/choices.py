@@ -19,7 +19,16 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Figure, Result, Table
-from portal.laboratory.experiments.hops.distance import CLEARLY, COLUMNS, ROWS, SHOWN, distance, with_run
+from portal.laboratory.experiments.hops.distance import (
+    CLEARLY,
+    COLUMNS,
+    OF_A_PART,
+    ROWS,
+    SHOWN,
+    WEIGHTS,
+    distance,
+    with_run,
+)
 from portal.laboratory.experiments.hops.setting import seeds_of
 from portal.laboratory.experiments.hops.trials import Trials, Where
 
@@ -91,7 +100,8 @@ class Search:
         return {key: _scaled(found[key], whole[key], part[key]) for key in found}
 
     def distance(self, where: Where, choices: Choices) -> float:
-        return distance({rival: self.row(where, choices, rival) for rival in ROWS}, self.paper)
+        weights = WEIGHTS if where.setting == self.whole.setting else OF_A_PART
+        return distance({rival: self.row(where, choices, rival) for rival in ROWS}, self.paper, weights)
 
     def tried(self, where: Where, many: Sequence[Choices]) -> list[Choices]:
         """Run these, each with the class hour that gives `gavel-hops` the paper's makespan or comes nearest to it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from portal.laboratory.experiments.hops import setting
@@ -28,6 +29,9 @@ WEIGHTS = {
 }
 """The makespan must be met; the largest ratio is that of a single job, and differs much between seeds."""
 
+OF_A_PART = {key: weight for key, weight in WEIGHTS.items() if key != "max_lr"}
+"""On a few dozen jobs a single job's ratio says nothing: it was 3 with one choice and 170 with the next."""
+
 CLEARLY = 0.75
 """Of the frozen workload's distance: what a better one must stay below to be worth a new workload, since seeds scatter."""
 
@@ -45,14 +49,16 @@ def with_run(row: Row) -> dict[str, float | None]:
     return {**row, RUN: None if jct_h is None or wait_h is None else jct_h - wait_h}
 
 
-def distance(found: Mapping[str, Row], paper: Mapping[str, Row]) -> float:
+def distance(
+    found: Mapping[str, Row], paper: Mapping[str, Row], weights: Mapping[str, float] = MappingProxyType(WEIGHTS)
+) -> float:
     """Return the distance between the rivals' rows and the paper's; infinite when a figure is missing."""
-    return sum(_of_row(found[rival], with_run(paper[rival])) for rival in ROWS)
+    return sum(_of_row(found[rival], with_run(paper[rival]), weights) for rival in ROWS)
 
 
-def _of_row(found: Row, paper: Row) -> float:
+def _of_row(found: Row, paper: Row, weights: Mapping[str, float]) -> float:
     total = 0.0
-    for key, weight in WEIGHTS.items():
+    for key, weight in weights.items():
         ours, theirs = found.get(key), paper.get(key)
         if not ours or not theirs or ours < 0:
             return math.inf
