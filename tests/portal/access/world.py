@@ -41,12 +41,14 @@ HIDDEN = {
 }
 
 
-def savepoint(ask):
-    """Ask inside a transaction that is taken back, so that each request meets the same world."""
+def savepoint(ask, then=None):
+    """Ask inside a transaction that is taken back, so that each request meets the same world. `then` is called before that."""
     with transaction.atomic():
         answer = ask()
         if not answer.streaming:
             answer.content  # noqa: B018 - rendered before the rows are gone
+        if then is not None:
+            then()
         transaction.set_rollback(True)
     return answer
 
@@ -61,7 +63,7 @@ class World:
     names: dict = field(default_factory=dict)
     nodes: dict = field(default_factory=dict)
 
-    def ask(self, cast, door, method, path, body=None):
+    def ask(self, cast, door, method, path, body=None, then=None):
         """Send one request as a cast comes to that door: people with a session to pages, else with a bearer token."""
         bearer = self.bearers.get(cast)
         by_token = door in {"api", "agent"} or cast == "node"
@@ -70,7 +72,7 @@ class World:
         client.handler = HANDLER
         if not by_token:
             client.cookies.update(self.clients[cast].cookies)  # a copy: signing out empties the jar
-        return savepoint(lambda: send(client, method, path, body, headers))
+        return savepoint(lambda: send(client, method, path, body, headers), then)
 
 
 def send(client, method, path, body=None, headers=None):
