@@ -28,14 +28,20 @@ class Scaled:
 
 
 class Driver:
-    """`run` to a time; `log` keeps every plan, `loads` every job."""
+    """`run` to a time; `log` keeps every plan, `loads` every job.
 
-    def __init__(self, nodes: list[Node], *, stop_s: float = 20.0, seed: int = 1, **knobs) -> None:
+    `checked`: each planning is made once more from a snapshot, as the service makes it, checked and logged. It takes as long again.
+    """
+
+    def __init__(
+        self, nodes: list[Node], *, stop_s: float = 20.0, seed: int = 1, checked: bool = True, **knobs
+    ) -> None:
         self.log: list[Plan] = []
         knobs = {"tick_s": 30, **knobs}
         parameters = parameters_for(knobs.pop("policy", "berth"), knobs)
         world = World(nodes, stop_s=stop_s, restart_s=parameters.restart_cost_s)
-        self.engine = Engine([], world, parameters, seed=seed, clock=ticking(), watch=self._watch)
+        watch = self._watch if checked else None
+        self.engine = Engine([], world, parameters, seed=seed, clock=ticking(), watch=watch)
 
     @property
     def loads(self) -> dict[int, Load]:
