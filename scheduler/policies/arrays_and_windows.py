@@ -53,7 +53,7 @@ def place(work: Work, mode: Mode) -> Outcome:
     rest, staged = _place_gpu_jobs(basis, lineup, answers, worth, trail)
     rules = Rules(_offers_beside(rest, access_rules), access_rules.factor, _taking(lineup.shares if mode.fair else ()))
     urgent = urgent_of(windows, pressing, work.now_s)
-    make_room(urgent, first_stage(windows, answers), rest, answers, worth, rules)
+    make_room(urgent, rest, answers, worth, rules)
     drop_reservations(access_rules, answers)
     reservations = tuple(each for each, _ in access_rules.reservations)
     turns, obstacles = _serve_the_rest(basis, lineup, rest, work, answers, worth, trail)

@@ -1,15 +1,13 @@
-"""Room for waiting jobs from running ones that a re-plan's solve had to leave out (algorithms.md sections 6 and 7).
+"""Room for urgent jobs (`early`) from running ones, whatever the objective says (algorithms.md sections 6 and 7).
 
-A solve by class looks at a few running jobs of each node. If others hold most of the cluster, a waiting
-job that needs a whole node, or two, would wait until enough of them happen to end together. So after the solve each job of the
-front that has no answer yet, in order, may have running jobs stopped for it, the fewest that are enough. This is done only if it
-pays by the measure of the solve itself:
+After a re-plan's solve each urgent job that has no answer yet, in order, may have running jobs stopped for it, the fewest that
+are enough, where the objective loses least:
 
-    w * G  >  sum over the stopped of  w * G_present * (1 + S / period)
+    w * G  -  sum over the stopped of  w * G_present * (1 + S / period)
 
-*Urgent* jobs (`early`) come first and need not pass this measure, because a small rigid job never would beside elastic ones.
-Instead, a running job makes room for an urgent one only if its latency ratio is at most half as large, and only if its tenant
-holds no less than the urgent job's tenant.
+This need not be a gain, because for a small rigid job beside elastic ones it never would. Instead, a running job makes room for
+an urgent one only if its latency ratio is at most half as large, and only if its tenant holds no less than the urgent job's
+tenant.
 
 The job's smallest size is promised to it. The stopped jobs wait again, and compete with all others for the rest of what they
 held.
@@ -28,7 +26,6 @@ from scheduler.replan.better import ANYTHING
 from scheduler.replan.early import GROWTH
 from scheduler.replan.giving_back import whom_to_stop
 from scheduler.replan.promises import Coming, keep
-from scheduler.rules import MAKING_ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +51,6 @@ class _Way(NamedTuple):
 
 def make_room(
     urgent: Sequence[Ranked],
-    front: Sequence[Ranked],
     work: Work,
     answers: Answers,
     worth: Worth,
@@ -63,16 +59,12 @@ def make_room(
     """Add to `answers` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
     if not work.changeable or work.parameters.preemption != "on":
         return
-    pressing = {each.job.id for each in urgent}
-    off = work.parameters.off
-    others = front if work.left_out and MAKING_ROOM not in off else ()  # else the solve has looked at every running job
-    waiting = [*urgent, *(each for each in others if each.job.id not in pressing)]
-    for ranked in [each for each in waiting if not answers.has(each.job.id)][:MOST_JOBS]:
+    for ranked in [each for each in urgent if not answers.has(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, answers, worth, rules, urgent=ranked.job.id in pressing)
+        way = _best_way(ranked, work, answers, worth, rules)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
@@ -81,13 +73,13 @@ def make_room(
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules: Rules, *, urgent: bool) -> _Way | None:
+def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules: Rules) -> _Way | None:
     stopping = {order.job for order in answers.stops}
     lenders = sorted(
         (
             each.live
             for number, each in work.changeable.items()
-            if number not in stopping and (not urgent or _yields(each, ranked, rules))
+            if number not in stopping and _yields(each, ranked, rules)
         ),
         key=lambda live: (-live.started_s, live.job),
     )
@@ -105,8 +97,7 @@ def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules:
         if stopped:
             value = weight * worth.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
             ways.append(_Way(value - sum(_loss(live, work, worth) for live in stopped), wanted, stopped))
-    best = max(ways, key=lambda way: way.gain, default=None)
-    return best if best is not None and (urgent or best.gain > 0) else None
+    return max(ways, key=lambda way: way.gain, default=None)
 
 
 def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:

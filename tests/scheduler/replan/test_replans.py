@@ -386,23 +386,6 @@ def test_of_many_that_were_left_out_each_better_place_is_given_once():
     assert [each.job for each in made.stops] == [9]
 
 
-@pytest.mark.parametrize("policy", ["hops", "berth"])
-def test_for_who_weighs_more_a_running_job_that_is_no_part_of_the_solve_stops(policy):
-    """Section 6: else a job that needs a whole node waits for enough small ends at one time."""
-    live = [spread(9, 2, on=(1, 2), even=False), spread(8, 2, 16, on=(3, 4), gpus=8, even=False)]
-    full = [beside(1, live, 1), beside(2, live, 1), beside(3, live), beside(4, live)]
-    nodes = larger(full)
-    others = [job(number, 8, wait_s=60) for number in range(2, 6)]  # the window's median, which running jobs weigh
-    knobs = {"nodes": nodes, "policy": policy, "arrays": "off", "reserve_lr": None}
-    made = replanned(live, [job(1, 8, wait_s=60_000), *others], **knobs)
-    assert orders(made) == [(8, "preempt", 1, 16, 0)]
-    assert list(promises(made)) == [1]
-    assert sum(promises(made)[1].values()) == 8
-    assert orders(replanned(live, [job(1, 8, wait_s=120), *others], **knobs)) == [], "who weighs little stops nobody"
-    kept = replanned(live, [job(1, 8, wait_s=60_000), *others], preemption="off", **knobs)
-    assert {order.cause for order in kept.stops} <= {"resize", "move"}, "the operator may not want jobs to wait again"
-
-
 def test_running_jobs_are_limited_to_reserved_cores_like_waiting_ones_where_nobody_borrows():
     """Nobody waits, so that only who takes part is limited; the re-plan knew of waiting jobs alone, and raised."""
     live = [elastic(9, 1, 2, 4, gpus=2)]
