@@ -5,6 +5,7 @@ Nothing here echoes a value unabridged: a hostile name must not break the answer
 
 from __future__ import annotations
 
+import difflib
 import math
 import unicodedata
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,12 @@ def quoted(value: object, limit: int = 60) -> str:
     text = value[: limit + 1].encode("utf-8", "replace").decode()
     text = "".join(char if char.isprintable() else "?" for char in text)
     return f"'{text[:limit]}...'" if len(text) > limit else f"'{text}'"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean `gpus`?" for gpu, or nothing where no known name is near."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
 
 
 def wrong_type(value: object, field: str, expected: str) -> BerthError:

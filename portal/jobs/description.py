@@ -243,8 +243,7 @@ def _composed(
 def _known_fields(data: object) -> dict[str, Any]:
     """Return the given fields under their long names, without those that are null."""
     if not isinstance(data, dict):
-        detail = f"A job description is a JSON object, not {checks.kind_of(data)}."
-        raise BerthError("not_an_object", detail)
+        raise BerthError("not_an_object", f"A job description is a JSON object, not {checks.kind_of(data)}.")
     given: dict[str, Any] = {}
     for name, value in data.items():
         long_name = SHORT_NAMES.get(name, name)
@@ -264,7 +263,8 @@ def _refused_field(name: object) -> BerthError:
         return BerthError("read_only", f"{shown} is set by Berth, not by a request; remove it.", field=field)
     if name in NOT_SUPPORTED:
         return BerthError("not_supported", f"{shown} is not supported yet; remove it.", field=field)
-    return BerthError("unknown_field", f"A job description has no {shown}; remove it or correct its name.", field=field)
+    remedy = f"remove it or correct its name.{checks.meant(field, sorted(FIELDS))}"
+    return BerthError("unknown_field", f"A job description has no {shown}; {remedy}", field=field)
 
 
 def _samples(given: Mapping[str, Any]) -> int:

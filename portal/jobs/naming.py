@@ -23,7 +23,7 @@ _SILENT = frozenset(
 """What prepares or tests; a job is never about it."""
 _PLAIN = frozenset(
     "echo printf sleep date hostname whoami id ls cat head tail cp mv rm ln chmod chown touch tar unzip gunzip wget curl "
-    "rsync scp git pip pip3 apt apt-get nvidia-smi env which type tee grep sed awk".split()
+    "rsync scp git pip pip3 apt apt-get nvidia-smi env which type tee grep sed awk cut sort uniq tr wc".split()
 )
 """What a job may be about if it does nothing else."""
 _WRAPPERS: dict[str, frozenset[str]] = {

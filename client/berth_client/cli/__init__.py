@@ -40,7 +40,9 @@ def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport 
 
         complete(parser)
     own, command = split(arguments)
-    asked = parser.parse_args(own)
+    asked, unknown = parser.parse_known_args(own)
+    if unknown:
+        parser.error(f"{asked.verb} knows no {' '.join(unknown)}; `{prog} {asked.verb} -h` lists what it knows")
     if command is not None and not hasattr(asked, "command"):
         parser.error(f"{asked.verb} takes no command after --")
     if command:

@@ -113,6 +113,10 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
     if asked.continue_from:
         return cast("JobDescription", _continued(asked, berth, own))
     if asked.script is None:
+        if not own.get("command"):
+            raise ClientError(
+                f"say what to run: `berth {asked.verb} [options] -- COMMAND`, or name a batch script or a job in YAML."
+            )
         return cast("JobDescription", own)
     text = _text(asked.script)
     with named(asked.script):

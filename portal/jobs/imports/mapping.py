@@ -41,12 +41,22 @@ def _job_name(draft: Draft, value: str, line: Line) -> None:
     draft.put(line, "name", value, f"It is called {shown(value)}.")
 
 
+def _lasting(seconds: int) -> str:
+    """For example: 1 d 2 h, 90 min, 45 s."""
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    found = []
+    for word, length in units:
+        whole, seconds = divmod(seconds, length)
+        found += [f"{whole} {word}"] if whole else []
+    return " ".join(found) or "0 s"
+
+
 def _time(draft: Draft, value: str, line: Line) -> None:
     limit_s = amounts.seconds(value)
     if limit_s is None:
         line.ignored("No time limit is what a job has that asks for none.")
     else:
-        draft.put(line, "time_limit_s", limit_s, f"At most {limit_s} s.")
+        draft.put(line, "time_limit_s", limit_s, f"It may run for {_lasting(limit_s)}.")
 
 
 def _array(draft: Draft, value: str, line: Line) -> None:

@@ -87,4 +87,4 @@ def _notes(script: str, draft: Draft) -> list[Line]:
             note = Line(number, shown(lines[number - 1].strip())[1:-1])
             note.ignored(f"The script calls `{tool}`; it runs only where the nodes have such a program.")
             notes.append(note)
-    return notes
+    return sorted(notes, key=lambda note: note.line)

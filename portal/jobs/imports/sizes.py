@@ -74,7 +74,9 @@ def settle(draft: Draft) -> None:
     _memory(draft, sizes, cores, nodes=low)
     for name in ("nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"):
         if (line := _line(draft, name)) and not line.detail:
-            line.mapped("gpus" if sizes else "cores", "It is counted. How many nodes they lie on is Berth's choice.")
+            what = "GPUs and cores" if sizes else "cores"
+            words = f"The job's {what} are counted from it. On how many nodes they lie is Berth's choice."
+            line.mapped("gpus" if sizes else "cores", words)
 
 
 def _value(draft: Draft, name: str, default: Any = None) -> Any:
@@ -105,7 +107,7 @@ def _gpu_lines(draft: Draft, sizes: list[int]) -> None:
         if (line := _line(draft, name)) is None:
             continue
         if name == used:
-            line.mapped("gpus", f"{' or '.join(map(str, sizes))} GPU{'s' if sizes != [1] else ''} in all{kinds}.")
+            line.mapped("gpus", f"{' or '.join(map(str, sizes))} GPU{'s' if sizes != [1] else ''}{kinds} in all.")
         else:
             line.ignored(f"--{used} says how many GPUs there are.")
 
@@ -148,4 +150,10 @@ def _memory(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:
             cores = draft.description["cores_per_gpu"] * sizes[0]
         times = {"mem": nodes, "mem-per-gpu": sizes[0] if sizes else 0, "mem-per-cpu": cores}[named[0]]
         draft.description["memory_mib"] = amount * times
-        line.mapped("memory_mib", f"{amount * times} MiB in all.")
+        parts = {"mem": "nodes", "mem-per-gpu": "GPUs", "mem-per-cpu": "cores"}[named[0]]
+        each = f": {_gib(amount)} for each of {times} {parts}" if times > 1 else ""
+        line.mapped("memory_mib", f"{_gib(amount * times)} in all{each}.")
+
+
+def _gib(mib: int) -> str:
+    return f"{round(mib / 1024, 2):g} GiB"

@@ -63,10 +63,26 @@ def test_a_signal_that_is_none_of_ours_is_told():
     assert "The signal is SIGTERM here, not USR1" in line.detail
 
 
+def test_amounts_are_told_in_words():
+    told = {line.text: line.detail for line in read("--gres=gpu:a100:4\n--nodes=2\n--mem=64G\n--time=1-02:00:00").lines}
+    assert {text.partition("=")[0].removeprefix("#SBATCH "): detail for text, detail in told.items()} == {
+        "--gres": "8 GPUs of A100 80 GB in all.",
+        "--nodes": "The job's GPUs and cores are counted from it. On how many nodes they lie is Berth's choice.",
+        "--mem": "128 GiB in all: 64 GiB for each of 2 nodes.",
+        "--time": "It may run for 1 d 2 h.",
+    }
+    assert [line.detail for line in read("--gpus=1\n--mem=512M\n--time=90").lines] == [
+        "1 GPU in all.",
+        "0.5 GiB in all.",
+        "It may run for 1 h 30 min.",
+    ]
+
+
 def test_what_the_script_calls_and_reads_beside_its_directives():
     body = "module load cuda\necho $SLURM_PROCID $SLURM_JOB_ID\nsrun python3 x.py\n"
     notes = {line.text: line for line in read("--gpus=1", body).lines}
     assert notes["SLURM_PROCID"].line == 5
+    assert [line.line for line in read("--gpus=1", body).lines] == [2, 4, 5, 6]
     assert "SLURM_JOB_ID" not in notes
     assert {"module load cuda", "srun python3 x.py"} <= notes.keys()
 
