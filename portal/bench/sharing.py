@@ -1,7 +1,8 @@
 """How long the step takes that gives jobs places on shared GPUs: processor time of a planning, with and without them.
 
 One planning, one thread, in this process. Half of the GPUs have jobs on them; every job is of a kind of its own, and a use is
-known of each, so that nothing is answered for many at once.
+known of each, so that nothing is answered for many at once. `dqn` decides by a network of random weights: what one prefers
+costs the same whatever it has learnt.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from scheduler.model.parts import WHOLE
 from scheduler.parameters import Parameters
 from scheduler.placement.ledger import Ledger
 from scheduler.planning.sharing import choose
+from scheduler.sharing.learned.record import packed, unpacked
 from scheduler.sharing.model import POINTS
 from scheduler.sharing.sharing import POLICIES
+from scheduler.simulator.sharing.school import Groups, enrolled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.model import Ranked
+    from scheduler.sharing.learned.record import Stored
 
 GPUS_A_NODE, GPU_MIB, TENANTS = 8, 24_576, 8
 GIB = 1024
+STEP_S = 20.0
+"""How long a step of the learned policy is: runs take 10 to 45 of them."""
 
 
 def sharing_measure(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
@@ -87,7 +93,14 @@ def _state(gpus: int, jobs: int, rng: Generator) -> ClusterState:
     ]
     names = [f"tenant:{job.tenant}:{job.model_label}" for job in waiting]
     names += [each.signature for gpu in parted for each in gpu.holders]
-    return ClusterState(nodes, waiting, uses={name: _use(rng) for name in names})
+    uses = {name: _use(rng) for name in names}
+    return ClusterState(nodes, waiting, uses=uses, learned=_learned(int(rng.integers(2**31))))
+
+
+def _learned(seed: int) -> Stored:
+    """Return a policy that was never trained, with the mask that trainings have."""
+    lessons = Groups()
+    return unpacked(packed(enrolled(lessons, seed), lessons.eyes.limits, {"step_s": STEP_S}))
 
 
 def _part(rng: Generator) -> GpuPart:
@@ -107,7 +120,8 @@ def _gpu(index: int, rng: Generator) -> PartedGpu:
 
 def _use(rng: Generator) -> dict[str, list[float]]:
     top = {"memory_mib": 8.0 * GIB, "gpu": 1.0, "pcie_mb_s": 1000.0}
-    return {name: (most * rng.random(POINTS)).tolist() for name, most in top.items()}
+    found = {name: (most * rng.random(POINTS)).tolist() for name, most in top.items()}
+    return found | {"seconds": [float(rng.uniform(10, 45) * STEP_S)]}
 
 
 def sharing_text(figures: dict[str, Any]) -> str:
