@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from berth_client.errors import AwayError
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest
 
 if TYPE_CHECKING:
     import socket
@@ -34,16 +34,8 @@ class Forwards(Rest):
 
         Texts are JSON: `{"state": "open", "node"}` comes first, `{"state": "ended", "code", "detail"}` last.
         """
-        from berth_client.websocket import BrokenError
-
-        try:
-            talk = self.talked(f"/ws/jobs/{part(number)}/forward", query={"rank": rank})
-        except BrokenError as error:
-            self.ask("GET", f"/jobs/{part(number)}")  # says what is wrong with the token, the job or the portal
-            raise AwayError(
-                f"{self.url} answers, but forwards no port: {error} The token needs the scope jobs:write, what stands "
-                "before the portal must pass WebSockets, and a Berth from before there were forwarded ports has none."
-            ) from None
+        needs = "what stands before the portal must pass WebSockets, and a Berth from before there were forwarded ports has none"
+        talk = self.talked_in_job(number, "forward", rank=rank, lacks="forwards no port", needs=needs)
         talk.send(json.dumps({"port": port}))
         return talk
 

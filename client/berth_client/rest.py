@@ -98,6 +98,18 @@ class Rest:
         tls = UrllibTransport(ca_file=self._ca_file).tls
         return Duplex(f"{self.url}{path}{_query(query)}", headers=headers, tls=tls)
 
+    def talked_in_job(self, number: int | str, way: str, *, rank: int, lacks: str, needs: str) -> Duplex:
+        """Open such a socket into a running job. `lacks`: what a portal does not do that opens none; `needs`: what it takes."""
+        from berth_client.websocket import BrokenError
+
+        try:
+            return self.talked(f"/ws/jobs/{part(number)}/{way}", query={"rank": rank})
+        except BrokenError as error:
+            self.ask("GET", f"/jobs/{part(number)}")  # says what is wrong with the token, the job or the portal
+            raise AwayError(
+                f"{self.url} answers, but {lacks}: {error} The token needs the scope jobs:write, {needs}."
+            ) from None
+
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Return the JSON of the answer; None of an empty one."""
         answer = self.call(method, path, **more)

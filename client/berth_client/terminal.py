@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from berth_client.errors import AwayError, ClientError
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest
 
 if TYPE_CHECKING:
     from berth_client.duplex import Duplex
@@ -31,16 +31,8 @@ class Terminals(Rest):
         Binary messages are what is typed and shown. Texts are JSON: send `{"columns", "rows"}` when the size changes; the
         last that comes is `{"state": "ended", "code", "detail", "exit_code"}`, for `terminal_end`.
         """
-        from berth_client.websocket import BrokenError
-
-        try:
-            talk = self.talked(f"/ws/jobs/{part(number)}/terminal", query={"rank": rank})
-        except BrokenError as error:
-            self.ask("GET", f"/jobs/{part(number)}")  # says what is wrong with the token, the job or the portal
-            raise AwayError(
-                f"{self.url} answers, but opens no terminal: {error} The token needs the scope jobs:write, and what "
-                "stands before the portal must pass WebSockets."
-            ) from None
+        needs = "and what stands before the portal must pass WebSockets"
+        talk = self.talked_in_job(number, "terminal", rank=rank, lacks="opens no terminal", needs=needs)
         talk.send(json.dumps({"columns": columns, "rows": rows, "command": command, "plain": plain}))
         return talk
 

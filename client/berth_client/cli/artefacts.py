@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, memory, rest_noted, rows_told, when
+from berth_client.cli.output import Columns, memory, some_told, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -56,13 +56,9 @@ def artefacts(asked: Any, berth: Berth) -> int:
 
 
 def _listed(asked: Any, berth: Berth) -> int:
-    rows, found = berth.some(
-        f"/jobs/{asked.number}/artefacts", query={"under": asked.path.strip("/") or None}, most=asked.most
-    )
-    rest_noted(len(rows), found)
-    sys.stdout.write(
-        rows_told(asked, rows, COLUMNS, empty="nothing yet; files in $BERTH_ARTEFACTS appear within seconds")
-    )
+    path, query = f"/jobs/{asked.number}/artefacts", {"under": asked.path.strip("/") or None}
+    empty = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds"
+    sys.stdout.write(some_told(asked, berth, path, COLUMNS, empty=empty, query=query))
     return 0
 
 

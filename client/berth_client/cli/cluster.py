@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, facts, memory, repeated, rest_noted, rows_told, value_text, when
+from berth_client.cli.output import Columns, facts, memory, one_told, repeated, some_told, when
 from berth_client.cli.tables import table
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def nodes(asked: Any, berth: Berth) -> int:
     def told() -> str:
         if asked.name:
             return _node_told(asked, berth.nodes_show(asked.name, hours=asked.hours))
-        rows, found = berth.some("/nodes", query={"gpu_type": asked.gpu_type, "hours": asked.hours}, most=asked.most)
-        rest_noted(len(rows), found)
-        return rows_told(asked, rows, COLUMNS, empty="no node yet; `./berth node` on a machine makes it one")
+        query = {"gpu_type": asked.gpu_type, "hours": asked.hours}
+        empty = "no node yet; `./berth node` on a machine makes it one"
+        return some_told(asked, berth, "/nodes", COLUMNS, empty=empty, query=query)
 
     return repeated(asked, told)
 
@@ -95,10 +95,8 @@ def _changed(asked: Any, node: NodeDetail, words: str) -> int:
 
 
 def _node_told(asked: Any, node: NodeDetail) -> str:
-    if asked.output in {"json", "yaml"}:
-        return value_text(asked, node)
-    if asked.parsable or asked.output == "name":
-        return rows_told(asked, [node], COLUMNS, empty="")
+    if (plain := one_told(asked, node, [node], COLUMNS)) is not None:
+        return plain
     told = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
     findings = "".join(
         f"{each['level']}  {each['subject']}: {each['detail']} {each['remedy']}\n" for each in node["findings"]

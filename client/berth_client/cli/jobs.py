@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from berth_client.cli.described import FLAGS, labels_of
 from berth_client.cli.job_words import COLUMNS, explained, job_facts
 from berth_client.cli.options import completed, count, output_add, verb_add
-from berth_client.cli.output import repeated, rest_noted, rows_told, value_text
+from berth_client.cli.output import one_told, repeated, rows_told, some_told, value_text
 from berth_client.errors import AwayError, ClientError, RefusedError
 from berth_client.jobs import FINAL
 
@@ -106,10 +106,8 @@ def ps(asked: Any, berth: Berth) -> int:
         query["owner"] = berth.me()["username"]
 
     def told() -> str:
-        rows, found = berth.some("/jobs", query=query, most=asked.most)
-        rest_noted(len(rows), found)
         empty = "no such job" if asked.all else "no such job; -a: also those that have ended"
-        return rows_told(asked, rows, COLUMNS, empty=empty)
+        return some_told(asked, berth, "/jobs", COLUMNS, empty=empty, query=query)
 
     return repeated(asked, told)
 
@@ -120,11 +118,8 @@ def show(asked: Any, berth: Berth) -> int:
 
 def job_told(asked: Any, job: JobDetail) -> str:
     """Return one job in the form that was asked for."""
-    if asked.output in {"json", "yaml"}:
-        return value_text(asked, job)
-    if asked.parsable or asked.output == "name":
-        return rows_told(asked, [job], COLUMNS, empty="")
-    return job_facts(job, wide=asked.output == "wide")
+    plain = one_told(asked, job, [job], COLUMNS)
+    return job_facts(job, wide=asked.output == "wide") if plain is None else plain
 
 
 def act(asked: Any, berth: Berth) -> int:

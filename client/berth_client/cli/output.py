@@ -12,7 +12,9 @@ from berth_client.cli.tables import cell, table
 from berth_client.errors import AwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from berth_client import Berth
 
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -38,6 +40,23 @@ def rows_told(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) 
     if not rows:
         return f"{empty}\n"
     return table([head for head, _ in chosen], [[find(row) for _, find in chosen] for row in rows]) + "\n"
+
+
+def some_told(asked: Any, berth: Berth, path: str, columns: Columns, *, empty: str, query: Mapping[str, Any]) -> str:
+    """Return the first rows of a list of the portal's, --most of them, and say on standard error where it goes on."""
+    rows, found = berth.some(path, query=query, most=asked.most)
+    if found > len(rows):
+        print(f"{len(rows)} of {found} shown; --most N shows more", file=sys.stderr)
+    return rows_told(asked, rows, columns, empty=empty)
+
+
+def one_told(asked: Any, value: Any, rows: Sequence[Any], columns: Columns) -> str | None:
+    """Return a value as JSON or YAML, or its `rows` as lines or names; None where it is told to a person."""
+    if asked.output in {"json", "yaml"}:
+        return value_text(asked, value)
+    if asked.parsable or asked.output == "name":
+        return rows_told(asked, rows, columns, empty="")
+    return None
 
 
 def value_text(asked: Any, value: Any) -> str:
@@ -69,12 +88,6 @@ def repeated(asked: Any, told: Callable[[], str]) -> int:
         sys.stdout.write(f"{CLEAR}{datetime.now().astimezone():%H:%M:%S}\n{text}" if on_screen else f"{text}\n")
         sys.stdout.flush()
         time.sleep(asked.watch)
-
-
-def rest_noted(shown: int, count: int) -> None:
-    """Say on standard error that a list goes on."""
-    if count > shown:
-        print(f"{shown} of {count} shown; --most N shows more", file=sys.stderr)
 
 
 # ---- short words -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, rest_noted, rows_told, when
+from berth_client.cli.output import Columns, some_told, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def secrets(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth) -> int:
-    rows, found = berth.some("/secrets", query={"tenant": asked.tenant}, most=asked.most)
-    rest_noted(len(rows), found)
-    sys.stdout.write(rows_told(asked, rows, COLUMNS, empty="no secret yet; `berth secrets set NAME` makes one"))
+    empty, query = "no secret yet; `berth secrets set NAME` makes one", {"tenant": asked.tenant}
+    sys.stdout.write(some_told(asked, berth, "/secrets", COLUMNS, empty=empty, query=query))
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.described import files_read, named, read
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, facts, rest_noted, rows_told, value_text, when
+from berth_client.cli.output import Columns, facts, one_told, some_told, when
 from berth_client.cli.tables import table
 from berth_client.errors import ClientError
 
@@ -66,9 +66,8 @@ def templates(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth) -> int:
-    rows, found = berth.some("/templates", query={"tenant": asked.tenant}, most=asked.most)
-    rest_noted(len(rows), found)
-    sys.stdout.write(rows_told(asked, rows, COLUMNS, empty="no template yet; `berth templates import FILE` makes one"))
+    empty, query = "no template yet; `berth templates import FILE` makes one", {"tenant": asked.tenant}
+    sys.stdout.write(some_told(asked, berth, "/templates", COLUMNS, empty=empty, query=query))
     return 0
 
 
@@ -83,10 +82,8 @@ def _show(asked: Any, berth: Berth) -> int:
 
 
 def _told(asked: Any, found: TemplateDetail) -> str:
-    if asked.output in {"json", "yaml"}:
-        return value_text(asked, found)
-    if asked.parsable or asked.output == "name":
-        return rows_told(asked, [found], COLUMNS, empty="")
+    if (plain := one_told(asked, found, [found], COLUMNS)) is not None:
+        return plain
     told = facts(
         [
             ("template", found["name"]),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.members import tenant_asked
 from berth_client.cli.options import completed, output_add, verb_add
-from berth_client.cli.output import Columns, facts, repeated, rows_told, value_text, when
+from berth_client.cli.output import Columns, facts, one_told, repeated, rows_told, value_text, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -82,10 +82,8 @@ def _people_told(asked: Any, berth: Berth) -> str:
         if asked.parsable:
             raise ClientError("Choose --parsable or -o csv.")
         return found
-    if asked.output in {"json", "yaml"}:
-        return value_text(asked, found)
-    if asked.parsable or asked.output == "name":
-        return rows_told(asked, found["rows"], PEOPLE, empty="")
+    if (plain := one_told(asked, found, found["rows"], PEOPLE)) is not None:
+        return plain
     stretch = facts([("tenant", found["tenant"]), ("from", when(found["since"])), ("until", when(found["until"]))])
     rows = [*found["rows"], found["total"]] if found["rows"] else []
     return f"{stretch}\n{rows_told(asked, rows, PEOPLE, empty='nothing was used in that time')}"

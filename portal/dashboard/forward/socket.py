@@ -23,9 +23,8 @@ from portal.dashboard.terminal.callers import program_serve
 from portal.dashboard.terminal.places import PLACES
 from portal.dashboard.terminal.rights import begun_record, ended_record, rank_of
 from portal.dashboard.terminal.session import ended_tell, json_of
-from portal.environment import env
+from portal.dashboard.terminal.watching import Ended, session_watch
 from portal.errors import BerthError
-from portal.jobs.idle.using import idle_used
 
 if TYPE_CHECKING:
     from portal.dashboard.terminal.callers import Caller
@@ -33,13 +32,9 @@ if TYPE_CHECKING:
 
 ASKED_S = 15.0
 """A program says in so long what it wants."""
-CHECK_S = 4.0
-"""So often it asks whether the person may still, and whether the job still runs there."""
 ACTION = "job.forward"
 AWAY = "The portal's database does not answer."
 GONE = "The attempt of the job that it led to has ended."
-
-Ended = tuple[str, str]
 
 
 async def forward_application(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -125,21 +120,11 @@ async def _hear(receive: Any, connections: Connections) -> Ended:
 
 
 async def _watch(caller: Caller, place: Place, connections: Connections) -> Ended:
-    loop, moved, moved_at = asyncio.get_running_loop(), 0, asyncio.get_running_loop().time()
-    idle_s = env("BERTH_TERMINAL_IDLE_S")
-    while True:
-        await asyncio.sleep(CHECK_S)
-        if connections.moved != moved:
-            moved, moved_at = connections.moved, loop.time()
-            if place.job.idle_timeout_s is not None:
-                with contextlib.suppress(DatabaseError, InterfaceError):  # told again when more moves
-                    await database_sync_to_async(idle_used)(attempt_id=place.attempt_id, by="port")
-        if loop.time() - moved_at >= idle_s:
-            return "idle", f"Nothing went through this port for {round(idle_s / 60)} minutes."
-        if not await caller.may_still():
-            return "right_ended", "You may no longer act on this job, or the token has ended."
-        if not await database_sync_to_async(_runs_still)(caller, place):
-            return "ended", GONE
+    async def gone() -> Ended | None:
+        return None if await database_sync_to_async(_runs_still)(caller, place) else ("ended", GONE)
+
+    idle, out = "Nothing went through this port", "You may no longer act on this job, or the token has ended."
+    return await session_watch(caller, place, lambda: connections.moved, by="port", idle=idle, out=out, also=gone)
 
 
 def _runs_still(caller: Caller, place: Place) -> bool:

@@ -15,8 +15,7 @@ from portal.agents.frames import MOST_SIZE, ClosedError
 from portal.api.sockets import SIGNED_OUT
 from portal.dashboard.terminal.places import PLACES
 from portal.dashboard.terminal.rights import begun_record, ended_record
-from portal.environment import env
-from portal.jobs.idle.using import idle_used
+from portal.dashboard.terminal.watching import Ended, session_watch
 
 if TYPE_CHECKING:
     from portal.agents.channel import Channel
@@ -26,12 +25,8 @@ if TYPE_CHECKING:
 
 CALL_S = 30.0
 """How long it waits for the node to open its channel."""
-CHECK_S = 4.0
-"""So often it asks whether the person may still."""
 STUCK_S = 60.0
 """What is typed waits so long for a job that does not read it."""
-
-Ended = tuple[str, str]
 
 
 async def terminal_carry(caller: Caller, receive: Any, send: Any, place: Place, asked: dict[str, Any]) -> None:
@@ -139,19 +134,8 @@ async def _typed(receive: Any, stream: Stream) -> Ended:
 
 
 async def _watch(caller: Caller, place: Place, stream: Stream) -> Ended:
-    loop, moved, moved_at = asyncio.get_running_loop(), stream.moved, asyncio.get_running_loop().time()
-    idle_s = env("BERTH_TERMINAL_IDLE_S")
-    while True:
-        await asyncio.sleep(CHECK_S)
-        if stream.moved != moved:
-            moved, moved_at = stream.moved, loop.time()
-            if place.job.idle_timeout_s is not None:
-                with contextlib.suppress(DatabaseError, InterfaceError):  # told again when more moves
-                    await database_sync_to_async(idle_used)(attempt_id=place.attempt_id, by="terminal")
-        if loop.time() - moved_at >= idle_s:
-            return "idle", f"Nobody used this terminal for {round(idle_s / 60)} minutes."
-        if not await caller.may_still():
-            return "right_ended", "You may no longer act on this job, or you have signed out."
+    idle, out = "Nobody used this terminal", "You may no longer act on this job, or you have signed out."
+    return await session_watch(caller, place, lambda: stream.moved, by="terminal", idle=idle, out=out)
 
 
 async def _tell(send: Any, **said: Any) -> None:

@@ -9,7 +9,7 @@ from portal.agents import channel as channels
 from portal.agents.frames import Kind, pack, said, saying
 from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
-from portal.dashboard.terminal import session as sessions
+from portal.dashboard.terminal import watching
 from portal.tenants import services
 from portal.tenants.models import ApiToken, AuditEvent, Membership
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
@@ -95,7 +95,7 @@ def test_a_programs_command_reaches_the_node_and_its_exit_code_comes_back(asgi, 
 
 
 def test_a_revoked_token_loses_its_terminal(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
+    monkeypatch.setattr(watching, "CHECK_S", 0.1)
     _, secret = token_of(world, "owner")
 
     async def talk():

@@ -13,6 +13,7 @@ from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
 from portal.dashboard.terminal import session as sessions
 from portal.dashboard.terminal import socket as terminals
+from portal.dashboard.terminal import watching
 from portal.jobs.models import Allocation, Attempt
 from portal.tenants.models import AuditEvent, Membership, Tenant
 from portal.tenants.services import membership_remove
@@ -248,7 +249,7 @@ def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world,
 
 
 def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
+    monkeypatch.setattr(watching, "CHECK_S", 0.1)
 
     def leave(world):
         membership_remove(user=world.users["teammate"], tenant=Tenant.objects.get(name="zebra-lab"), actor=None)
@@ -266,7 +267,7 @@ def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running,
 
 def test_nobody_uses_it(asgi, world, running, monkeypatch):  # noqa: F811
     """A terminal in which nothing moves, and a channel without a stream."""
-    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
+    monkeypatch.setattr(watching, "CHECK_S", 0.1)
     monkeypatch.setenv("BERTH_TERMINAL_IDLE_S", "0")
     for name, value in (("CHECK_S", 0.1), ("UNUSED_S", 0.3)):
         monkeypatch.setattr(channels, name, value)
