@@ -11,6 +11,7 @@ from portal.launch.testing import COSTS, FAILED
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
 from tests.databases import django_db_setup  # noqa: F401 - a fixture
+from tests.examples import examples_cut
 from tests.failures import Failures
 from tests.house import running_checks
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
@@ -76,8 +77,6 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.impure)
     items.sort(key=lambda item: item.path.name == "test_house.py")
     if config.getoption("--fewer-examples"):
-        from tests.examples import examples_cut
-
         examples_cut(getattr(item.obj, "__func__", item.obj) for item in items)
     if chromium_path() is None:
         for item in items:

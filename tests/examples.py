@@ -1,10 +1,15 @@
-"""Fewer of Hypothesis's examples for `./berth test --fast`: the whole suite draws as many as each test asks for."""
+"""How Hypothesis draws: without a clock, for a busy machine is no mistake of ours; fewer examples for `./berth test --fast`.
+
+The whole suite draws as many examples as each test asks for.
+"""
 
 import math
 
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 PART, LEAST = 4, 4
+settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("berth")
 
 
 def fewer(count):
