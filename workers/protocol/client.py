@@ -43,6 +43,21 @@ _TIMEOUT_S = 15.0
 _CHECKED_BYTES_S = 100e6
 
 
+NUMBER = (int, float)
+SEEN: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "register": {"node": (int, str), "name": str, "token": str},
+    "hello": {"name": str, **dict.fromkeys(("report_period_s", "sample_period_s", "grace_s", "lease_grace_s"), NUMBER)},
+    "sync": {"revision": int, "attempts": list},
+    "report": dict.fromkeys(("accepted", "refused", "leases", "stop"), list),
+    "records": {"parts": list},
+    "artefacts": {"files": list},
+    "artefacts/piece": {"next_offset": int},
+    "logs": {"next_offset": int},
+    "logs/together": {"pieces": list},
+}
+"""What an answer has at least. A proxy between may answer for the portal, with JSON of its own."""
+
+
 class PortalAwayError(Exception):
     """The portal did not answer, or asked to try later."""
 
@@ -96,9 +111,31 @@ def _raise_for(response: httpx.Response) -> None:
         body = response.json()
         error = body["error"]
         code, detail = str(error["code"]), str(error.get("detail", ""))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         body, code, detail = None, "unknown", response.text[:200]
     raise PortalRefusedError(response.status_code, code, detail, body)
+
+
+def _told_at(refusal: PortalRefusedError) -> LogAnswer:
+    """Return from where to go on, which the portal's envelope may carry beside `error` or inside. Raises what it was given."""
+    body = refusal.body if isinstance(refusal.body, dict) else {}
+    for where in (body, body.get("error")):
+        if isinstance(where, dict) and isinstance(found := where.get("next_offset"), int):
+            return {"next_offset": found, "full": bool(where.get("full"))}
+    raise refusal
+
+
+def _answer_of(response: httpx.Response, path: str) -> Any:
+    """Return the value of an answer. Raises ValueError for what is no JSON, PortalAwayError for what is not the portal's."""
+    answer = response.json() if response.content else None
+    if path == "telemetry":
+        return answer
+    if not isinstance(answer, dict):
+        raise PortalAwayError(f"what answers {path} is not the portal: it says no object")
+    for name, kind in SEEN.get(path, {}).items():
+        if not isinstance(answer.get(name), kind):
+            raise PortalAwayError(f"what answers {path} is not the portal: {name} is missing or no such thing")
+    return answer
 
 
 def _skew_s(response: httpx.Response, begun: float) -> float | None:
@@ -140,12 +177,13 @@ class Portal:
             if tell_skew and (skew_s := _skew_s(response, begun)) is not None:
                 self.on_skew(skew_s)
             _raise_for(response)
+            answer = _answer_of(response, path)
             self.on_success()
-            return response.json() if response.content else None
         except httpx.TransportError as error:
             raise PortalAwayError(f"{type(error).__name__}: {error}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PortalAwayError(f"the portal's answer is no JSON: {error}") from error
+        return answer
 
     async def register(self, inventory: Inventory) -> Registered:
         answer: Registered = await self._call("POST", "register", json=inventory)
@@ -210,9 +248,9 @@ class Portal:
                 "POST", "artefacts/piece", params=query, content=data, headers=headers, timeout=timeout
             )
         except PortalRefusedError as refusal:
-            if refusal.code == "offset_mismatch" and isinstance(refusal.body, dict):
-                return int(refusal.body["next_offset"])
-            raise
+            if refusal.code != "offset_mismatch":
+                raise
+            return _told_at(refusal)["next_offset"]
         return int(answer["next_offset"])
 
     async def logs_together(self, body: LogsBody) -> LogsAnswer:
@@ -226,8 +264,6 @@ class Portal:
         try:
             return await self._call("POST", "logs", params=query, content=data, headers=headers), True
         except PortalRefusedError as refusal:
-            if refusal.status != 409 or not isinstance(refusal.body, dict):
+            if refusal.status != 409:
                 raise
-            # The portal's envelope may carry it beside `error` or inside.
-            where = refusal.body if "next_offset" in refusal.body else refusal.body["error"]
-            return {"next_offset": int(where["next_offset"]), "full": bool(where.get("full"))}, False
+            return _told_at(refusal), False
