@@ -4,8 +4,8 @@ Published, and therefore not here: the models, data sets, batch sizes and size c
 process, 25 and 500 jobs, requirements within 1 to 16 GPUs with up to 8 a job (4.2), the iteration model and the two normals
 of unstable data times (3.5), prediction above 95 % for stable jobs (Fig. 6).
 
-`Choices` were fixed on the rival `gavel-hops` alone, on its row of Table 4; `./berth experiment hops-512 --calibrate` looks
-at the row of `sia-hops` as well by now, and nothing was frozen anew. At 64 GPUs the hour again, on its makespan in Table 3.
+`Choices` were fixed on the rival `gavel-hops` alone, on its row of Table 4; at 64 GPUs the hour again, on its makespan in
+Table 3. `./berth experiment hops-512 --calibrate` looks at the row of `sia-hops` as well; nothing nearer was found.
 The rest is from public facts about the hardware. docs/evidence.md tells how they were found and what they give.
 """
 

@@ -1,4 +1,4 @@
-"""Hops Table 4: 512 GPUs, 500 jobs at 100 an hour. Calibrated on `gavel-hops` alone; `calibrate` looks at two rivals by now."""
+"""Hops Table 4: 512 GPUs, 500 jobs at 100 an hour. Fixed on `gavel-hops` alone; `calibrate` looks at two rivals."""
 
 from __future__ import annotations
 
