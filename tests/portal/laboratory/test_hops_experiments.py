@@ -107,6 +107,7 @@ def test_the_hour_is_that_with_which_both_rivals_come_nearest(monkeypatch, best)
     found = calibration.search("hops-64", SETTING_64, PAPER_64, Options(say=said.append))
     assert found.json["nearest"] == pytest.approx(best, rel=0.02)
     assert found.json["to_freeze"] == found.json["nearest"]
+    assert found.json["steps"][0]["class_hour"] == SETTING_64.chosen.class_hour
     assert len(said) == len(found.json["steps"]) == len(found.tables[0].rows)
 
 

@@ -64,6 +64,7 @@ def search(name: str, setting: Setting, paper: Mapping[str, Row], options: Optio
     """Return the search, one row for each hour tried: the constant and the rivals' median figures with it."""
     hours = _Hours(setting, paper, options)
     frozen = setting.chosen
+    hours.rows(frozen)
     nearest = hours.nearest(frozen)
     clear = hours.distance(nearest) < CLEARLY * hours.distance(frozen)
     rows, steps = [], []
