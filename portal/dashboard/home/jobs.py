@@ -113,7 +113,8 @@ def _gpus(job: Job, attempt: Attempt | None) -> Rich:
     words = gpus_words(job, attempt)
     if job.gpus == [0]:
         return words
-    one = job.gpus == [1] or (len(job.gpus) == 1 and attempt is not None and attempt.gpus == 1)
+    alone = len(job.gpus) == 1 or job.state in FINAL
+    one = job.gpus == [1] or (alone and attempt is not None and attempt.gpus == 1)
     segments: list[Segment] = [{"text": words}] if isinstance(words, str) else list(words or [])
     return [*segments, {"text": " GPU" if one else " GPUs"}]
 
@@ -190,12 +191,14 @@ def _ended(scope: Scope) -> HomeGroup:
     jobs = scope.jobs.filter(ended_at__gte=scope.now - TODAY)
     failed = _read(jobs.filter(state__in=RETRIED).order_by("-ended_at"))
     rows = failed + _read(jobs.exclude(state__in=RETRIED).order_by("-ended_at"))
-    made = [_end_row(job, scope.is_mine) for job in rows[:ROWS]]
+    last = {each.job_id: each for each in Attempt.objects.runs().filter(job__in=rows[:ROWS]).order_by("epoch")}
+    made = [_end_row(job, last.get(job.pk), scope.is_mine) for job in rows[:ROWS]]
     url = _list_url(scope, when="ended", within="24h")
     return _group("Ended today", jobs.count(), made, url, "the last 24 h, failed first")
 
 
-def _end_row(job: Job, mine: bool) -> HomeJob:
+def _end_row(job: Job, attempt: Attempt | None, mine: bool) -> HomeJob:
+    """Fill a row of an ended job; its GPUs are those of its last attempt."""
     row = _blank(job, mine)
     failed, ratio = job.state in RETRIED, latency_ratio(job)
     waited = f"waited {duration(waited_s(job))}"
@@ -204,6 +207,7 @@ def _end_row(job: Job, mine: bool) -> HomeJob:
     return {
         **row,
         "about": f"ran {duration(job.ran_s)}" if not job.array_size and job.ran_s else row["about"],
+        "gpus": _gpus(job, attempt),
         "goes": goes or (row["array"]["words"] if row["array"] else with_ratio),
         "remedy": remedy_for(job) if failed else None,
         "to_at": job.ended_at.isoformat() if job.ended_at else None,

@@ -242,6 +242,15 @@ def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):
     assert words[1] == "needs 1 GPU"
 
 
+def test_a_job_that_ended_shows_the_gpus_that_it_had(browser, cluster):
+    """It showed what the job would have accepted: {1, 2, 4} GPUs."""
+    cluster.end(cluster.start(cluster.submit(gpus=[1, 2, 4], name="one"), gpus=1))
+    cluster.end(cluster.start(cluster.submit(gpus=[1, 2, 4], name="two"), gpus=2))
+    words = re.sub(r"<[^>]+>|\s+", " ", part(browser, "jobs"))
+    assert re.search(r"two (?:ran [^G]*?)? *2 GPUs ", words), words
+    assert re.search(r"one (?:ran [^G]*?)? *1 GPU ", words), words
+
+
 def test_an_idle_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could_have(browser, cluster):
     """The card said 0 GPUs beside cells that are idle."""
     assert "for jobs that share" not in part(browser, "cluster")

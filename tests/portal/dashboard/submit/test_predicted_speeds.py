@@ -59,7 +59,7 @@ def test_what_was_measured_is_told_apart_from_what_follows(owner, world):
     [panel], text = asked(owner, samples="36000")
     assert panel["GPUs"] == ["1", "2", "4"]
     assert panel["speed"] == ["100", "180", "324"], "of all GPUs; of 4 by the two sizes that were measured"
-    assert panel["times one GPU"] == ["1.0", "1.8", "3.2"]
+    assert panel["× 1 GPU"] == ["1.0", "1.8", "3.2"]
     assert panel["error"][:2] == ["\u00b1\u00a02\u00a0%"] * 2
     assert panel["run time"][:2] == ["6\u00a0m", "3\u00a0m"], "36 000 samples"
     assert "Measured: 1, 2; from other sizes: 4." in text
