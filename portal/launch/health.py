@@ -10,6 +10,10 @@ from typing import Any
 from portal.launch.options import Options
 from portal.launch.tls import Tls
 
+AWAY = (
+    "a portal that ended is started again within seconds, and logs/portal.log in the data directory says why it ended"
+)
+
 
 @dataclass(frozen=True)
 class Health:
@@ -57,7 +61,8 @@ def health_ask(*, host: str, port: int, tls: bool, limit_s: float = 3.0, path: s
         answer = connection.getresponse()
         return Health(answer.status, _json(answer.read()))
     except (OSError, http.client.HTTPException, socket.gaierror) as error:
-        return Health(None, {}, problem=f"the portal does not answer ({error})")
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return Health(None, {}, problem=f"the portal does not answer ({why.lower()}); {AWAY}")
     finally:
         connection.close()
 

@@ -50,7 +50,7 @@ def dry_run_context(user: User, description: dict[str, Any]) -> DryRunContext:
         "starts": _starts(answer),
         "facts": [
             *place,
-            {"label": unit, "value": str(answer["cores"])},
+            {"label": f"{unit} wanted", "value": str(answer["cores"])},
             {"label": "Tenant", "value": tenant.name},
         ],
     }

@@ -65,6 +65,7 @@ def test_errors_stand_at_their_fields_and_what_was_typed_stays(browser, kept):
 def test_the_card_beside_the_form_tells_what_would_happen_and_the_command_line(browser, kept):
     text = page(browser.post(f"/templates/{kept.pk}/plan", FORM | {"p_lr": "0.5"}))
     assert "Placeable" in text
+    assert "Cores a GPU wanted" in text, "over several nodes a job gets fewer"
     assert "berth submit --template train --template-version 1 --set lr=0.5" in text
     text = page(browser.post(f"/templates/{kept.pk}/plan", FORM | {"p_lr": "5"}))
     assert "Not valid yet" in text

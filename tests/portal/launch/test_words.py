@@ -3,7 +3,9 @@
 import pytest
 
 from portal.launch.__main__ import main
+from portal.launch.broker import free_port
 from portal.launch.control import health_lines
+from portal.launch.health import health_ask
 
 FIGURES = {
     "state": "ok",
@@ -25,6 +27,12 @@ def test_help_begins_with_a_sentence(verb, capsys):
     assert usage.startswith("usage: ./berth")
     assert about.endswith("."), about
     assert len(about.split()) > 4
+
+
+def test_a_portal_that_is_away_is_told_without_numbers_of_the_kernel():
+    asked = health_ask(host="127.0.0.1", port=free_port(), tls=False)
+    assert asked.words.startswith("the portal does not answer (connection refused); ")
+    assert "logs/portal.log" in asked.words
 
 
 def test_figures_are_told_in_words():
