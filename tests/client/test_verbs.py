@@ -1,6 +1,7 @@
 """Each verb against the REST API: what it does, what it prints in each form, and how it ends."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -167,6 +168,7 @@ def test_plan_says_by_its_code_whether_it_would_start(cli, world):
 
 def test_nodes_drain_and_resume(cli, world):
     assert [line.split()[0] for line in cli("nodes").out.splitlines()] == ["node", "cpu-01", "rtx-01", "rtx-02"]
+    assert re.search(r"memory asked for.*\n.*  none of \S+ [GM]iB", cli("nodes").out)
     assert cli("nodes", "--gpu-type", "A100", "-o", "name").out.split() == ["rtx-01", "rtx-02"]
     assert "Only an operator" in cli("drain", "rtx-01", "--reason", "fans", code=2).err
     operator = {"caller": world.operator}

@@ -27,7 +27,7 @@ COLUMNS = Columns(
         ("type", lambda node: node["gpu_type"]),
         ("gpus", lambda node: f"{node['gpus_allocated']}/{node['gpus']}"),
         ("cores", lambda node: f"{node['cores_allocated']}/{node['cores']}"),
-        ("memory", lambda node: f"{memory(node['memory_allocated_mib'])} of {memory(node['memory_mib'])}"),
+        ("memory asked for", lambda node: f"{_asked(node['memory_allocated_mib'])} of {memory(node['memory_mib'])}"),
         ("note", lambda node: node["drain_reason"]),
     ),
     wide=(
@@ -107,6 +107,10 @@ def _node_told(asked: Any, node: NodeDetail) -> str:
     ]
     gpus = table(("gpu", "type", "held by", "memory", "cordoned"), cards) + "\n" if cards else ""
     return "\n".join(filter(None, (told, findings, gpus)))
+
+
+def _asked(mib: int) -> str:
+    return str(memory(mib)) if mib else "none"
 
 
 def _holder(gpu: dict[str, Any]) -> str | None:
