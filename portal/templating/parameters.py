@@ -162,7 +162,7 @@ def _finite(value: object, field: str) -> float | int:
             raise BerthError("wrong_type", detail, field=field) from None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise checks.wrong_type(value, field, "a number")
-    if not math.isfinite(value) or abs(value) > 1e300:
+    if abs(value) > 1e300 or not math.isfinite(value):  # in this order: a whole number may be too large for a float
         raise BerthError("out_of_range", f"`{field}` must be a finite number.", field=field)
     return value
 

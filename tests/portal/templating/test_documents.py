@@ -148,6 +148,16 @@ def test_a_wrong_value_is_refused_by_its_parameter(name, value, code):
     assert wrong(document(), **{name: value}) in ({f"values.{name}": code}, {f"values.{name}.max": code})
 
 
+@pytest.mark.parametrize(
+    "says", [{"least": 10**400}, {"most": -(10**400)}, {"default": 10**400}, {"type": "choice", "choices": [10**400]}]
+)
+def test_a_whole_number_that_is_too_large_for_a_float_is_refused(says):
+    with pytest.raises(BerthError) as refused:
+        document_read(one({"type": "number", **says}, "train ${{ x }}"))
+    assert refused.value.code == "out_of_range"
+    assert refused.value.field.startswith("parameters[0].")
+
+
 def test_every_wrong_value_is_told_at_once_and_a_needed_one_that_is_missing():
     assert wrong(document(), lr=2, epochs=0) == {"values.lr": "out_of_range", "values.epochs": "out_of_range"}
     assert wrong(one({})) == {"values.x": "required"}
