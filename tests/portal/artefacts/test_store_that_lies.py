@@ -56,10 +56,10 @@ def liar(monkeypatch):
 
     def says(status=200, headers=(), chunks=()):
         told.status, told.headers, told.chunks, told.sent = status, dict(headers), chunks, 0
-        remote._client.cache_clear()
         remote._rests_until[0] = 0.0
         return told
 
+    remote._client.cache_clear()
     says()
     yield says
     server.shutdown()
@@ -94,7 +94,7 @@ def test_another_part_than_was_asked_for_is_not_taken_for_it(liar):
 
 @pytest.mark.parametrize("body", [*GARBAGE, BILLION, DATED % (KEY.encode(), NAME.encode(), b"yesterday")])
 def test_what_is_no_answer_of_s3_is_the_store_away_or_nothing(liar, body):
-    for status in (200, 400, 500):
+    for status in (200, 400) if body is BILLION else (200, 400, 500):  # after 500 it is asked, and read, twice
         for ask in (listed, remote.unfinished_drop, remote.try_out, lambda: remote.drop([(KEY, NAME)])):
             liar(status, {"Content-Type": "application/xml"}, [body])
             with suppress(remote.StoreAway):
