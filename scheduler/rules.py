@@ -25,8 +25,7 @@ BY_KNOB: Mapping[str, Mapping[str, Any]] = {
 """Rule -> the knobs with which it is off."""
 
 CALL_BACKS, RESERVATIONS, URGENT = "call-backs", "reservations", "urgent jobs"
-STAGES, PROMISES = "fronts and backfills", "promises"
-TAKING_BETTER, TOPPING_UP = "taking better", "topping up"
+STAGES, PROMISES, TOPPING_UP = "fronts and backfills", "promises", "topping up"
 
 BY_SWITCH: Mapping[str, str] = {
     STAGES: "the front of each window is placed before its backfill",
@@ -34,7 +33,6 @@ BY_SWITCH: Mapping[str, str] = {
     RESERVATIONS: "nodes are kept for the starving first job of an array",
     URGENT: "room is made for jobs whose wait has doubled since the last re-plan, whatever the objective says",
     PROMISES: "what is stopped for a job is kept for it",
-    TAKING_BETTER: "running jobs that the solve leaves out move to better places that stay idle",
     TOPPING_UP: "what a gap or a limit left idle is handed out in order",
 }
 """Rule -> what it does; off while `Parameters.off` names it."""

@@ -22,9 +22,8 @@ from scheduler.placement.outcome import Obstacles, Outcome, Staged, Trail
 from scheduler.policies.lineup import line_up
 from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
 from scheduler.policies.stages import Basis, first_stage, place_stages, settle
-from scheduler.replan.better import Rules, take_better
 from scheduler.replan.call_backs import call_back
-from scheduler.replan.making_room import make_room
+from scheduler.replan.making_room import Rules, make_room
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class
 from scheduler.replan.realise import realise
@@ -57,8 +56,6 @@ def place(work: Work, mode: Mode) -> Outcome:
     drop_reservations(access_rules, answers)
     reservations = tuple(each for each, _ in access_rules.reservations)
     turns, obstacles = _serve_the_rest(basis, lineup, rest, work, answers, worth, trail)
-    if rest.left_out:
-        take_better(replace(work, left_out=rest.left_out), answers, worth.gain, rules)
     return Outcome(
         answers,
         lineup.standings(turns, fair=mode.fair),

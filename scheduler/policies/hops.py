@@ -19,7 +19,6 @@ from scheduler.placement.gain import Worth
 from scheduler.placement.joint import all_of, is_located, place_jointly, top_up
 from scheduler.placement.outcome import Obstacles, Outcome, Staged, Standings, Trail
 from scheduler.placement.running import joint_weights
-from scheduler.replan.better import take_better
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint
 from scheduler.replan.realise import realise, tidy
@@ -58,7 +57,6 @@ class Hops:
         worth = Worth(weights=joint_weights(view.picked, work.changeable, work.parameters.lambda_))
         place_gpu_jobs = _place_at_once if is_located(work) or by_class(work) else _place_large
         staged = place_gpu_jobs(view.picked, solving, work, answers, worth, trail)
-        take_better(work, answers, worth.gain)
         turns = turn.place_cpu_jobs(cpu_queue, whole, answers, worth, trail)
         inside = {*(ranked.job.id for ranked in view.picked), *turns.came}
         return Outcome(

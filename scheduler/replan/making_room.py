@@ -21,26 +21,39 @@ from typing import TYPE_CHECKING, NamedTuple
 from scheduler.errors import InvalidJob
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import type_allowed, with_lent
-from scheduler.replan.better import ANYTHING
+from scheduler.placement.feasibility import idle_offers, type_allowed, with_lent
 from scheduler.replan.early import GROWTH
 from scheduler.replan.giving_back import whom_to_stop
 from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
     from scheduler.placement.answers import Answers
+    from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
+    from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
-    from scheduler.replan.better import Rules
 
 CAUSE = "preempt"
 
 MOST_JOBS = 8
 """So many waiting jobs are looked at in one re-plan, because each asks about every node."""
+
+
+class Rules(NamedTuple):
+    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of what it borrows. `may_take`: whether
+    an urgent job may take from a running one.
+    """
+
+    offers: Callable[[Ranked, Ledger], Sequence[Offer]]
+    factor: Callable[[Job, Configuration], float]
+    may_take: Callable[[Ranked, Running], bool]
+
+
+ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambda _, __: True)
 
 
 class _Way(NamedTuple):

@@ -337,14 +337,11 @@ def test_on_nodes_kept_for_another_a_running_job_may_only_take_less():
     assert promises(made) == {9: {1: 2}, 2: {1: 2}}
 
 
-def spread(number, *requirement, on, gpus=1, started_s=LONG_AGO, even=True, **more):
-    """A running elastic job with the first GPUs of several nodes. Not `even`: with one core more on the first of them."""
+def spread(number, *requirement, on, gpus=1, started_s=LONG_AGO, **more):
+    """A running elastic job with the first GPUs of several nodes."""
     live = elastic(number, *requirement, gpus=gpus, started_s=started_s, **more)
     ids = tuple(range(gpus))
-    pieces = [Piece(each, ids, ids, 0) for each in on]
-    if not even:
-        pieces[0] = replace(pieces[0], cores=tuple(range(gpus + 1)))
-    return replace(live, pieces=tuple(pieces))
+    return replace(live, pieces=tuple(Piece(each, ids, ids, 0) for each in on))
 
 
 @pytest.mark.parametrize("policy", ["hops", "berth"])
@@ -356,34 +353,6 @@ def test_on_larger_clusters_who_runs_on_several_nodes_is_made_smaller_too(policy
     assert {number: sum(nodes.values()) for number, nodes in promises(made).items()} == {9: 4, 1: 8}
     assert (made.solver.participants, made.solver.left_out, made.solver.formulation) == (1, 0, "aggregated")
     assert orders(replanned(live, nodes=larger([beside(1, live), beside(2, live)]), policy=policy)) == []
-
-
-@pytest.mark.parametrize("policy", ["hops", "berth"])
-def test_who_is_spread_over_nodes_and_no_part_of_the_solve_still_takes_what_stays_idle(policy):
-    """Section 6: the longest job of a queue that is worked off does not crawl on as it began."""
-    live = [spread(9, 2, 8, on=(1, 2), even=False)]
-    nodes = larger([beside(1, live, 1), beside(2, live, 1), node(3, 8)])
-    made = replanned(live, nodes=nodes, policy=policy)
-    assert orders(made) == [(9, "resize", None, 2, 8)]
-    assert promises(made) == {9: {3: 8}}
-    assert (made.solver.participants, made.solver.left_out) == (0, 1)
-
-
-@pytest.mark.parametrize("policy", ["hops", "berth"])
-def test_nobody_is_passed_over_for_it_and_a_better_place_must_be_worth_the_restart(policy):
-    live = [spread(9, 2, 8, on=(1, 2), even=False)]
-    nodes = larger([beside(1, live, 1), beside(2, live, 1), node(3, 8)])
-    made = replanned(live, [job(1, 8)], nodes=nodes, policy=policy)
-    assert (orders(made), where(made)) == ([], {1: {3: 8}}), "who waits goes first"
-    fresh = [replace(spread(9, 2, 8, on=(1, 2), even=False), restarts=40, first_started_s=NOW_S - 2500.0)]
-    assert orders(replanned(fresh, nodes=nodes, policy=policy)) == []
-
-
-def test_of_many_that_were_left_out_each_better_place_is_given_once():
-    live = [spread(9, 2, 8, on=(1, 2), even=False), spread(10, 2, 8, on=(4, 5), even=False)]
-    nodes = larger([*(beside(number, live, 1) for number in (1, 2, 4, 5)), node(3, 8)])
-    made = replanned(live, nodes=nodes)
-    assert [each.job for each in made.stops] == [9]
 
 
 def test_running_jobs_are_limited_to_reserved_cores_like_waiting_ones_where_nobody_borrows():
