@@ -60,10 +60,10 @@ def _batches(attempt: Attempt, step_s: int) -> Iterator[tuple[int, dict[str, Any
     return batches_between(node_ids=_nodes(attempt), since=since, until=until, step_s=step_s)
 
 
-def _slots_of(
-    span: tuple[float, float], batch: dict[str, Any], count: int, step_s: int, *, shared: bool = False
-) -> tuple[int, list[int]]:
-    """Return the first of a batch's `count` samples within the attempt's time, `span` in Unix seconds, and the slots from it on.
+def _samples(
+    span: tuple[float, float], batch: dict[str, Any], values: list[float | None], step_s: int, *, shared: bool = False
+) -> Iterator[tuple[int, float]]:
+    """Yield (slot, value) of a series within the attempt's time, `span` in Unix seconds.
 
     A mean counts if its five minutes touch that time. Of what others use before and after (`shared`), it counts if they
     lie within it, unless the attempt was too short for that.
@@ -71,14 +71,12 @@ def _slots_of(
     first, last = span
     period_s = batch["period_s"]
     within = shared and period_s >= MEAN_S and last - first >= 2 * period_s
-    whole = within or period_s < MEAN_S
-    moments = [(position, batch["start"] + position * period_s) for position in range(count)]
-    kept = [
-        (position, int(at // step_s * step_s))
-        for position, at in moments
-        if at <= last and (at >= first if whole else at + period_s > first) and (not within or at + period_s <= last)
-    ]
-    return (kept[0][0] if kept else count), [slot for _, slot in kept]
+    for position, value in enumerate(values):
+        at = batch["start"] + position * period_s
+        if value is None or at > last or (at < first if period_s < MEAN_S or within else at + period_s <= first):
+            continue
+        if not within or at + period_s <= last:
+            yield int(at // step_s * step_s), value
 
 
 def _seconds(attempt: Attempt) -> tuple[float, float]:
@@ -95,31 +93,23 @@ def _gpu(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -
             for part in attempt.allocations.all()
         }
         for node_id, batch in _batches(attempt, step_s):
-            own = held.get(node_id, ())
-            _add(
-                slots, span, batch, [each for index, each in (batch.get("gpus") or {}).items() if index in own], step_s
-            )
+            for index, series in (batch.get("gpus") or {}).items():
+                if index in held.get(node_id, ()):
+                    _add(slots, span, batch, series, step_s)
     low, high = slots["low"], slots["high"]
     rows = [(_iso(slot), sum(v) / len(v), min(low[slot]), max(high[slot])) for slot, v in sorted(slots["mean"].items())]
     return figures.gpu_use(_gapped(rows, step_s, 4), **axis)
 
 
 def _add(
-    slots: dict[str, Samples], span: tuple[float, float], batch: dict[str, Any], gpus: list[dict[str, Any]], step_s: int
+    slots: dict[str, Samples], span: tuple[float, float], batch: dict[str, Any], series: dict[str, Any], step_s: int
 ) -> None:
-    """Add a batch's samples of these GPUs to the slots of mean, low and high: the last two are the samples themselves where
-    these are fine.
-    """
-    rows = []
-    for each in gpus:
-        mean = each.get("utilisation") or []
-        rows += [(name, mean if (own := each.get(f"utilisation.{name}")) is None else own) for name in slots]
-    first, places = _slots_of(span, batch, max((len(values) for _, values in rows), default=0), step_s, shared=True)
-    for name, values in rows:
-        own = slots[name]
-        for slot, value in zip(places, values[first:], strict=False):
-            if value is not None:
-                own[slot].append(value)
+    """Add a GPU's samples to the slots of mean, low and high: the last two are the samples themselves where these are fine."""
+    mean = [*_samples(span, batch, series.get("utilisation") or [], step_s, shared=True)]
+    for name in slots:
+        own = series.get(f"utilisation.{name}")
+        for slot, value in mean if own is None else _samples(span, batch, own, step_s, shared=True):
+            slots[name][slot].append(value)
 
 
 def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, float]]:
@@ -129,10 +119,8 @@ def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, 
         span = _seconds(attempt)
         for node_id, batch in _batches(attempt, step_s):
             series = (batch.get("attempts") or {}).get(attempt.key, {}).get(measure) or []
-            first, places = _slots_of(span, batch, len(series), step_s)
-            for slot, value in zip(places, series[first:], strict=False):
-                if value is not None:
-                    slots[slot][node_id].append(value)
+            for slot, value in _samples(span, batch, series, step_s):
+                slots[slot][node_id].append(value)
     return [(_iso(slot), sum(sum(v) / len(v) for v in by.values())) for slot, by in sorted(slots.items())]
 
 
