@@ -4,8 +4,8 @@
 examples (docs/decisions/0214). The linters are tests too
 (tests/test_house.py), and always run. On two or more cores there are several runs at the same time. One has the tests with
 real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of most
-rooms of the portal, one all others. With --fast, one has the tests of the core and of the
-laboratory, the other the rest.
+rooms of the portal, one all others. With --fast, one has the tests of the core, the client
+and one room of the portal, the other the rest.
 
 A few tests with servers that fail beside all others are run again alone, and the end says so (docs/decisions/0140).
 """
@@ -77,7 +77,7 @@ FIRST = (
     "tests/system/test_gpus.py",
 )
 """Those that take the most processor time, which begin first: no lane is to be left with one of them at the end."""
-SECOND = ("tests/scheduler", f"{PORTAL}/laboratory")
+SECOND = ("tests/scheduler", "tests/client", f"{PORTAL}/previews")
 """With --fast they take as much processor time as all others with the linters do."""
 FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in SECOND)], [*FAST, "-q", *SECOND])
 COSTS = "TESTS_COSTS_IN"
