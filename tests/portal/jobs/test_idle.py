@@ -12,6 +12,7 @@ from portal.cluster.telemetry import telemetry_store
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.jobs.description import description_parse
+from portal.jobs.idle import looking
 from portal.jobs.idle.counting import Limits, Part, idle_after
 from portal.jobs.idle.looking import idle_look
 from portal.jobs.idle.using import idle_used, job_keep
@@ -170,7 +171,6 @@ def test_use_while_it_was_counted_outweighs_what_was_counted(world, monkeypatch)
     """The look has read the watch; before it writes, somebody types."""
     for _ in range(18):
         world.step()
-    from portal.jobs.idle import looking
 
     counted = looking._counted
 
@@ -244,8 +244,9 @@ def test_jobs_without_one_and_jobs_that_wait_are_not_looked_at(cluster, django_a
     assert not IdleWatch.objects.exists()
 
 
-def test_what_many_cost(cluster):
+def test_what_many_cost(cluster, monkeypatch):
     """Two jobs, or eight: what is read of nodes and watches stays as many statements, without one that changes."""
+    monkeypatch.setattr(looking, "TURNS", 1)  # else one turn of three looks at neither of two
     node = given.node_make("big", gpus=8, cores=32)
     counts = []
     for more in (2, 6):
