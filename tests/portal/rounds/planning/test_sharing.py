@@ -38,7 +38,7 @@ def snapshot():
 
 def held(job):
     """Index, thousandths and MiB of what the job's live attempt holds."""
-    rows = GpuAllocation.objects.filter(allocation__attempt__job=job, released_at=None)
+    rows = GpuAllocation.objects.filter(allocation__attempt__job=job, released_at=None).order_by("gpu__index")
     return list(rows.values_list("gpu__index", "compute", "memory_mib"))
 
 
