@@ -43,9 +43,7 @@ class Work:
     state: ClusterState  # the snapshot: running jobs, weights, history. The ledger says what is idle
     now_s: float  # the snapshot's time
     participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
-    left_out: Mapping[int, Participant] = field(
-        default_factory=dict
-    )  # others that it may, on what is idle: see `better`
+    left_out: Mapping[int, Participant] = field(default_factory=dict)  # beyond the solve; urgent jobs may stop them
     replan: bool = False
     memory: Memory = NOTHING  # what the last planning left
     walk_s: float = 0.0  # what it took to check the queue and to put it in order: the measure of later walks over it

@@ -174,9 +174,8 @@ def answer(site: str, prompt: str) -> int:
     So neither does the same host by another scheme, whose bytes others could read.
     """
     scheme, sign, asked = prompt.partition("'")[2].rpartition("'")[0].partition("://")
-    host = asked.rpartition("@")[
-        2
-    ]  # no URL to be read as one: older versions of git write `a/b@` where the name was `a%2Fb`
+    # No URL to be read as one: older versions of git write `a/b@` where the name was `a%2Fb`.
+    host = asked.rpartition("@")[2]
     secret = os.environ.get(SECRET, "").strip()
     if not secret or scheme + sign + host != site:
         return 1
