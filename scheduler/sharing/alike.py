@@ -92,7 +92,7 @@ class _Seen:
     """The ranks of those on GPUs who were seen to run, one beneath the other, and on which GPU each of them is."""
 
     def __init__(self, people: Sequence[Sequence[Asker]], more: int) -> None:
-        """`more`: so many may be added."""
+        """`more`: so many are expected to be added, one or more."""
         seen = [(column, other) for column, there in enumerate(people) for other in there if other.profile]
         self.count, self._gpus = len(seen), len(people)
         self._at: Ints = np.zeros(len(seen) + more, dtype=np.int64)
@@ -102,6 +102,10 @@ class _Seen:
         self._ranks[:, : self.count], self._scales[:, : self.count] = _ranks_of([other for _, other in seen])
 
     def add(self, column: int, ranks: Singles, scales: Floats) -> None:
+        if self.count == len(self._at):  # more join than there are kinds of askers
+            self._at = np.concatenate([self._at, np.zeros_like(self._at)])
+            self._ranks = np.concatenate([self._ranks, np.zeros_like(self._ranks)], axis=1)
+            self._scales = np.concatenate([self._scales, np.zeros_like(self._scales)], axis=1)
         self._at[self.count], self._ranks[:, self.count], self._scales[:, self.count] = column, ranks, scales
         self.count += 1
 

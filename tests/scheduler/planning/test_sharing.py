@@ -117,6 +117,15 @@ def test_cbp_lets_those_join_whose_use_does_not_rise_together_and_grants_what_wa
     assert told["memory_mib"] == int(np.ceil(np.percentile(falling * 4 * GIB, 80)))
 
 
+@pytest.mark.parametrize("policy", ["cbp", "cbp-pp"])
+def test_more_jobs_join_than_there_are_kinds_of_them(policy):
+    """Eight of two kinds, by twos on four GPUs: each of them is looked at beside all who joined before."""
+    jobs = [small(n, gib=8, model_label=("up", "down")[n % 2], compute=100) for n in range(1, 9)]
+    uses = {"tenant:1:up": used(4), "tenant:1:down": {name: each[::-1] for name, each in used(4).items()}}
+    made = make_plan([host(1, *map(shared, range(4)))], jobs, uses=uses, sharing_policy=policy)
+    assert Counter(part_of(made, n) for n in range(1, 9)) == {(1, gpu): 2 for gpu in range(4)}
+
+
 def test_the_tenant_with_the_smallest_share_is_next_and_parts_count_in_thousandths():
     held = [holder(90 + n, compute=100, tenant=1) for n in range(5)]
     jobs = [small(1, compute=500, tenant=1), small(2, compute=500, tenant=2)]
