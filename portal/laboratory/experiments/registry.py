@@ -24,6 +24,7 @@ MODULES: dict[str, str] = {
     "estimator-live": f"{_HERE}.estimator_live",
     # Sia
     "sia": f"{_HERE}.sia",
+    "sia-rounds": f"{_HERE}.sia_rounds",
     # Gavel, Shockwave
     "validity": f"{_HERE}.validity",
     # Kube-Knots

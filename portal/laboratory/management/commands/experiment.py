@@ -55,7 +55,7 @@ class Command(LabCommand):
             default=[],
             help="for openb: a list of pods in place of those in the folder; may be given again",
         )
-        parser.add_argument("--trace", type=Path, metavar="F", help="for sia: a workload in place of the published one")
+        parser.add_argument("--trace", type=Path, metavar="F", help="for sia and sia-rounds: a workload of one's own")
         parser.add_argument("--quick", action="store_true", help="a smaller instance, to see that it works")
         parser.add_argument("--calibrate", action="store_true", help="show how its workload was fixed on the rival")
         parser.add_argument("--html", type=Path, metavar="OUT", help="write a page with the tables, too")
