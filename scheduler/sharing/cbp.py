@@ -19,7 +19,9 @@ from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Numbers
+    from scheduler.sharing.series import Floats, Ints, Numbers
+
+UNCORRELATED, CORRELATED = np.int8(NUMBERS[Rule.UNCORRELATED]), np.int8(NUMBERS[Rule.CORRELATED])
 
 
 class Cbp:
@@ -44,13 +46,16 @@ class Cbp:
     def rules(self, board: Board, row: int) -> Numbers:
         found = board.rooms(harvested=self.harvests).of(row)
         beside = (found == NUMBERS[Rule.FITS]).nonzero()[0]
-        if not len(beside):
-            return found
-        alike = board.alike.correlated(row, beside) < LIMIT
-        seen = np.where(alike, NUMBERS[Rule.UNCORRELATED], NUMBERS[Rule.CORRELATED])
-        seen[board.alike.unknown[row, beside]] = NUMBERS[Rule.UNKNOWN]
-        if board.harms is not None and board.harms.measured:
-            fits = board.harms.known(row)[beside] & (board.left_mib[beside] >= board.requests[row])
-            seen[fits & (seen != NUMBERS[Rule.UNCORRELATED])] = NUMBERS[Rule.MEASURED]
-        found[beside] = seen
+        if len(beside):
+            found[beside] = self.beside(board, row, beside)
         return found
+
+    def beside(self, board: Board, row: int, columns: Ints) -> Numbers:
+        """Return the rule's number for these GPUs, where somebody is and the ledgers have room. Shape as `columns`."""
+        alike = board.alike.correlated(row, columns) < LIMIT
+        seen: Numbers = np.where(alike, UNCORRELATED, CORRELATED)
+        seen[board.alike.unknown[row, columns]] = NUMBERS[Rule.UNKNOWN]
+        if board.harms is not None and board.harms.measured:
+            fits = board.harms.known(row)[columns] & (board.left_mib[columns] >= board.requests[row])
+            seen[fits & (seen != UNCORRELATED)] = NUMBERS[Rule.MEASURED]
+        return seen

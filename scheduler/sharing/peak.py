@@ -16,7 +16,7 @@ from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Numbers
+    from scheduler.sharing.series import Ints, Numbers
 
 REFUSED = (NUMBERS[Rule.CORRELATED], NUMBERS[Rule.UNKNOWN])
 
@@ -26,12 +26,13 @@ class CbpPeak(Cbp):
 
     name = "cbp-pp"
 
-    def rules(self, board: Board, row: int) -> Numbers:
-        found = super().rules(board, row)
+    def beside(self, board: Board, row: int, columns: Ints) -> Numbers:
+        found = super().beside(board, row, columns)
         refused = ((found == REFUSED[0]) | (found == REFUSED[1])).nonzero()[0]
         if not len(refused):
             return found
-        fits = board.total_mib[refused] - board.ahead_mib[refused] >= self.need_mib(board, row)  # False for NaN
+        at = columns[refused]
+        fits = board.total_mib[at] - board.ahead_mib[at] >= self.need_mib(board, row)  # False for NaN
         ahead = np.where(fits, NUMBERS[Rule.FORECAST], NUMBERS[Rule.PEAK])
-        found[refused] = np.where(board.follows[refused], ahead, NUMBERS[Rule.NO_TREND])
+        found[refused] = np.where(board.follows[at], ahead, NUMBERS[Rule.NO_TREND])
         return found

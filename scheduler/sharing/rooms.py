@@ -14,7 +14,7 @@ from scheduler.sharing.rules import NUMBERS
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Ints, Numbers
+    from scheduler.sharing.series import Flags, Ints, Numbers
 
 
 class Rooms:
@@ -34,6 +34,11 @@ class Rooms:
         """Return the rule's number for each GPU, which is the caller's to change."""
         own: Numbers = self._rules[row].copy()
         return own
+
+    def fits(self, columns: Ints) -> Flags:
+        """Return for whom these GPUs, with somebody on them, have room. Shape (askers, columns)."""
+        found: Flags = self._rules[:, columns] == NUMBERS[Rule.FITS]
+        return found
 
     def renew(self, column: int) -> None:
         """Look at a GPU anew: somebody has joined it."""

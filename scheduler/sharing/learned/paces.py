@@ -8,6 +8,7 @@ that over its own time there is its *gain*: where it is little, the job is as we
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -114,66 +115,71 @@ class Gains:
 class Beside:
     """Those on each GPU of a planning, a row a GPU: whether one more job would gain enough beside them.
 
-    `gpu_types`: by GPU. Rows are looked at together, for a planning asks for hundreds of jobs.
+    `gpu_types`: by GPU; `signatures`: of the jobs that may be asked for, by number. Many pairs are looked at together, for a
+    planning asks for a thousand jobs.
     """
 
-    def __init__(self, gpu_types: Sequence[str], least: float, measured: Measured) -> None:
+    def __init__(self, gpu_types: Sequence[str], signatures: Sequence[str], least: float, measured: Measured) -> None:
         self._types, self._least, self._measured = gpu_types, least, measured
-        self._numbers: dict[tuple[str, str], int] = {}
+        self._jobs: dict[str, list[int]] = defaultdict(list)
+        for job, name in enumerate(signatures):
+            self._jobs[name].append(job)
+        self._many = len(signatures)
+        self._there: list[list[str]] = [[] for _ in gpu_types]
         self._make(1)
 
     def _make(self, places: int) -> None:
         many = len(self._types)
-        self._busy, self._there = np.zeros((many, places, STEPS)), np.zeros((many, places, STEPS))
+        self._courses = np.zeros((2, many, places, STEPS))
         self._harms: Floats = np.full((many, places, places), np.nan)
-        self._who: Ints = np.zeros((many, places), dtype=np.int64)
         self._paces = np.zeros((many, STEPS))
 
-    def look(self, row: int, courses: Sequence[Course]) -> None:
-        """Say who is on a GPU now."""
-        if len(courses) > self._busy.shape[1]:
-            self._widen(2 * len(courses))
-        count, gpu_type = len(courses), self._types[row]
-        self._busy[row], self._there[row] = 0.0, 0.0
-        for place, each in enumerate(courses):
-            self._busy[row, place], self._there[row, place] = each.busy, each.there
-            self._who[row, place] = self._numbers.setdefault((gpu_type, each.signature), len(self._numbers))
-        harms = harms_of([each.signature for each in courses], self._measured, gpu_type)
+    def join(self, row: int, new: Course) -> None:
+        """One is on that GPU from now on. Ask nothing until it is counted (`count`)."""
+        there, place = self._there[row], len(self._there[row])
+        if place == self._courses.shape[2]:
+            self._widen(2 * place)
+        self._courses[0, row, place], self._courses[1, row, place] = new.busy, new.there
+        there.append(new.signature)
+        harms = harms_of(there, self._measured, self._types[row])
         if harms is not None:
-            self._harms[row, :count, :count] = harms
-        part = None if harms is None else self._harms[row : row + 1]
-        self._paces[row] = summed(self._busy[row : row + 1], self._there[row : row + 1], part)[0]
+            self._harms[row, : place + 1, : place + 1] = harms
+
+    def count(self, rows: Ints) -> None:
+        """Find out what those on these GPUs get done."""
+        harms = self._harms[rows] if self._measured.beside else None
+        busy, there = self._courses[:, rows]
+        self._paces[rows] = summed(busy, there, harms)
 
     def _widen(self, places: int) -> None:
-        before = self._busy, self._there, self._harms, self._who, self._paces
+        held, before = self._courses.shape[2], (self._courses, self._harms, self._paces)
         self._make(places)
-        held = before[0].shape[1]
-        self._busy[:, :held], self._there[:, :held], self._harms[:, :held, :held] = before[:3]
-        self._who[:, :held], self._paces[:] = before[3:]
+        self._courses[:, :, :held], self._harms[:, :held, :held], self._paces[:] = before
 
-    def enough(self, rows: Ints, own: Course) -> Flags:
-        """Return beside whom of these a job gains enough. Shape as `rows`."""
-        shape = (len(rows), 1, STEPS)
-        busy, there = (
-            np.concatenate([held[rows], np.broadcast_to(new, shape)], axis=1)
-            for held, new in ((self._busy, own.busy), (self._there, own.there))
-        )
-        more = summed(busy, there, self._with(rows, own)) - self._paces[rows]
-        found: Flags = more @ own.there / own.there.sum() >= self._least
+    def enough(self, rows: Ints, jobs: Ints, busy: Floats, there: Floats) -> Flags:
+        """Return for each pair of a GPU and a job whether that gains enough there. Shape as `rows`, and `jobs`.
+
+        `busy`, `there`: the course of each pair's job, shape (pairs, STEPS).
+        """
+        held, own = self._courses[:, rows], np.stack([busy, there])[:, :, None]
+        all_busy, all_there = np.concatenate([held, own], axis=2)
+        more = summed(all_busy, all_there, self._with(rows, jobs)) - self._paces[rows]
+        found: Flags = (more * there).sum(axis=1) / there.sum(axis=1) >= self._least
         return found
 
-    def _with(self, rows: Ints, own: Course) -> Floats | None:
+    def _with(self, rows: Ints, jobs: Ints) -> Floats | None:
         """Return what those on each GPU and one more suffer beside each other; None: nothing was measured."""
         if not self._measured.beside:
             return None
-        told = np.full(len(self._numbers) + 1, np.nan)
-        for gpu_type in set(self._types):
-            for other, (harm, counts) in self._measured.beside.get((gpu_type, own.signature), {}).items():
-                number = self._numbers.get((gpu_type, other))
-                if number is not None and counts >= ENOUGH:
-                    told[number] = harm
-        places = self._busy.shape[1]
+        looked, at = np.unique(rows, return_inverse=True)
+        places = self._courses.shape[2]
+        told = np.full((len(looked), places, self._many), np.nan)
+        for number, row in enumerate(looked.tolist()):
+            for place, signature in enumerate(self._there[row]):
+                for other, (harm, counts) in self._measured.beside.get((self._types[row], signature), {}).items():
+                    if counts >= ENOUGH and (known := self._jobs.get(other)):
+                        told[number, place, known] = harm
         found = np.zeros((len(rows), places + 1, places + 1))
         found[:, :places, :places] = self._harms[rows]
-        found[:, places, :places] = found[:, :places, places] = told[self._who[rows]]
+        found[:, places, :places] = found[:, :places, places] = told[at, :, jobs]
         return found

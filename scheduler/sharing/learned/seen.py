@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.sharing.model import MEASURES
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.sharing.model import Profile
-    from scheduler.sharing.series import Floats
+    from scheduler.sharing.series import Floats, Ints
 
 PCIE_MB_S = 16_000.0
 """Of a link of 16 lanes of PCIe 3: what `pcie` is a part of."""
@@ -40,3 +45,43 @@ def phases_of_profile(profile: Profile | None, memory_mib: int, step_s: float, m
     own = profile.series
     samples = np.stack([own["gpu"], np.asarray(own["memory_mib"]) / memory_mib, own["pcie_mb_s"]], axis=1)
     return phases_of(samples, profile.seconds, step_s, most)
+
+
+def phases_of_profiles(profiles: Sequence[Profile], memory_mib: int, step_s: float, most: int) -> tuple[Floats, Ints]:
+    """Return what `phases_of_profile` returns for each, to the last digit, and how many phases it has.
+
+    All have known times above 0. Shapes (3, profiles, most + 1), for GPU time, memory and PCIe, zeros after a run's end, and
+    (profiles,).
+    """
+    seconds = np.array([each.seconds for each in profiles], dtype=np.float64)
+    phases: Ints = np.rint(seconds / step_s).clip(1, most).astype(np.int64)
+    lengths = np.array([each.rows.shape[1] for each in profiles])
+    uses, at = np.zeros((3, len(profiles), most + 1)), np.arange(most + 1) < phases[:, None]
+    for length in set(lengths.tolist()):
+        here = lengths == length
+        told = _told_in(np.array([each.rows for each in compress(profiles, here)]), phases[here])
+        for held, values in zip(uses, told, strict=True):
+            held[at & here[:, None]] = values
+    uses[1] /= memory_mib
+    uses[2] /= PCIE_MB_S
+    return uses.clip(0.0, 1.0, out=uses), phases
+
+
+def _told_in(rows: Floats, phases: Ints) -> tuple[Floats, Floats, Floats]:
+    """Return the GPU's time, the highest memory and PCIe traffic of each phase of each run, one run's after the other's.
+
+    `rows`: shape (runs, measures, samples).
+    """
+    many, _, length = rows.shape
+    run = np.repeat(np.arange(many), phases)
+    number = np.arange(len(run)) - np.repeat(np.cumsum(phases) - phases, phases)
+    step, last = (length / phases)[run], (number + 1 == phases[run])
+    first = (number * step).astype(np.int64)
+    end = np.where(last, length, np.ceil((number + 1) * step).astype(np.int64))
+    after = np.maximum(first + 1, end)
+    spans = (np.stack([first, after], axis=1) + run[:, None] * (length + 1)).ravel()
+    flat = np.zeros((len(MEASURES), many, length + 1))  # a span may end with the last sample
+    flat[:, :, :length] = rows.transpose(1, 0, 2)
+    memory, gpu, pcie = flat.reshape(len(MEASURES), -1)
+    busy, traffic = (np.add.reduceat(each, spans)[::2] / (after - first) for each in (gpu, pcie))
+    return busy, np.maximum.reduceat(memory, spans)[::2], traffic

@@ -98,30 +98,40 @@ courses = st.builds(
 pairs = st.dictionaries(st.sampled_from(("aa", "ab", "ac", "bb", "bc", "cc")), st.floats(1.0, 3.0))
 
 
+def enough(gpus, own, least, told, types=None):
+    """Beside whom of those on each GPU each of `own` gains enough. Shape (gpus, own)."""
+    beside = Beside(types or ["v100"] * len(gpus), [each.signature for each in own], least, told)
+    for row, there in enumerate(gpus):
+        for each in there:
+            beside.join(row, each)
+    beside.count(np.arange(len(gpus)))
+    rows, jobs = (each.ravel() for each in np.indices((len(gpus), len(own))))
+    busy, is_there = (np.array([getattr(own[job], name) for job in jobs]) for name in ("busy", "there"))
+    return beside.enough(rows, jobs, busy, is_there).reshape(len(gpus), len(own))
+
+
 @settings(deadline=None, max_examples=80)
-@given(st.lists(st.lists(courses, min_size=1, max_size=5), min_size=1, max_size=4), courses, pairs, st.floats(0.0, 1.0))
-def test_a_planning_asks_of_many_gpus_at_once_what_an_agent_asks_of_one(gpus, own, told, least):
+@given(
+    st.lists(st.lists(courses, min_size=1, max_size=5), min_size=1, max_size=4),
+    st.lists(courses, min_size=1, max_size=3),
+    pairs,
+    st.floats(0.0, 1.0),
+)
+def test_a_planning_asks_of_many_gpus_and_jobs_at_once_what_an_agent_asks_of_one(gpus, owns, told, least):
     told = measured(**told)
-    beside = Beside(["v100"] * len(gpus), least, told)
+    found = enough(gpus, owns, least, told)
     for row, there in enumerate(gpus):
-        beside.look(row, [job(0.5), *there])  # what was seen before is forgotten
-        beside.look(row, there)
-    found = beside.enough(np.arange(len(gpus)), own)
-    for row, there in enumerate(gpus):
-        jobs = [*there, own]
-        more = pace(*jobs, told=told) - pace(*there, told=told)
-        gain = float(more @ own.there / own.there.sum())
-        if abs(gain - least) > 1e-9:
-            assert bool(found[row]) == (gain >= least)
-            assert ((0,) in subsets(there, [own], least, told)) == (gain >= least)
+        for column, own in enumerate(owns):
+            more = pace(*there, own, told=told) - pace(*there, told=told)
+            gain = float(more @ own.there / own.there.sum())
+            if abs(gain - least) > 1e-9:
+                assert bool(found[row, column]) == (gain >= least)
+                assert ((0,) in subsets(there, [own], least, told)) == (gain >= least)
 
 
 def test_pairs_of_another_type_of_gpu_say_nothing():
-    told = measured(ab=2.0)
-    beside = Beside(["v100", "a100"], 0.8, told)
-    for row in (0, 1):
-        beside.look(row, [job(0.1)])
-    assert beside.enough(np.array([0, 1]), job(0.1, name="b")).tolist() == [False, True]
+    found = enough([[job(0.1)], [job(0.1)]], [job(0.1, name="b")], 0.8, measured(ab=2.0), ["v100", "a100"])
+    assert found.ravel().tolist() == [False, True]
 
 
 def test_a_course_is_there_as_long_as_it_has_phases():
