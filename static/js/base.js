@@ -18,13 +18,13 @@
   Berth.duration = function (totalSeconds) {
     const whole = Math.max(0, Math.round(totalSeconds));
     if (whole < 60) { return `${whole}${NBSP}s`; }
-    const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "m"]];
+    const parts = [[Math.floor(whole / 86400), "d"], [Math.floor(whole / 3600) % 24, "h"], [Math.floor(whole / 60) % 60, "min"]];
     const first = parts.findIndex(([count]) => count > 0);
     return parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => `${count}${NBSP}${unit}`).join(NBSP);
   };
   Berth.preciseDuration = function (totalSeconds) {
     const whole = Math.max(0, Math.round(totalSeconds));
-    return whole < 60 ? `${whole}${NBSP}s` : whole < 3600 ? `${Math.floor(whole / 60)}${NBSP}m${NBSP}${whole % 60}${NBSP}s` : Berth.duration(whole);
+    return whole < 60 ? `${whole}${NBSP}s` : whole < 3600 ? `${Math.floor(whole / 60)}${NBSP}min${NBSP}${whole % 60}${NBSP}s` : Berth.duration(whole);
   };
   const zoned = new Intl.DateTimeFormat("en-CA", { timeZone, year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   Berth.wallClock = function (date) { // as an ISO time without a zone: what a clock in the reader's zone shows

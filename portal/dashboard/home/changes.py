@@ -13,6 +13,8 @@ from portal.jobs.models import JobEvent
 from portal.jobs.states import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from portal.dashboard.home.context import HomeChange
     from portal.dashboard.home.scope import Scope
 
@@ -36,6 +38,8 @@ STATES = {
     "offer-accepted": "PENDING",
 }
 """The kinds of events that are told, and the state whose glyph stands beside each."""
+FOLLOWS = {"preempted": "stop-ordered", "requeued": "preempted"}
+"""What only follows from the job's event before is no line of its own: by kind, the kind before."""
 
 
 def changes_make(scope: Scope) -> list[HomeChange]:
@@ -47,7 +51,7 @@ def changes_make(scope: Scope) -> list[HomeChange]:
         :EVENTS_MOST
     ]
     found: list[HomeChange] = []
-    for (job_id, kind), group in groupby(events, key=lambda event: (event.job_id, event.kind)):
+    for (job_id, kind), group in groupby(_causes(events), key=lambda event: (event.job_id, event.kind)):
         same = list(group)
         job = jobs[job_id]
         found.append(
@@ -61,3 +65,14 @@ def changes_make(scope: Scope) -> list[HomeChange]:
             }
         )
     return found[:SHOWN]
+
+
+def _causes(events: Iterable[JobEvent]) -> list[JobEvent]:
+    """Leave out what only follows: a job that a planning stops then ends its attempt and waits again. Latest first."""
+    before: dict[int, str] = {}
+    told = []
+    for event in reversed(list(events)):
+        if event.kind not in FOLLOWS or before.get(event.job_id) != FOLLOWS[event.kind]:
+            told.append(event)
+        before[event.job_id] = event.kind
+    return told[::-1]

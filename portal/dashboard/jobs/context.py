@@ -184,7 +184,7 @@ class LogContext(TypedDict):
 
 
 class Since(TypedDict):
-    """Since when a job is in its state: "for 53 m 2 s, attempt 2", or "ended 5 m ago". The browser lets it tick."""
+    """Since when a job is in its state: "for 53 min 2 s, attempt 2", or "ended 5 min ago". The browser lets it tick."""
 
     at: str
     ended: bool

@@ -45,7 +45,7 @@ class NodeContext(TypedDict):
     gpu_words: str  # how many GPUs of which types; empty: none
     virtual: bool
     health: Literal["up", "unreachable", "drained", "disk-low", "dead"]
-    health_word: str  # "up", "unreachable for 2 m 14 s", "drained: driver update"
+    health_word: str  # "up", "unreachable for 2 min 14 s", "drained: driver update"
     cores_used: int
     cores_total: int
     memory_percent: float | None  # of memory asked for, not measured

@@ -10,21 +10,21 @@ GIB_MIB = 1024
 
 
 def duration(seconds: float | None) -> str:
-    """42 -> "42 s", 1860 -> "31 m", 4380 -> "1 h 13 m", 180000 -> "2 d 2 h"; the units do not break from the figure."""
+    """42 -> "42 s", 1860 -> "31 min", 4380 -> "1 h 13 min", 180000 -> "2 d 2 h"; the units do not break from the figure."""
     if seconds is None:
         return DASH
     whole = round(seconds)
     if whole < 60:
         return f"{whole}{NBSP}s"
-    units = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m")]
+    units = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min")]
     first = next(place for place, (count, _) in enumerate(units) if count)
     return NBSP.join(f"{count}{NBSP}{unit}" for count, unit in units[first : first + 2] if count)
 
 
 def precise(seconds: float) -> str:
-    """761 -> "12 m 41 s", 4380 -> "1 h 13 m": as base.js prints what ticks."""
+    """761 -> "12 min 41 s", 4380 -> "1 h 13 min": as base.js prints what ticks."""
     whole = max(0, round(seconds))
-    return f"{whole // 60}{NBSP}m{NBSP}{whole % 60}{NBSP}s" if 60 <= whole < 3600 else duration(whole)
+    return f"{whole // 60}{NBSP}min{NBSP}{whole % 60}{NBSP}s" if 60 <= whole < 3600 else duration(whole)
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -44,6 +44,11 @@ def count_of(value: float, word: str) -> str:
 def memory(mib: float) -> str:
     """Memory that is counted in MiB: 8192 -> "8 GiB", 9001 -> "8.79 GiB"."""
     return f"{round(mib / GIB_MIB, 2):g} GiB"
+
+
+def limit_size(value_bytes: float) -> str:
+    """A limit in bytes, in the unit that operators set it in: 53687091200 -> "50 GiB"."""
+    return memory(value_bytes / 2**20).replace(" ", NBSP)
 
 
 def percent(value: float | None, digits: int = 0) -> str:

@@ -267,7 +267,7 @@ def _starts(record: Mapping[str, Any]) -> str:
 
 
 def _ahead(part: Mapping[str, Any]) -> str:
-    """As: less than 5 m ahead."""
+    """As: less than 5 min ahead."""
     if part["until_s"] is None:
         return f"further than {duration(part['from_s'])} ahead"
     if not part["from_s"]:

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 
 from portal.dashboard.help.words import words
 from portal.dashboard.parts import marks
-from portal.dashboard.parts.formatting import DASH, duration, number, percent, precise, share, size
+from portal.dashboard.parts.formatting import DASH, duration, limit_size, number, percent, precise, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from portal.dashboard.parts.context import GpuCell, Rich, Segment
 
 register = template.Library()
-for figure_words in (duration, precise, number, percent, share, size):
+for figure_words in (duration, limit_size, precise, number, percent, share, size):
     register.filter(figure_words)
 
 INSTANT = re.compile(r"(\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z)")

@@ -164,11 +164,11 @@ def plot(name, title, note, legend=()):
 
 def job():
     spans = [
-        ("waiting", "09:40", "10:00", 0, "20 m", "submitted"),
+        ("waiting", "09:40", "10:00", 0, "20 min", "submitted"),
         ("running", "10:00", "10:30", 4, "4", "attempt 1, a100-01"),
         ("running", "10:30", "11:12", 8, "8 GPUs", None),
         ("running", "11:12", "11:48", 4, "4", None),
-        ("waiting", "11:48", None, 0, "waiting 53 m", "preempted"),
+        ("waiting", "11:48", None, 0, "waiting 53 min", "preempted"),
     ]
     return {
         "id": 1042,
@@ -188,7 +188,7 @@ def job():
             {"label": "GPUs", "value": "4 or 8"},
             {"label": "Cores", "value": "4 a GPU"},
             {"label": "Checkpoint", "value": "step 41 200,", "at": DAY + "11:48:04+00:00"},
-            {"label": "Time limit", "value": "8 h", "note": "1 h 48 m used"},
+            {"label": "Time limit", "value": "8 h", "note": "1 h 48 min used"},
         ],
         "why": {
             "title": "Why it waits",
@@ -277,8 +277,8 @@ def job():
         "numbers": {
             "classes": "2 more kinds of candidates, all worth less.",
             "figures": [
-                {"label": "Wait", "value": "1 h 13 m", "note": "20 m queued + 53 m stopped"},
-                {"label": "Age, expected run time", "value": "3 h 40 m", "note": "estimator: assumed"},
+                {"label": "Wait", "value": "1 h 13 min", "note": "20 min queued + 53 min stopped"},
+                {"label": "Age, expected run time", "value": "3 h 40 min", "note": "estimator: assumed"},
                 {"label": "Latency ratio, wait / age", "value": "0.33", "note": "cluster mean 1.25"},
                 {"label": "Rank", "value": "3 of 3", "note": "in vision-lab; 4 of 4 in window"},
                 {"label": "Window", "value": "inside", "note": "closes here: 16 of 16 GPUs"},

@@ -71,7 +71,7 @@ def nodes():
             (42, 64),
             [(use, 1.0, resnet) for use in (94, 95, 93, 94)]
             + [(88, 1.0, bert), (87, 1.0, bert)]
-            + [(None, 0.63, Holder("idle 22 m", note="22 idle cores"))] * 2,
+            + [(None, 0.63, Holder("idle 22 min", note="22 idle cores"))] * 2,
         ),
         node(
             "a100-02",
@@ -79,13 +79,13 @@ def nodes():
             (63, 64),
             [(use, 1.0, lora) for use in (97, 98, 97, 96)]
             + [(71, 1.0, ctc), (69, 1.0, ctc), (63, 0.68, sweep)]
-            + [(None, 0.51, Holder("idle 29 m", note="1 idle core"))],
+            + [(None, 0.51, Holder("idle 29 min", note="1 idle core"))],
         ),
         node(
             "rtx-01",
             "RTX 3090",
             (18, 32),
-            [(82, 1.0, yolo), (84, 1.0, yolo)] + [(None, 0.28, Holder("idle 43 m", note="14 idle cores"))] * 2,
+            [(82, 1.0, yolo), (84, 1.0, yolo)] + [(None, 0.28, Holder("idle 43 min", note="14 idle cores"))] * 2,
         ),
         node(
             "rtx-02",
@@ -148,7 +148,7 @@ def tiles():
             spark(wave(75, 12), 0, 100),
             "Mean use of the active GPUs.",
         ),
-        tile("queue", "Queue", "9", "jobs", "21 GPUs; oldest 1 h 43 m", spark(wave(4, 5), 0, 10)),
+        tile("queue", "Queue", "9", "jobs", "21 GPUs; oldest 1 h 43 min", spark(wave(4, 5), 0, 10)),
         tile(
             "raqlr",
             "RAQLR",

@@ -219,7 +219,7 @@ def _rows(tasks: Sequence[Job]) -> list[TaskRow]:
             "row": row,
             "index": task.array_index,
             "attempt": task.epoch or None,
-            "ran_s": task.ran_s or None,
+            "ran_s": task.ran_s if task.started_at else None,
             "running_since": row["started_at"] if task.state == JobState.RUNNING else None,
             "retry": task.retry_asked_at is not None,
         }

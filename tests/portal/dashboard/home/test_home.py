@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.cache import cache
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -13,7 +13,8 @@ from django.utils import timezone
 from portal.accounts.models import Looked
 from portal.dashboard.parts.ends import expected_end
 from portal.jobs.models import Attempt, Job
-from portal.jobs.states import JobState
+from portal.jobs.services.preempting import Stop, attempt_preempt
+from portal.jobs.states import JobState, StopCause
 from portal.offers.keeping import offers_of
 from portal.rounds.models import StartForecast
 from portal.rounds.planning.run import planning_run
@@ -227,6 +228,18 @@ def test_what_changed_is_told_once(browser, cluster):
     cluster.running(gpus=1, name="went-up")
     told = part(browser, "changes")
     assert "went-up: Runs on" in told
+
+
+def test_a_job_that_was_stopped_for_another_is_one_line(browser, cluster):
+    """It told the stop, the attempt's end and the waiting: three lines of seven."""
+    attempt = cluster.running(gpus=1, name="gave-way", checkpointable=True)
+    stop = Stop(job_id=attempt.job_id, cause=StopCause.MOVE, for_job=None, to_gpus=0)
+    with transaction.atomic():
+        assert attempt_preempt(stop=stop, planning_number=1)
+    cluster.end(attempt, reason="stopped")
+    told = part(browser, "changes")
+    assert told.count("gave-way") == 2, told
+    assert "gave-way: Stopped" in told
 
 
 def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):

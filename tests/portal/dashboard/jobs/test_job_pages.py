@@ -57,7 +57,7 @@ def test_an_outsider_changes_nothing(client, world, verb):
     ("fields", "words"),
     [
         ({}, "It is not ended for that: it stays until its node is back, or an operator declares the node dead."),
-        ({"restartable": True}, "Without word its attempt counts as lost in 15\u00a0m"),
+        ({"restartable": True}, "Without word its attempt counts as lost in 15\u00a0min"),
     ],
 )
 def test_a_job_whose_node_is_silent_says_so_and_what_follows(owner, world, fields, words):
@@ -66,7 +66,7 @@ def test_a_job_whose_node_is_silent_says_so_and_what_follows(owner, world, field
     assert "has not heard" not in owner.get(page).content.decode()
     Node.objects.update(last_contact_at=timezone.now() - timedelta(minutes=3))
     shown = owner.get(page).content.decode()
-    assert "Berth has not heard n1 for 3\u00a0m, so what is shown here may be old" in shown
+    assert "Berth has not heard n1 for 3\u00a0min, so what is shown here may be old" in shown
     assert words in shown
 
 

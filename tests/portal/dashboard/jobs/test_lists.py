@@ -289,6 +289,10 @@ def test_start_and_end_are_foretold_where_they_are_computed_and_nowhere_else(own
     assert rows["waits"]["ends"]["latest"] == (late + timedelta(hours=1)).isoformat()
     assert (rows["unknown"]["starts"], rows["unknown"]["ends"]) == (None, None)
     assert rows["runs"]["starts"] is None
+    Job.objects.filter(pk=waiting.pk).update(started_at=now - timedelta(hours=1))
+    assert "Predicted: the start range" in owner.get(LIST, {"q": "waits"}).content.decode(), (
+        "its next start, not its first"
+    )
     assert rows["runs"]["ends"] is None or rows["runs"]["ends"]["latest"] is None
     StartForecast.objects.update(earliest_at=now - timedelta(minutes=9), latest_at=now - timedelta(minutes=5))
     rows = {row["name"]: row for row in owner.get(LIST).context["rows"]}

@@ -7,7 +7,7 @@ def cell(index):
 
 def test_neighbours_with_one_holder_make_one_group():
     train = Holder("train", 7, "/jobs/7/", "vision-lab")
-    idle = Holder("idle 3 m")
+    idle = Holder("idle 3 min")
     groups = group_cells(zip(map(cell, range(5)), [train, train, idle, idle, train], strict=True))
     assert [[each["index"] for each in group["cells"]] for group in groups] == [[0, 1], [2, 3], [4]]
     assert [group["job_id"] for group in groups] == [7, None, 7]

@@ -33,9 +33,9 @@ def test_state_says_glyph_word_and_colour(code):
         (None, "\u2013"),
         (0, f"0{NBSP}s"),
         (59.4, f"59{NBSP}s"),
-        (59.6, f"1{NBSP}m"),
-        (1860, f"31{NBSP}m"),
-        (4380, f"1{NBSP}h{NBSP}13{NBSP}m"),
+        (59.6, f"1{NBSP}min"),
+        (1860, f"31{NBSP}min"),
+        (4380, f"1{NBSP}h{NBSP}13{NBSP}min"),
         (7200, f"2{NBSP}h"),
         (180000, f"2{NBSP}d{NBSP}2{NBSP}h"),
         (86400 * 3 + 120, f"3{NBSP}d"),
@@ -43,6 +43,10 @@ def test_state_says_glyph_word_and_colour(code):
 )
 def test_duration(seconds, shown):
     assert berth.duration(seconds) == shown
+
+
+def test_a_limit_is_told_in_the_unit_it_was_set_in():
+    assert berth.limit_size(50 * 2**30) == f"50{NBSP}GiB", "it said 53.7 GB"
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_what_was_measured_is_told_apart_from_what_follows(owner, world):
     assert panel["speed"] == ["100", "180", "324"], "of all GPUs; of 4 by the two sizes that were measured"
     assert panel["× 1 GPU"] == ["1.0", "1.8", "3.2"]
     assert panel["error"][:2] == ["\u00b1\u00a02\u00a0%"] * 2
-    assert panel["run time"][:2] == ["6\u00a0m", "3\u00a0m"], "36 000 samples"
+    assert panel["run time"][:2] == ["6\u00a0min", "3\u00a0min"], "36 000 samples"
     assert "Measured: 1, 2; from other sizes: 4." in text
     assert "2 GPUs are 1.8 times as fast as one: from 1 on, each further GPU adds 0.8 of one." in text
 

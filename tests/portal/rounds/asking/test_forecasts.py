@@ -174,8 +174,8 @@ def test_the_record_is_told_by_horizon(jobs):
         (3600.0, None, 1, 1.0),
     ]
     assert record_words(record).replace("\u00a0", " ") == (
-        "Past start ranges on this cluster held 75 % of the time (4 starts, median error 1 m): "
-        "50 % of those less than 5 m ahead (2 starts), 100 % up to 1 h ahead (1 start), "
+        "Past start ranges on this cluster held 75 % of the time (4 starts, median error 1 min): "
+        "50 % of those less than 5 min ahead (2 starts), 100 % up to 1 h ahead (1 start), "
         "100 % further than 1 h ahead (1 start)."
     )
 
