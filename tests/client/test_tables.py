@@ -1,5 +1,8 @@
 """Aligned text, and a hostile name."""
 
+import time
+
+from berth_client.cli.output import sentence
 from berth_client.cli.tables import table
 
 
@@ -15,3 +18,15 @@ def test_numbers_stand_to_the_right_and_what_is_not_known_is_a_dash():
 
 def test_a_name_moves_no_cursor():
     assert "\x1b" not in table(("name",), [("\x1b[2Jred",)])
+
+
+def test_times_within_a_sentence_are_in_the_readers_zone(monkeypatch):
+    """`explain` said `by about 2026-11-27T05:48Z` above `expected start 2026-11-27 05:47:46`."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert sentence("Kept until about 2026-11-27T15:48Z.") == "Kept until about 2026-11-28 00:48."
+        assert sentence("At 2026-11-27T05:48:09Z, #7 ends.") == "At 2026-11-27 14:48:09, #7 ends."
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.output import Columns, counted, facts, lasting, listed, memory, seconds_between, when
-from berth_client.cli.tables import cell, table
+from berth_client.cli.output import Columns, counted, facts, lasting, listed, memory, seconds_between, sentence, when
+from berth_client.cli.tables import table
 from berth_client.jobs import FINAL
 
 if TYPE_CHECKING:
@@ -143,11 +143,13 @@ def explained(found: Explanation) -> str:
             ("expected start", start_words(found.get("predicted_start")) or found.get("predicted_start_missing")),
         ]
     )
-    told = f"{cell(found.get('sentence') or 'Nothing is known of it yet.')}\n\n{lines}"
+    told = f"{sentence(found.get('sentence') or 'Nothing is known of it yet.')}\n\n{lines}"
     if larger := found.get("larger_sentence"):
-        told += f"\n{cell(larger)}\n"
+        told += f"\n{sentence(larger)}\n"
     if changes is not None:
-        told += "\nWhat would start it:\n" + "".join(f"  {cell(each['sentence'])}\n" for each in changes or NO_CHANGE)
+        told += "\nWhat would start it:\n" + "".join(
+            f"  {sentence(each['sentence'])}\n" for each in changes or NO_CHANGE
+        )
     return told
 
 
@@ -186,7 +188,7 @@ def plan_words(found: Plan) -> str:
             ("expected start", None if found["placeable"] else start_words(found["start"])),
         ]
     )
-    return f"{cell(found['sentence'])}\n\n{lines}"
+    return f"{sentence(found['sentence'])}\n\n{lines}"
 
 
 def start_words(start: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -96,6 +97,19 @@ def repeated(asked: Any, told: Callable[[], str]) -> int:
 def when(text: str | None) -> str | None:
     """Return a time of REST in the reader's own zone."""
     return None if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z")
+
+
+def sentence(text: str) -> str:
+    """Return a sentence of the portal with its times in the reader's own zone: `by about 2026-01-31T12:00Z` in it, too."""
+
+    def local(found: re.Match[str]) -> str:
+        form = "%Y-%m-%d %H:%M:%S" if found[1] else "%Y-%m-%d %H:%M"
+        return f"{datetime.fromisoformat(found[0]).astimezone():{form}}"
+
+    return cell(_INSTANT.sub(local, text))
 
 
 def seconds_between(begin: str | None, end: str | None) -> float | None:
