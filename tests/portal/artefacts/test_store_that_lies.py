@@ -18,16 +18,17 @@ GARBAGE = (
     b'<?xml version="1.0"?><ListBucketResult><Contents/></ListBucketResult>',
 )
 BILLION = (
-    b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">'
+    b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "%s">' % (b"ha" * 2048)
     + b"".join(b'<!ENTITY %c "%s">' % (98 + n, b"&%c;" % (97 + n) * 20) for n in range(9))
     + b"]><ListBucketResult><Name>&j;</Name></ListBucketResult>"
 )
+"""A name of 20^9 times 4 KiB: a parser stops after some MiB of it, which few long pieces make sooner than many short ones."""
 DATED = b"<ListBucketResult><Contents><Key>kk/%s/%s</Key><LastModified>%s</LastModified></Contents></ListBucketResult>"
 
 
-@pytest.fixture
-def liar(monkeypatch):
-    """`says(status, headers, chunks)`: the answer to each request from now on."""
+@pytest.fixture(scope="module")
+def serving():
+    """The server's answer, and boto3's client of it, which takes a quarter of a second to make."""
     told = SimpleNamespace(status=200, headers={}, chunks=(), sent=0)
 
     class Handler(BaseHTTPRequestHandler):
@@ -51,21 +52,28 @@ def liar(monkeypatch):
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     settings = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "NO_PROXY": "127.0.0.1"}
     settings |= {"BERTH_S3_URL": "s3://bucket", "BERTH_S3_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    for key, value in settings.items():
-        monkeypatch.setenv(key, value)
-
-    def says(status=200, headers=(), chunks=()):
-        told.status, told.headers, told.chunks, told.sent = status, dict(headers), chunks, 0
-        remote._rests_until[0] = 0.0
-        return told
-
-    remote._client.cache_clear()
-    says()
-    yield says
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in settings.items():
+            patch.setenv(key, value)
+        remote._client.cache_clear()
+        yield told
     server.shutdown()
     server.server_close()
     remote._client.cache_clear()
     remote._rests_until[0] = 0.0
+
+
+@pytest.fixture
+def liar(serving):
+    """`says(status, headers, chunks)`: the answer to each request from now on."""
+
+    def says(status=200, headers=(), chunks=()):
+        serving.status, serving.headers, serving.chunks, serving.sent = status, dict(headers), chunks, 0
+        remote._rests_until[0] = 0.0
+        return serving
+
+    says()
+    return says
 
 
 def read(start, stop):

@@ -59,7 +59,7 @@ def test_a_normal_s_largest_is_as_the_tables_have_it(gpus, factor):
 @pytest.mark.parametrize("sigma", [0.0, 0.01])
 def test_hits_and_misses_wait_as_draws_do(gpus, pattern, sigma):
     asked = profile(part(0.03, 0.002, 0.7), part(0.25, 0.0125, 0.3), sigma=sigma, pattern=pattern)
-    rng, shape = np.random.default_rng(1), (100_000, gpus)
+    rng, shape = np.random.default_rng(1), (30_000, gpus)
     data = np.where(rng.random(shape) < 0.7, rng.normal(0.03, 0.002, shape), rng.normal(0.25, 0.0125, shape))
     rest = rng.normal(GRADIENT_S, sigma, shape)
     own = np.maximum(data, rest) if pattern is Pattern.OVERLAPPED else data + rest

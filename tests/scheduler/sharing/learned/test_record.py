@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,6 +26,12 @@ def made(updates, recipe=RECIPE):
     return training
 
 
+@cache
+def kept(updates, limits=LIMITS):
+    """The file of such a training: the same each time, so that one is enough for most tests."""
+    return packed(made(updates), limits, ABOUT)
+
+
 def changed(content, **values):
     """The file with other values in its record."""
     with np.load(io.BytesIO(content)) as arrays:
@@ -37,31 +44,31 @@ def changed(content, **values):
 
 
 def test_the_same_seed_gives_the_same_file_byte_for_byte():
-    assert packed(made(6), LIMITS, ABOUT) == packed(made(6), LIMITS, ABOUT)
+    assert packed(made(6), LIMITS, ABOUT) == kept(6)
 
 
 def test_a_training_that_was_stopped_goes_on_as_if_it_never_was():
-    half = unpacked(packed(made(3), LIMITS, ABOUT))
+    half = unpacked(kept(3))
     assert not half.over
     resumed = half.resumed(Lever)
     while not resumed.over:
         resumed.update()
-    assert packed(resumed, LIMITS, ABOUT) == packed(made(6), LIMITS, ABOUT)
+    assert packed(resumed, LIMITS, ABOUT) == kept(6)
 
 
 def test_the_record_says_how_it_was_trained():
-    found = unpacked(packed(made(6), Limits(1.5, 90, 1.2), ABOUT))
+    found = unpacked(packed(unpacked(kept(6)).resumed(Lever), Limits(1.5, 90, 1.2), ABOUT))
     assert (found.frame, found.limits, found.recipe, found.seed) == (Frame(2), Limits(1.5, 90, 1.2), RECIPE, 5)
     assert found.about == ABOUT
     assert len(found.curve) == 6
     assert found.over
-    assert unpacked(packed(made(1), LIMITS, ABOUT)).limits.slowest == np.inf
+    assert unpacked(kept(1)).limits.slowest == np.inf
 
 
 def test_a_file_of_before_gains_is_read_and_keeps_the_mask_that_it_was_trained_with():
     old = {"slowest": 1.6, "longest": 90, "in_time": 1.2}
-    assert unpacked(changed(packed(made(1), LIMITS, ABOUT), limits=old)).limits == Limits(1.6, 90, 1.2, None)
-    assert unpacked(packed(made(1), Limits(gain=0.8), ABOUT)).limits.gain == 0.8
+    assert unpacked(changed(kept(1), limits=old)).limits == Limits(1.6, 90, 1.2, None)
+    assert unpacked(kept(1, Limits(gain=0.8))).limits.gain == 0.8
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_a_file_of_before_gains_is_read_and_keeps_the_mask_that_it_was_trained_w
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(broken, words):
     with pytest.raises(PolicyFileError, match=words):
-        unpacked(broken(packed(made(1), LIMITS, ABOUT)))
+        unpacked(broken(kept(1)))
 
 
 def test_a_file_with_code_in_it_runs_nothing():

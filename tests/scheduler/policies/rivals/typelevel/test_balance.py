@@ -1,7 +1,5 @@
 """Sia's program from prices: as good as trying everything, and as a general solver within the gap."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -16,13 +14,16 @@ def planned(jobs, gpus, prices, *, gap=0.0):
 
 
 def best_of_all(jobs, gpus):
-    """By trying everything."""
-    best = 0.0
-    for choice in product(*[[None, *options] for options in jobs]):
-        taken = [option for option in choice if option is not None]
-        if all(sum(each.gpus for each in taken if each.gpu_type == kind) <= count for kind, count in enumerate(gpus)):
-            best = max(best, sum(each.value for each in taken))
-    return best
+    """By trying everything that fits."""
+    if not jobs:
+        return 0.0
+    own, *others = jobs
+    found = [best_of_all(others, gpus)]
+    for option in own:
+        left = [count - option.gpus * (kind == option.gpu_type) for kind, count in enumerate(gpus)]
+        if min(left) >= 0:
+            found.append(option.value + best_of_all(others, left))
+    return max(found)
 
 
 def drawn(rng, jobs, types, sizes=(1, 2, 3, 5)):
