@@ -13,11 +13,11 @@ asgi_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path, re_path
 
 from portal.agents.channel import channel_application
 from portal.agents.sync import sync_application
+from portal.api.origins import own_pages_only
 from portal.dashboard.board import ticker
 from portal.dashboard.forward.socket import forward_application
 from portal.dashboard.shell.consumers import LiveConsumer
@@ -35,7 +35,7 @@ http_routes = [
     re_path(r"", django_application),
 ]
 websocket_routes = [
-    path("ws/live", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
+    path("ws/live", own_pages_only(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
     path("ws/jobs/<str:number>/logs", LogConsumer.as_asgi()),
     path("ws/jobs/<str:number>/terminal", terminal_application),
     path("ws/jobs/<str:number>/forward", forward_application),

@@ -17,11 +17,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from channels.auth import AuthMiddlewareStack
 from channels.db import database_sync_to_async
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
 from portal.accounts.required import required_missing
+from portal.api.origins import own_pages_only
 from portal.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
 from portal.dashboard.terminal.callers import Caller, program_serve
 from portal.dashboard.terminal.rights import rank_of
@@ -116,4 +116,4 @@ def _place(caller: Caller) -> Place:
     return caller.place(rank_of(query.get("rank", ["0"])[0]))
 
 
-_BY_SESSION = AllowedHostsOriginValidator(AuthMiddlewareStack(_by_session))
+_BY_SESSION = own_pages_only(AuthMiddlewareStack(_by_session))

@@ -142,7 +142,17 @@ def test_the_socket_as_each_cast(asgi, world):
     }
 
 
-@pytest.mark.parametrize("origin", [b"https://evil.example", b"http://testserver.evil.example", b"null", None])
+FOREIGN = [
+    b"https://evil.example",
+    b"http://testserver.evil.example",
+    b"null",
+    b"http://[",
+    b"http://testserver:99999",
+    None,
+]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_origin_is_refused_before_the_socket_opens(asgi, world, origin):
     """A close before accepting is what uvicorn answers as 403."""
     assert run(opened(socket(asgi, world, "owner", origin=origin and (b"origin", origin)))) is not None
