@@ -9,6 +9,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from portal.cluster.models import Node
+from tests.portal.access.committed import Committed
 from tests.portal.access.world import build, offers_keep
 
 
@@ -26,6 +27,12 @@ def built(django_db_setup, django_db_blocker, _no_broker):
     with django_db_blocker.unblock(), transaction.atomic():
         yield build()
         transaction.set_rollback(True)
+
+
+@pytest.fixture(scope="session")
+def committed(tmp_path_factory):
+    """The same for tests whose application reads in threads of its own: to build it takes as long as most of them."""
+    return Committed(tmp_path_factory.mktemp("committed"))
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from portal.tenants.models import Tenant
 from portal.tenants.services import membership_remove, user_password_reset, user_update
 from tests.portal.access.rows import AGENT
 from tests.portal.access.wire import Socket, http
-from tests.portal.access.world import CASTS, build
+from tests.portal.access.world import CASTS
 
 HTTP = {"api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
 OF_JOBS = {f"ws/jobs/<str:number>/{name}" for name in ("logs", "terminal", "forward")}
@@ -43,9 +43,9 @@ def asgi():
 
 
 @pytest.fixture
-def world(transactional_db, broker_settings):
+def world(committed, transactional_db, broker_settings):
     """Committed, since the application reads in threads of its own."""
-    return build()
+    return committed.world()
 
 
 def run(coroutine):

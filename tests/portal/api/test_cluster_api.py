@@ -1,5 +1,6 @@
 """Nodes, rounds, plannings and figures, from a real planning of real jobs."""
 
+import copy
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,8 @@ from portal.cluster.models import Node
 from portal.jobs.models import LogChunk
 from portal.rounds.models import OperatorSetting, Planning, Round
 from portal.rounds.services import planning_run
-from tests.portal.api.conftest import refusal
+from tests.portal.api.conftest import refusal, world_make
+from tests.portal.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
@@ -155,12 +157,25 @@ def test_cordon_and_resume_of_one_gpu(world):
 
 
 class TestLogs:
+    @pytest.fixture(scope="class")
+    def placed(self, django_db_setup, django_db_blocker):
+        """A job that has its place, once for all of these."""
+        with lasting(django_db_blocker):
+            made = world_make()
+            job = made.owner.submit(gpus=4)["id"]
+            planning_run()
+            yield made, job
+
     @pytest.fixture
-    def log(self, world, planned):
+    def world(self, placed, db):
+        return copy.deepcopy(placed[0])
+
+    @pytest.fixture
+    def log(self, placed, db):
         from portal.jobs.models import Job
 
-        self.path = f"/jobs/{planned[0]}/logs"
-        attempt = Job.objects.get(pk=planned[0]).attempts.get()
+        self.path = f"/jobs/{placed[1]}/logs"
+        attempt = Job.objects.get(pk=placed[1]).attempts.get()
         self.at = timezone.now()
         self.end = 0
 

@@ -13,8 +13,13 @@ def data_dir(settings, tmp_path):
     settings.DATA_DIR = tmp_path
 
 
+def at_once(patch):
+    """Let what waits for a commit be done at once."""
+    instead = SimpleNamespace(atomic=transaction.atomic, on_commit=lambda act: act())
+    patch.setattr(taking, "transaction", instead)
+    patch.setattr(removing, "transaction", instead)
+
+
 @pytest.fixture(autouse=True)
 def commits_at_once(monkeypatch):
-    at_once = SimpleNamespace(atomic=transaction.atomic, on_commit=lambda act: act())
-    monkeypatch.setattr(taking, "transaction", at_once)
-    monkeypatch.setattr(removing, "transaction", at_once)
+    at_once(monkeypatch)

@@ -1,15 +1,19 @@
 """Whatever of another tenant's artefacts somebody asks for answers byte for byte like what does not exist."""
 
+import copy
 import json
 import re
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 
+from portal.jobs.models import Job
 from portal.tenants.models import Tenant
 from tests.portal import given
 from tests.portal.access.world import numbers_unmistakable
+from tests.portal.artefacts.conftest import at_once
 from tests.portal.artefacts.sending import Sender
+from tests.portal.lasting import lasting
 from tests.portal.previews.test_kinds import png
 
 pytestmark = pytest.mark.django_db
@@ -53,13 +57,33 @@ WRITE = {
 INPUTS = {"file": f"{SECRET}.txt", "folder": f"{SECRET}/", "none": "none.txt", "wrong": "../x"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def data_dir(tmp_path_factory):
+    """One store for all of these: they remove nothing."""
+    with override_settings(DATA_DIR=tmp_path_factory.mktemp("data")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker, data_dir):
+    with lasting(django_db_blocker), pytest.MonkeyPatch.context() as patch:
+        at_once(patch)
+        made = given.Cluster.make()
+        numbers_unmistakable()
+        sender = Sender(made, made.running(name="train"))
+        for path, content in FILES.items():
+            sender.send(path, content)
+        yield made, sender.attempt.job.pk
+
+
 @pytest.fixture
-def job(cluster):
-    numbers_unmistakable()
-    sender = Sender(cluster, cluster.running(name="train"))
-    for path, content in FILES.items():
-        sender.send(path, content)
-    return sender.attempt.job
+def cluster(built, db):
+    return copy.deepcopy(built[0])
+
+
+@pytest.fixture
+def job(built, db):
+    return Job.objects.get(pk=built[1])
 
 
 @pytest.fixture

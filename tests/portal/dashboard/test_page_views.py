@@ -1,11 +1,12 @@
 """The pages on the whole cluster, as owner, teammate, outsider, operator and anonymous."""
 
+import copy
 import re
 from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.test.utils import CaptureQueriesContext, override_settings
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
@@ -14,6 +15,7 @@ from portal.jobs.services import job_hold
 from portal.rounds.models import Planning
 from portal.tenants.models import ApiToken
 from tests.portal.dashboard.cluster_world import PASSWORD, READERS, World, grow, people
+from tests.portal.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
@@ -44,25 +46,34 @@ PAGES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def no_broker(settings):
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+@pytest.fixture(scope="module", autouse=True)
+def no_broker():
+    with override_settings(REDIS_URL="redis://127.0.0.1:1/0"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker, no_broker):
+    """Eight GPUs of which the owner's job holds four and the outsider's two; a job of each waits, one is held."""
+    with lasting(django_db_blocker):
+        world = people(World())
+        world.node("big")
+        world.node("plain", gpus=0, cores=16)
+        world.submit("owner", SECRET, gpus=[4])
+        world.submit("outsider", "speech-secret", gpus=[2])
+        world.submit("owner", "count-words", gpus=0, cores=2)
+        world.run()
+        world.submit("owner", "owner-waits", gpus=[8])
+        world.submit("outsider", "outsider-waits", gpus=[4])
+        world.run()
+        yield world
 
 
 @pytest.fixture
-def world():
-    """Eight GPUs of which the owner's job holds four and the outsider's two; a job of each waits, one is held."""
-    world = people(World())
-    world.node("big")
-    world.node("plain", gpus=0, cores=16)
-    world.submit("owner", SECRET, gpus=[4])
-    world.submit("outsider", "speech-secret", gpus=[2])
-    world.submit("owner", "count-words", gpus=0, cores=2)
-    world.run()
-    world.submit("owner", "owner-waits", gpus=[8])
-    world.submit("outsider", "outsider-waits", gpus=[4])
-    world.run()
-    return world
+def world(built, db):
+    """The same for each test, as of now."""
+    Node.objects.update(last_contact_at=timezone.now())
+    return copy.deepcopy(built)
 
 
 def planning_path():
@@ -438,13 +449,13 @@ def test_unknown_api_paths_answer_in_json(world):
 # ---- cost ----------------------------------------------------------------------------------------------------------
 
 
-def test_queries_do_not_grow_with_the_cluster():
-    world = grow(people(World()), nodes=4, jobs=20)
+def test_queries_do_not_grow_with_the_cluster(world):
+    grow(world, nodes=4, jobs=20)
     paths = (
         "/",
         *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS),
         "/cluster/",
-        "/cluster/n000/",
+        "/cluster/n002/",
         "/rounds/",
         "/figures/latency-ratio",
         "/account/tokens/",
@@ -475,6 +486,7 @@ def count_queries(client, path):
 
 
 def test_figures_over_time_say_what_the_plannings_recorded(world):
+    world.run()  # the last planning is one of now
     page = world.get("outsider", "/rounds/metrics/").content.decode()
     assert SECRET not in page
     assert "75.0" in page, "six of eight GPUs are held"

@@ -88,12 +88,12 @@ def test_an_offer_that_no_longer_holds_changes_nothing_and_its_row_says_so(brows
     assert Job.objects.filter(pk=waiting.pk).values().get() == before
 
 
-@pytest.mark.parametrize("value", [3, -1, True, "2", 10**30, [2], {"a": 1}, None])
-def test_only_what_was_offered_can_be_pressed(browser, cluster, waiting, value):
+def test_only_what_was_offered_can_be_pressed(browser, cluster, waiting):
     browser.get(f"/jobs/{waiting.pk}/waiting")
-    press(browser, waiting, value=value)
-    waiting.refresh_from_db()
-    assert waiting.gpus == [4]
+    for value in (3, -1, True, "2", 10**30, [2], {"a": 1}, None):
+        press(browser, waiting, value=value)
+        waiting.refresh_from_db()
+        assert waiting.gpus == [4], value
 
 
 def test_a_hundred_reloads_plan_once(browser, waiting, planned):
