@@ -14,6 +14,7 @@ from tests.databases import django_db_setup  # noqa: F401 - a fixture
 from tests.examples import examples_cut
 from tests.failures import Failures
 from tests.house import running_checks
+from tests.purity import is_pure, none_is_pure
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 # The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
@@ -60,20 +61,16 @@ def house_checks(request):
         yield started
 
 
-DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup"}
-
-
-def _is_pure(item):
-    """Say whether a test is pure: no database, no server, no process of its own."""
-    if "processes" in item.path.parts or item.path.is_relative_to(item.config.rootpath / "tests" / "workers"):
-        return False
-    return not DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())) and not item.get_closest_marker("django_db")
+def pytest_ignore_collect(collection_path, config):
+    """Where impure tests are left out, files of which no test is pure are not even imported."""
+    left_out = "not impure" in config.option.markexpr and none_is_pure(collection_path, config.rootpath)
+    return True if left_out else None
 
 
 def pytest_collection_modifyitems(config, items):
     """Mark what is not pure; without a browser skip browser tests; the house's rules come last: they run meanwhile."""
     for item in items:
-        if not _is_pure(item):
+        if not is_pure(item):
             item.add_marker(pytest.mark.impure)
     items.sort(key=lambda item: item.path.name == "test_house.py")
     if config.getoption("--fewer-examples"):

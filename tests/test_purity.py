@@ -1,0 +1,28 @@
+"""The quick tests import no file whose tests are all left out, and leave out no other."""
+
+import pytest
+
+from tests.purity import none_is_pure
+
+ALL = ("pytestmark = pytest.mark.django_db", "pytestmark = [pytest.mark.system, pytest.mark.browser]")
+SOME = (
+    "@pytest.mark.django_db\ndef test(): pass",
+    "# pytestmark = pytest.mark.django_db",
+    "pytestmark = pytest.mark.slow",
+)
+
+
+@pytest.mark.parametrize(("texts", "left_out"), [(ALL, True), (SOME, False)])
+def test_a_file_is_left_out_by_a_mark_of_all_its_tests(tmp_path, texts, left_out):
+    for text in texts:
+        (tmp_path / "test_it.py").write_text(f"import pytest\n\n{text}\n")
+        assert none_is_pure(tmp_path / "test_it.py", tmp_path) == left_out, text
+
+
+def test_a_file_is_left_out_by_its_place(tmp_path):
+    (tmp_path / "tests" / "workers").mkdir(parents=True)
+    for place, left_out in (("tests/workers/test_it.py", True), ("tests/test_it.py", False)):
+        (tmp_path / place).write_text("def test_it(): pass\n")
+        assert none_is_pure(tmp_path / place, tmp_path) == left_out
+    (tmp_path / "tests" / "workers" / "conftest.py").write_text("")
+    assert not none_is_pure(tmp_path / "tests" / "workers" / "conftest.py", tmp_path)
