@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
@@ -260,13 +260,12 @@ def _parts_oversold(whole):
 def violations():
     """Everything that is wrong in the database, as sentences; empty when all is well."""
     found = []
-    live = Attempt.objects.runs().live()
-    twice = [job for job, n in Counter(live.values_list("job_id", flat=True)).items() if n > 1]
-    found += [f"job {job} has two live attempts" for job in twice]
+    live = Counter(Attempt.objects.runs().live().values_list("job_id", flat=True))
+    found += [f"job {job} has two live attempts" for job, n in live.items() if n > 1]
     measured = Attempt.objects.profiles().live().values_list("profile_of", "profile_type")
     found += [f"{each} is profiled {n} times at once" for each, n in Counter(measured).items() if n > 1]
     for job in Job.objects.filter(array_size=None):
-        has = live.filter(job=job).exists()
+        has = job.pk in live
         if has != (job.state in LIVE):
             found.append(f"job {job.pk} is {job.state}, live attempt: {has}")
         if job.state in FINAL and (job.ended_at is None or job.waiting_since):
@@ -286,14 +285,18 @@ def violations():
     held = Counter(GpuAllocation.objects.filter(released_at=None, mode="exclusive").values_list("gpu_id", flat=True))
     found += [f"GPU {gpu} held {n} times" for gpu, n in held.items() if n > 1]
     found += _parts_oversold(held)
-    for node in Node.objects.all():
-        parts = Allocation.objects.filter(node=node, released_at=None)
-        cores = Counter(core for ids in parts.values_list("core_ids", flat=True) for core in ids)
-        found += [f"core {core} of {node.name} held {n} times" for core, n in cores.items() if n > 1]
-        if sum(parts.values_list("memory_mib", flat=True)) > node.memory_mib:
-            found.append(f"memory of {node.name} oversold")
+    cores, memory_mib = Counter(), Counter()
+    for node, ids, mib in Allocation.objects.filter(released_at=None).values_list("node", "core_ids", "memory_mib"):
+        cores.update((node, core) for core in ids)
+        memory_mib[node] += mib
+    nodes = {node.pk: node for node in Node.objects.all()}
+    found += [f"core {core} of {nodes[node].name} held {n} times" for (node, core), n in cores.items() if n > 1]
+    found += [f"memory of {node.name} oversold" for node in nodes.values() if memory_mib[node.pk] > node.memory_mib]
+    tasks = defaultdict(Counter)
+    for array, state in Job.objects.exclude(array=None).values_list("array", "state"):
+        tasks[array][state] += 1
     for parent in Job.objects.filter(array_size__isnull=False):
-        counts = Counter(Job.objects.filter(array=parent).values_list("state", flat=True))
+        counts = tasks[parent.pk]
         if parent.array_counts != dict(counts) or sum(counts.values()) != parent.array_made:
             found.append(f"array {parent.pk} says {parent.array_counts}, has {dict(counts)}")
     return found
