@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # A shim that has not started by then never will: its interpreter is broken, or the disk is full.
 SHIM_UP_S = 15.0
 VOID_PAUSE_S = 1.0
-_LOOK_S = 0.01
-_BUILDING_LOOK_S = 0.25
+FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.25
+"""A shim that starts is looked for ever more seldom: on a busy machine the looks would take what it needs to start."""
 
 
 class Parts:
@@ -191,7 +191,7 @@ class Parts:
     async def _follow(self, part: Part) -> None:
         """Wait until the shim has started its job, then watch it; or end the part when it has already ended."""
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
-        give_up_at = boottime() + SHIM_UP_S
+        give_up_at, looks = boottime() + SHIM_UP_S, Backoff(FIRST_LOOK_S, LAST_LOOK_S)
         while part.live:
             life = await self._tools.on_files(part, engine.life, directory)
             if life in {"ended", "lost"}:
@@ -200,7 +200,7 @@ class Parts:
                 await self._ending.end_unstarted(part, reason="stopped", detail="it never started")
             elif life == "alive" and (job := await self._tools.on_files(part, engine.job, directory)) is not None:
                 if job.get("building"):
-                    await asyncio.sleep(_BUILDING_LOOK_S)
+                    await asyncio.sleep(LAST_LOOK_S)
                     continue
                 await self._ending.report_running(part)
                 await self._watch(part)
@@ -210,7 +210,7 @@ class Parts:
                 detail = f"the shim did not start: {text}"
                 await self._ending.end_unstarted(part, reason="start_failed", detail=detail)
             else:
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(looks.next_s())
 
     async def _void(self, part: Part) -> bool:
         """Close a part whose shim did not start. False when it did start after all, or when the disk is full: then try later."""

@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ FAMILY_MOST = 4096
 """The most processes of one job that are noted."""
 
 
+@cache
 def boot_id() -> str:
+    """Return what names this boot of the machine, which no process outlives."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
