@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,14 @@ FAMILY_MOST = 4096
 """The most processes of one job that are noted."""
 
 
-@cache
+_boot: list[str] = []
+
+
 def boot_id() -> str:
-    """Return what names this boot of the machine, which no process outlives."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    """Return what names this boot of the machine, which no process outlives: it is read once."""
+    if not _boot:
+        _boot.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+    return _boot[0]
 
 
 def boottime() -> float:
