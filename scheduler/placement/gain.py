@@ -42,7 +42,10 @@ SAMPLE = 256
 
 LEAST_SCALING = 0.05
 STEEP = 0.8
-"""From this exponent on a running job weighs as in Hops."""
+"""From this exponent on jobs weigh as in Hops."""
+
+SLIGHT_LR = 0.25
+"""Differences of latency ratio well below this hardly count where G is flattest: see `Gain.slight`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,21 @@ class Gain:
         From `STEEP` on it is the median, as in Hops. The flatter G is, the lower: then all jobs gain about as much by running
         at all, and the job that waited longest goes first.
         """
-        return 0.5 * min(1.0, max(0.0, self.exponent - FLATTEST) / (STEEP - FLATTEST))
+        return 0.5 * self._steepness
+
+    @property
+    def slight(self) -> float:
+        """What is added to every latency ratio before it weighs (decision 0222); 0 from `STEEP` on, as in Hops.
+
+        With a flat G weights decide sizes. Where hardly anybody waits, latency ratios are small, and their quotients are
+        accidents: who came a minute before the planning would weigh sixty times as much as who came a second before.
+        """
+        return SLIGHT_LR * (1.0 - self._steepness)
+
+    @property
+    def _steepness(self) -> float:
+        """From 0 at the flattest G to 1 where jobs weigh as in Hops."""
+        return min(1.0, max(0.0, self.exponent - FLATTEST) / (STEEP - FLATTEST))
 
     def kept(self, factor: float) -> float:
         """What is left of G when `factor` is left of the throughput."""

@@ -57,9 +57,9 @@ class Candidate:
     value: float
 
 
-def weights(queue: Sequence[Ranked], lambda_: float) -> dict[int, float]:
-    """w_i per job id, in [1e-6, 1]."""
-    priors = {ranked.job.id: ranked.prior for ranked in queue}
+def weights(queue: Sequence[Ranked], lambda_: float, slight: float = 0.0) -> dict[int, float]:
+    """w_i per job id, in [1e-6, 1]. `slight` is added to each priority."""
+    priors = {ranked.job.id: ranked.prior + slight for ranked in queue}
     lowest = min(priors.values(), default=1.0)
     bias = 0.0 if lowest > 0 else abs(lowest) + 0.01
     # Divided by the largest before the power: the same ratio, and no overflow at lambda = 4.

@@ -70,10 +70,18 @@ class Participant:
 
 
 def joint_weights(
-    picked: Sequence[Ranked], participants: Mapping[int, Participant], lambda_: float, *, floor: float = 0.5
+    picked: Sequence[Ranked],
+    participants: Mapping[int, Participant],
+    lambda_: float,
+    *,
+    floor: float = 0.5,
+    slight: float = 0.0,
 ) -> dict[int, float]:
-    """The weights of waiting and running jobs, by one measure. `floor`: a quantile of the waiting ones, see `gain.Gain.floor`."""
-    found = weights([*(each.ranked for each in participants.values()), *picked], lambda_)
+    """The weights of waiting and running jobs, by one measure.
+
+    `floor`: a quantile of the waiting ones, see `gain.Gain.floor`. `slight`: see `gain.Gain.slight`.
+    """
+    found = weights([*(each.ranked for each in participants.values()), *picked], lambda_, slight)
     if picked and participants:
         least = float(np.quantile([found[each.job.id] for each in picked], floor))
         found |= {number: max(found[number], least) for number in participants}

@@ -50,7 +50,9 @@ class Lineup:
     def worth(self) -> Worth:
         """What configurations are worth. The weight of a job that gave back what it borrowed is 1."""
         picked, work = self.windows.picked, self.work
-        weights = joint_weights(picked, work.changeable, work.parameters.lambda_, floor=self.gain.floor)
+        knobs = work.parameters
+        slight = self.gain.slight if knobs.priority == "lrf" else 0.0
+        weights = joint_weights(picked, work.changeable, knobs.lambda_, floor=self.gain.floor, slight=slight)
         first = {each.job.id: 1.0 for each in picked if each.job.gave_back}
         return Worth(self.gain, {**weights, **first}, self.access_rules.factor)
 

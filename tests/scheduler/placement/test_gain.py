@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.estimator.layers import Estimate
-from scheduler.model.speeds import Knowledge
-from scheduler.placement.gain import FLATTEST, LINEAR, STEEP, Gain, gain_for
+from scheduler.model.speeds import Cell, CellKey, Knowledge
+from scheduler.placement.gain import FLATTEST, LINEAR, SLIGHT_LR, STEEP, Gain, gain_for
 from tests.scheduler.builders import decisions_of, job, make_plan, node, where
 
 
@@ -97,3 +97,20 @@ def test_the_flatter_a_size_counts_the_fewer_of_the_waiting_a_running_job_stands
     assert LINEAR.floor == Gain(STEEP).floor == 0.5
     assert Gain(FLATTEST).floor == 0.0
     assert Gain((FLATTEST + STEEP) / 2).floor == pytest.approx(0.25)
+
+
+def test_the_flatter_a_size_counts_the_less_small_latency_ratios_tell_jobs_apart():
+    """The paper's weights where sizes count."""
+    assert LINEAR.slight == Gain(STEEP).slight == 0.0
+    assert Gain(FLATTEST).slight == SLIGHT_LR
+    assert Gain((FLATTEST + STEEP) / 2).slight == pytest.approx(SLIGHT_LR / 2)
+
+
+def test_with_flat_sizes_a_minute_of_waiting_is_no_claim_to_a_larger_share():
+    """Of two jobs alike, which scale badly, one waited a second and one a minute, of an hour's work: both get half."""
+    host, told = node(1, 8), {"model_label": "m", "total_samples": 5000.0}
+    speeds = {2: 1.3, 4: 1.6, 6: 1.75}
+    cells = {CellKey("tenant:1:m", host.gpu_type, each): Cell().add(speed / each) for each, speed in speeds.items()}
+    waiting = [job(1, *speeds, wait_s=60.0, **told), job(2, *speeds, wait_s=1.0, **told)]
+    made = make_plan([host], waiting, policy="berth", knowledge=Knowledge(cells))
+    assert {each.job: each.gpus for each in made.placements} == {1: 4, 2: 4}

@@ -58,6 +58,11 @@ def test_weights(priors, lambda_, expected):
     assert list(located.weights(queue, lambda_).values()) == pytest.approx(expected)
 
 
+def test_what_is_added_to_all_makes_small_priorities_alike():
+    queue = [ranked(1, 0.02), ranked(2, 0.0), ranked(3, 3.98)]
+    assert list(located.weights(queue, 1.0, 0.02).values()) == pytest.approx([0.01, 0.005, 1.0])
+
+
 def solved(configurations, queue, nodes, tenants=(), running=()):
     ledger = Ledger(nodes, tenants, running)
     columns = located.candidates_of(queue, configurations, located.weights(queue, 1.0))
