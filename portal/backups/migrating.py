@@ -2,8 +2,7 @@
 
 At each of some 400 operations Django makes the models anew that have to do with the one that changes, 8 000 in all, and for
 each of their fields it asks the field how it was made and makes another so. Here a field that refers to no other model is
-copied instead, and one that does is asked once (docs/decisions/0188). On the way back it first makes the models before each
-migration, and changes them with each operation; here it makes all of them at once (docs/decisions/0219).
+copied instead, and one that does is asked once (docs/decisions/0188).
 """
 
 from __future__ import annotations
@@ -12,16 +11,12 @@ import copy
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from django.db.migrations import Migration
 from django.db.models import Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from django.db.migrations.state import ProjectState
-
 _clone = Field.clone
-_mutate_state = Migration.mutate_state
 
 
 def _clone_quickly(field: Any) -> Any:
@@ -40,19 +35,11 @@ def _clone_quickly(field: Any) -> Any:
     return made
 
 
-def _mutate_state_quickly(migration: Migration, state: ProjectState, preserve: bool = True) -> ProjectState:
-    """Do what `Migration.mutate_state` does; a new state that it returns has no models until they are asked for."""
-    if preserve:
-        state = state.clone()
-        state.__dict__.pop("apps", None)
-    return _mutate_state(migration, state, preserve=False)
-
-
 @contextmanager
 def migrating() -> Iterator[None]:
     """Let migrations that are run meanwhile make their models quickly. The process does nothing else with models then."""
-    Field.clone, Migration.mutate_state = _clone_quickly, _mutate_state_quickly
+    Field.clone = _clone_quickly
     try:
         yield
     finally:
-        Field.clone, Migration.mutate_state = _clone, _mutate_state
+        Field.clone = _clone

@@ -92,28 +92,3 @@ def test_fields_between_migrations_are_made_quickly_as_django_makes_them():
         assert field.deconstruct() == before
         assert not hasattr(quick, "model")
     assert Field.clone is djangos
-
-
-def models_of(state):
-    """What each model of a state is, by its fields as Django tells them."""
-    models = state.apps.get_models(include_auto_created=True)
-    return {
-        model._meta.label: [
-            field.deconstruct() for field in model._meta.get_fields() if not field.auto_created or field.concrete
-        ]
-        for model in models
-    }
-
-
-def test_the_models_after_a_migration_are_those_that_djangos_way_gives():
-    loader = MigrationLoader(None)
-    (node,) = loader.graph.leaf_nodes("jobs")
-    state, migration = loader.project_state(node, at_end=False), loader.get_migration(*node)
-    before = models_of(state)
-    plain = migration.mutate_state(state)
-    with migrating():
-        quick = migration.mutate_state(state)
-    assert "apps" not in vars(quick), "made at once, when they are asked for"
-    assert models_of(quick) == models_of(plain)
-    assert quick == plain
-    assert models_of(state) == before
