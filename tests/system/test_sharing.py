@@ -124,7 +124,6 @@ def test_two_tenants_share_a_gpu_and_each_sees_its_own_job_the_slowdown_and_the_
 
     oracle, queries = server_submit(nlp)
     nlp.wait_state(oracle, "RUNNING", limit_s=LONG_S)
-    mine.reload()  # nothing happened to the job itself, so nothing told its page
     text = shown(mine, "with a job of another tenant")
     assert [word for word in (SERVER, "nadia", "nlp-startup", f"#{oracle}", "char-server") if word in text] == []
     theirs = page_of("nadia", f"/jobs/{oracle}/")

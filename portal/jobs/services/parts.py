@@ -14,6 +14,7 @@ from portal.cluster.services import node_settled
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.asked.payloads import commit_note
+from portal.jobs.services.beside import neighbours_tell
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.cores import cores_acknowledge
@@ -167,6 +168,7 @@ def part_end(
     fate = {"state": Allocation.State.ENDED, "exit_code": exit_code, "end_reason": reason}
     if not ended.update(**fate, released_at=now, lease_until=None):
         return
+    neighbours_tell(attempts=[attempt])
     GpuAllocation.objects.filter(allocation=part, released_at=None).update(released_at=now)
     if detail or signal:
         Attempt.objects.filter(pk=attempt.pk, end_detail="").update(end_detail=(detail or f"signal {signal}")[:300])

@@ -15,6 +15,7 @@ from portal.cluster.services import nodes_touch
 from portal.environment import env
 from portal.events.services import jobs_tell, nodes_wake, page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
+from portal.jobs.services.beside import neighbours_tell
 from portal.jobs.services.changes import array_refresh
 from portal.jobs.services.events import events_record
 from portal.jobs.services.placings import BY_SAMPLES
@@ -172,6 +173,7 @@ def placed_tell(
             events_record(kind=word, texts=texts)
     page_event(stream="cluster", topic="job")
     jobs_tell(job_ids=[attempt.job_id for attempt, _ in attempts])
+    neighbours_tell(attempts=[attempt for attempt, _ in attempts])
     touched = {part.node_id for _, held in attempts for part, _ in held}
     nodes_touch(node_ids=touched)
     nodes_wake(node_ids=touched)

@@ -9,6 +9,7 @@ from django.utils import timezone
 from portal.cluster.selectors import idle_blocks
 from portal.dashboard.board.facts import facts_read
 from portal.dashboard.parts.gpu_sharing import part_words
+from portal.events.models import OutboxMessage
 from portal.jobs.held_time import gpu_held_s, union_s
 from portal.jobs.models import Attempt, GpuAllocation, Job
 from portal.jobs.occupancy import active_share
@@ -40,6 +41,24 @@ def three(cluster):
 def page(client, user, path):
     client.force_login(user, backend=BACKEND)
     return client.get(path).content.decode()
+
+
+def test_who_joins_or_leaves_a_gpu_is_told_to_the_pages_of_those_beside(three):
+    """A job's page said "with nobody now" for minutes after another had joined its GPU."""
+    cluster, _, (a, b, c) = three
+    assert told() >= {a.pk, b.pk, c.pk}
+    OutboxMessage.objects.all().delete()
+    late = cluster.submit(name="late", **given.shareable(0.1))
+    planning_run()
+    assert told() >= {a.pk, b.pk, c.pk, late.pk}
+    OutboxMessage.objects.all().delete()
+    cluster.end(Attempt.objects.get(job=a))
+    assert told() == {a.pk, b.pk, c.pk, late.pk}
+
+
+def told():
+    """The jobs whose pages are told that something changed."""
+    return {row.payload["id"] for row in OutboxMessage.objects.filter(topic="event") if row.stream.startswith("job:")}
 
 
 def test_the_overview_names_ones_own_and_counts_others(client, three):
