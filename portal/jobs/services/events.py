@@ -1,4 +1,4 @@
-"""A job's history: what happened to it, and who did it."""
+"""A job's history: what happened to it, and who did it. And who beside it is told."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
-from portal.bulk import rows_insert
-from portal.jobs.models import JobEvent
+from portal.bulk import among, rows_insert
+from portal.cluster.models import Gpu
+from portal.events.services import jobs_tell
+from portal.jobs.models import GpuAllocation, JobEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from portal.jobs.models import Attempt
     from portal.tenants.models import User
 
 
@@ -40,3 +43,19 @@ def events_record(*, kind: str, texts: Iterable[tuple[int, int | None, str]]) ->
     now = timezone.now()
     rows = [(job_id, now, kind, epoch, text[:300]) for job_id, epoch, text in texts]
     rows_insert(model=JobEvent, fields=["job", "at", "kind", "epoch", "text"], rows=rows)
+
+
+def neighbours_tell(*, attempts: Iterable[Attempt]) -> None:
+    """Tell the pages of those who share a GPU with these attempts, which came or are about to leave.
+
+    Nothing happens to those jobs themselves, so nothing else tells their pages. Two queries, or none.
+    """
+    came = [attempt.pk for attempt in attempts if attempt.gpu_compute is not None]
+    if not came:
+        return
+    live = GpuAllocation.objects.filter(released_at=None, mode=Gpu.Mode.SHARED)
+    theirs = live.filter(allocation__attempt__in=among(came)).values("gpu")
+    beside = (
+        live.filter(gpu__in=theirs).exclude(allocation__attempt__in=among(came)).order_by("allocation__attempt__job")
+    )
+    jobs_tell(job_ids=list(beside.values_list("allocation__attempt__job", flat=True).distinct()))

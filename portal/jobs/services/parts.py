@@ -14,11 +14,11 @@ from portal.cluster.services import node_settled
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.jobs.services.asked.payloads import commit_note
-from portal.jobs.services.beside import neighbours_tell
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.cores import cores_acknowledge
 from portal.jobs.services.ending import attempt_settle
+from portal.jobs.services.events import neighbours_tell
 from portal.jobs.services.locks import attempt_lock
 from portal.jobs.services.preempting import overran_note, restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason

@@ -15,9 +15,8 @@ from portal.cluster.services import nodes_touch
 from portal.environment import env
 from portal.events.services import jobs_tell, nodes_wake, page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
-from portal.jobs.services.beside import neighbours_tell
 from portal.jobs.services.changes import array_refresh
-from portal.jobs.services.events import events_record
+from portal.jobs.services.events import events_record, neighbours_tell
 from portal.jobs.services.placings import BY_SAMPLES
 from portal.jobs.states import JobState
 from portal.jobs.use import WHOLE
