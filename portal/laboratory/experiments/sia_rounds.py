@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.laboratory.experiments.sia import COLUMNS as SIA_COLUMNS
 from portal.laboratory.experiments.sia import servers
 from portal.laboratory.run.parallel import Task
 
@@ -25,18 +26,18 @@ QUICK_JOBS = 12
 KNOWN, LEARNED = "known", "learned"
 POLICIES = ("sia", "berth")
 
-COLUMNS = {
-    "mean_jct_h": "mean JCT, h",
-    "median_jct_h": "median",
-    "p99_jct_h": "p99",
-    "makespan_h": "makespan, h",
-    "mean_wait_h": "mean wait, h",
-    "mean_lr": "mean LR",
-    "max_lr": "max LR",
-    "restarts_a_job": "restarts a job",
-    "gpu_h": "GPU-h",
-    "cpu_wall_s": "CPU, s",
-}
+SHARED = (
+    "mean_jct_h",
+    "median_jct_h",
+    "p99_jct_h",
+    "makespan_h",
+    "mean_wait_h",
+    "mean_lr",
+    "max_lr",
+    "restarts_a_job",
+    "gpu_h",
+)
+COLUMNS = {key: SIA_COLUMNS[key] for key in SHARED} | {"cpu_wall_s": "CPU, s"}
 
 NOTE = (
     "The rules are those of Sia's published simulator, written anew. LR: waiting over eq. 9 with "
