@@ -5,13 +5,16 @@
 changes nothing; what is forked inherits. A thread that the job itself had bound to fewer of the cores that it may use stays
 bound. The work is done in slices, so that neither 10 000 threads nor a job that forks or moves itself back without end keeps
 the shim from its lease; such a job is followed for `GIVE_UP_S`, and then the order counts as held all the same: without a
-cpuset the kernel lets it use any core anyway, whatever it was given. Standard library only.
+cpuset the kernel lets it use any core anyway, whatever it was given. A slice is measured in processor time, for on a machine
+whose cores are all busy a look of milliseconds may last for seconds. Only who moved itself back is said to have done so.
+Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +23,6 @@ from workers.controls.cgroups import part_name
 from workers.controls.cpuset import cpuset_of
 from workers.controls.throttles import Throttle
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
-from workers.system.procs import Tree, boottime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
     from workers.controls.cgroups import Group
     from workers.controls.cpuset import Cpuset
     from workers.controls.usage import UsageMeter
+    from workers.system.procs import Tree
 
 ORDER, HELD = "cores.json", "cores-held.json"
 SLICE_S, REST = 0.1, 4.0
-"""A look may take the first; then the shim does other things for so many times as long."""
+"""A look may take the first, of processor time; then the shim does other things for so many times as long."""
 GIVE_UP_S = 10.0
 NO_ROOM_S = 1.0
 THREADS_A_LOOK_AT_THE_CLOCK = 128
@@ -102,30 +105,35 @@ class CoreOrders:
         return frozenset(cores_map(cores, self._real))
 
     def _work(self, wanted: list[int], now: float) -> None:
-        begun, mask = boottime(), self._mask(wanted[: self._most])
+        begun, mask = time.thread_time(), self._mask(wanted[: self._most])
         if self.cpuset is not None:
             with contextlib.suppress(OSError):  # offline cores: the affinity below is refused, too
                 self.cpuset.hold(mask)
-        settled = self._settle(mask, begun + SLICE_S)
-        self.next_at = now + REST * (boottime() - begun)
-        if settled or now - self._since >= GIVE_UP_S:
+        whole, moved = self._settle(mask, begun + SLICE_S)
+        self.next_at = now + REST * (time.thread_time() - begun)
+        if whole or now - self._since >= GIVE_UP_S:
             self.cores, self._wanted = wanted, None
             self._before.clear()
             self._tell()
-            self._write(now, settled=settled)
+            self._write(now, settled=whole or not moved)
 
-    def _settle(self, mask: Cores, until: float) -> bool:
-        """Bind every thread until a whole look finds none to bind; False when the time was over before."""
+    def _settle(self, mask: Cores, until: float) -> tuple[bool, bool]:
+        """Bind every thread until a whole look finds none to bind, or this thread's processor time is `until`.
+
+        Return whether there was such a look, and whether any thread was bound in this slice.
+        """
+        moved = False
         while True:
             changed = False
             for process in self.tree.scan(full=True):
                 for count, thread in enumerate(_threads(process.pid)):
                     changed |= _bind(thread, mask, self._before)
                     changed |= self.throttle is not None and self.throttle.take(thread)
-                    if count % THREADS_A_LOOK_AT_THE_CLOCK == 0 and boottime() > until:
-                        return False
+                    if count % THREADS_A_LOOK_AT_THE_CLOCK == 0 and time.thread_time() > until:
+                        return False, moved or changed
             if not changed:
-                return True
+                return True, moved
+            moved = True
 
     def _write(self, now: float, *, settled: bool) -> None:
         held = {"sequence": self.sequence, "cores": self.cores, "settled": settled, "by": self._by}

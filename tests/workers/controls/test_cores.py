@@ -6,6 +6,8 @@ import contextlib
 import errno
 import json
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -116,7 +118,7 @@ def test_no_job_keeps_the_shim_from_its_other_work(shim, what, virtual):
 
 def test_a_job_that_fights_is_followed_for_a_while_and_then_named(tmp_path, monkeypatch):
     orders = CoreOrders(tmp_path, Tree(os.getpid()), [0, 1])
-    monkeypatch.setattr(CoreOrders, "_settle", lambda *_: False)
+    monkeypatch.setattr(CoreOrders, "_settle", lambda *_: (False, True))
     (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
     orders.look(100.0)
     orders.look(109.0)
@@ -130,6 +132,41 @@ def test_a_job_that_fights_is_followed_for_a_while_and_then_named(tmp_path, monk
         "share": 1.0,
         "throttle": "",
     }
+
+
+@pytest.fixture
+def child():
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_a_job_that_is_looked_at_too_slowly_is_not_said_to_fight(tmp_path, child, monkeypatch):
+    """On a machine with many more processes than cores a look may find no end in ten seconds."""
+    orders = CoreOrders(tmp_path, Tree(os.getpid()), [0, 1])
+    monkeypatch.setattr(cores, "SLICE_S", -1.0)
+    monkeypatch.setattr(cores, "_bind", lambda *_: False)
+    (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
+    orders.look(100.0)
+    orders.look(110.0)
+    assert json.loads((tmp_path / "cores-held.json").read_text())["settled"] is True
+
+
+def test_a_slice_is_processor_time(tmp_path, child, monkeypatch):
+    """The kernel may keep the shim from its core for seconds: then a look is as long as ever all the same."""
+    orders = CoreOrders(tmp_path, Tree(os.getpid()), [0, 1])
+    bind, waits = cores._bind, iter([0.3])
+
+    def waited(*arguments):
+        time.sleep(next(waits, 0.0))
+        return bind(*arguments)
+
+    monkeypatch.setattr(cores, "_bind", waited)
+    monkeypatch.setattr(cores, "THREADS_A_LOOK_AT_THE_CLOCK", 1)
+    (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
+    orders.look(100.0)
+    assert os.sched_getaffinity(child) == {REAL[0]}
+    assert not orders.is_busy
 
 
 def test_a_full_disk_costs_a_try_a_second_until_there_is_room(tmp_path, monkeypatch):

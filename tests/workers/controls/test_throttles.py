@@ -119,7 +119,7 @@ def test_where_no_means_are_left_it_keeps_fewer_of_its_cores(tmp_path, monkeypat
     bound = []
     orders = CoreOrders(tmp_path, Tree(os.getpid()), [0, 1, 2, 3], throttle=Throttle("k", Group({}), tmp_path / "none"))
     orders._real = [0, 1, 2, 3]
-    monkeypatch.setattr(CoreOrders, "_settle", lambda self, mask, until: bound.append(sorted(mask)) or True)
+    monkeypatch.setattr(CoreOrders, "_settle", lambda self, mask, until: (bound.append(sorted(mask)) or True, False))
     for sequence, share in ((1, 0.5), (2, 0.25), (3, 1.0)):
         (tmp_path / ORDER).write_text(json.dumps({"sequence": sequence, "cores": [0, 1, 2, 3], "share": share}))
         orders.look(10.0 * sequence)
