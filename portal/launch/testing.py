@@ -43,6 +43,9 @@ COMPUTING_PARTS = (
     [*_COMPUTING, f"--ignore-glob={PORTAL}/[{LENT}]*", PORTAL],
     [*_COMPUTING, f"--ignore-glob={PORTAL}/[!{LENT}]*"],
 )
+COMPUTING = {tuple(part) for part in COMPUTING_PARTS}
+YIELDING = 5
+"""So much nicer are the runs that compute: those with servers mostly wait, and a core is theirs at once when they do not."""
 # Three files of them at a time: each waits for servers, leases and browsers. In our order: left to itself, xdist begins
 # with the files of most tests, and comes last to the one test that takes three minutes.
 WAITING_PART = [
@@ -216,7 +219,7 @@ def _again(failed: Path, environment: dict[str, str]) -> list[str]:
 
 
 def _begun(arguments: list[str], environment: dict[str, str], output: IO[bytes] | int) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - our own argv
+    run = subprocess.Popen(  # noqa: S603 - our own argv
         _pytest(arguments),
         cwd=SOURCE,
         env=environment,
@@ -225,6 +228,9 @@ def _begun(arguments: list[str], environment: dict[str, str], output: IO[bytes] 
         text=True,
         start_new_session=True,
     )
+    if tuple(arguments) in COMPUTING:
+        os.setpriority(os.PRIO_PROCESS, run.pid, min(19, os.nice(0) + YIELDING))
+    return run
 
 
 def _shown(running: subprocess.Popen[str]) -> str:

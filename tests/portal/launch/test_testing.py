@@ -143,10 +143,12 @@ def test_files_begin_in_our_order_however_few_tests_they_have(tmp_path):
 
 
 TESTS = """
+import os
 import pytest
-def test_plain(): pass
+def told(): open({told!r}, "a").write(str(os.nice(0)) + " ")
+def test_plain(): told()
 @pytest.mark.system
-def test_system(): assert {system}
+def test_system(): told(); assert {system}
 @pytest.mark.gpu
 def test_gpu(): assert False
 """
@@ -172,7 +174,8 @@ def whole_in(folder):
 )
 def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_path, portal, system, code, words):
     (tmp_path / testing.PORTAL).mkdir(parents=True)
-    (tmp_path / "tests/test_it.py").write_text(TESTS.format(system=system))
+    told = tmp_path / "niceness"
+    (tmp_path / "tests/test_it.py").write_text(TESTS.format(system=system, told=str(told)))
     (tmp_path / testing.PORTAL / "test_page.py").write_text(f"def test_page(): assert {portal}\n")
     (tmp_path / testing.PORTAL / "api").mkdir()
     (tmp_path / testing.PORTAL / "api/test_rest.py").write_text("def test_lent(): pass\n")
@@ -180,6 +183,9 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_pat
     done = whole_in(tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout.splitlines()[-1]
+    computes, waits = sorted(map(int, told.read_text().split()), reverse=True)[:2]
+    assert computes == min(19, os.nice(0) + testing.YIELDING)
+    assert waits == os.nice(0)
     for part in COMPUTING_PARTS:
         assert not set(part) & set(WAITING_PART) - {"-m", "--durations=25"}
 
@@ -189,7 +195,7 @@ def test_the_fast_tests_are_two_runs_side_by_side_and_each_test_is_in_one(tmp_pa
     for where in ("tests", *testing.SECOND):
         (tmp_path / where).mkdir(parents=True)
         name = where.replace("/", "_")
-        (tmp_path / where / f"test_{name}.py").write_text(TESTS.format(system=False))
+        (tmp_path / where / f"test_{name}.py").write_text(TESTS.format(system=False, told=os.devnull))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n  impure\n")
     option = "parser.addoption('--fewer-examples', action='store_true')"
     (tmp_path / "tests" / "conftest.py").write_text(f"def pytest_addoption(parser): {option}\n")
