@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from scheduler.model.speeds import Knowledge
 
 
+FORETOLD = "foretold"
+"""The source of a cell that holds no measurement (`Cell.count` 0)."""
+
+GUESSES = frozenset({FORETOLD, "theory-assumed", "nodes", "sizes"})
+"""The sources of a speed that is not known yet but reckoned from what else is known of the job: to run there teaches it.
+
+"assumed" is none of them: where nothing of the job is known, it is `planning.exploring` that sends it there.
+"""
+
 ASSUMED_RHO = 2.0
 """The sensitivity of a job of which nothing tells it: above the default sigma, so that it stays on one node."""
 
@@ -65,7 +74,7 @@ class TypeLayer:
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         cell = self.knowledge.cells.get(cell_key(signature(job), node.gpu_type or "", gpus, nodes))
-        return None if cell is None else Estimate(cell.mean, "type", in_samples=True)
+        return None if cell is None else Estimate(cell.mean, "type" if cell.count else FORETOLD, in_samples=True)
 
     def sensitivity(self, job: Job) -> float | None:
         """The largest over the types on which a size was measured on one node and on several."""

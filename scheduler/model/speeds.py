@@ -99,7 +99,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Per-GPU throughput in samples per second: how many measurements, their mean and sum of squared deviations."""
+    """Per-GPU throughput in samples per second: how many measurements, their mean and sum of squared deviations.
+
+    `count` 0 with a mean above 0: nobody measured it; a model of what was measured elsewhere foretells it.
+    """
 
     count: int = 0
     mean: float = 0.0

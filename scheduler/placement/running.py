@@ -1,7 +1,7 @@
 """Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): what each way to run on is worth.
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
-    f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
+    f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one     more under `berth`: `scheduler.replan.paying`
     w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. *Not* selecting a running job costs
@@ -12,10 +12,11 @@ needs no more rows. `scheduler.replan.participants` says which jobs take part.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from scheduler.estimator.layers import GUESSES
 from scheduler.placement.feasibility import Offer
 from scheduler.placement.located import weights
 
@@ -27,6 +28,25 @@ if TYPE_CHECKING:
     from scheduler.placement.located import Candidate, Program
 
 
+Values = TypeVar("Values", float, np.ndarray)
+
+
+class Factors(NamedTuple):
+    """The factor f of what a running job could change to, by GPUs and by whether their speed is known."""
+
+    usual: float
+    teaching: float  # of more GPUs than it ever had, at a speed that is not known yet: to run there teaches it
+    ever: int = 0  # the most GPUs that it ever had
+
+    def of(self, gpus: np.ndarray | int, guessed: np.ndarray | bool) -> np.ndarray:
+        """The factors of so many GPUs each. `guessed`: where their speed is not known yet."""
+        return np.where(np.greater(gpus, self.ever) & guessed, self.teaching, self.usual)
+
+    def of_one(self, configuration: Configuration) -> float:
+        """The factor of this configuration."""
+        return float(self.of(configuration.gpus, configuration.source in GUESSES))
+
+
 @dataclass(frozen=True, slots=True)
 class Participant:
     """A running job that a re-plan may resize, move or stop. `ranked`: ranked as if it waited, before all waiting jobs."""
@@ -34,7 +54,7 @@ class Participant:
     live: Running
     ranked: Ranked
     present: Configuration
-    factor: float  # f of every configuration but the present one
+    factors: Factors  # f of every configuration but the present one
     unselected_cost: float  # S / period: what not selecting it costs, in units of w * G_present
 
     @property
@@ -43,6 +63,10 @@ class Participant:
 
     def keeps(self, configuration: Configuration) -> bool:
         return configuration.shares == self.present.shares
+
+    def factor_of(self, configuration: Configuration) -> float:
+        """The factor f of the configuration."""
+        return 1.0 if self.keeps(configuration) else self.factors.of_one(configuration)
 
     def offered(self, found: Iterable[Configuration]) -> tuple[Configuration, ...]:
         """The present configuration, then the others."""
@@ -61,12 +85,13 @@ class Participant:
 
     def value(self, candidate: Candidate, weight: float, present_gain: float) -> float:
         """The objective value of a candidate whose value is w * G_j so far (times what borrowing costs)."""
-        factor = 1.0 if self.keeps(candidate.configuration) else self.factor
+        factor = self.factor_of(candidate.configuration)
         return candidate.value * factor + weight * present_gain * self.unselected_cost
 
-    def worth(self, weight: float, gain: float, present_gain: float, *, keeps: bool) -> float:
-        """The same from w and G (times what borrowing costs)."""
-        return weight * (gain * (1.0 if keeps else self.factor) + present_gain * self.unselected_cost)
+    def worth(self, weight: float, gain: Values, present_gain: float, factor: Values) -> Values:
+        """The same from w, G (times what borrowing costs) and f."""
+        found: Values = weight * (gain * factor + present_gain * self.unselected_cost)
+        return found
 
 
 def joint_weights(

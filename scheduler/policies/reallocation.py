@@ -16,7 +16,7 @@ from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import EntityLayer
 from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
 from scheduler.placement.feasibility import Level, Offer, usable
-from scheduler.placement.running import Participant
+from scheduler.placement.running import Factors, Participant
 from scheduler.replan.participants import present_configuration, released
 from scheduler.replan.realise import realise
 
@@ -82,7 +82,7 @@ class Reallocation:
             return None
         if factor is None or present.throughput <= 0:
             return None
-        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, factor, 0.0)
+        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, Factors(factor, factor), 0.0)
 
     def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
         """The nodes that the job may use; None = all of these nodes, the common case."""

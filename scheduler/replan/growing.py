@@ -23,11 +23,10 @@ from scheduler.placement.feasibility import idle_offers, with_lent
 from scheduler.replan.participants import (
     asked_after_s,
     present_configuration,
-    restart_factor,
     restart_s_of,
     taking_part,
 )
-from scheduler.replan.paying import paid
+from scheduler.replan.paying import factors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -104,11 +103,11 @@ def yields(live: Running, gpus: float, work: Work, gain: Gain, at_s: float) -> b
     node = work.ledger.rooms[live.pieces[0].node].node
     try:
         least, less = (work.estimator.throughput(job, [node], size).value for size in (sizes[0], sizes[-1]))
-        present = present_configuration(live, job, work.ledger, work.estimator).throughput
+        now = present_configuration(live, job, work.ledger, work.estimator)
     except InvalidJob:
         return False
-    kept = less * _factor(live, work, at_s)
-    return gain.of(present / least) - gain.of(kept / least) < 1.0
+    kept = less * factors(live, now, work, at_s).usual
+    return gain.of(now.throughput / least) - gain.of(kept / least) < 1.0
 
 
 def _for_idle_gpus(due: Sequence[tuple[float, Running]], work: Work, reserved: Collection[int]) -> float | None:
@@ -150,15 +149,15 @@ def gains(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer], wo
     """Whether the job would go faster by the margin, its restart paid, on these and on what it holds. `every`: node -> offer."""
     job = live.description
     assert job is not None
-    factor = _factor(live, work, at_s)
-    if factor <= 0:
-        return False
     try:
         present = present_configuration(live, job, work.ledger, work.estimator)
+        left = factors(live, present, work, at_s)
+        if max(left.usual, left.teaching) <= 0:
+            return False
         found = generate_on(job, _own(live, offers, every), work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:
         return False  # it runs on
-    return max((each.throughput for each in found), default=0.0) * factor > MARGIN * present.throughput
+    return any(each.throughput * left.of_one(each) > MARGIN * present.throughput for each in found)
 
 
 def _own(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer]) -> list[Offer]:
@@ -166,9 +165,3 @@ def _own(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer]) -> 
     others = {piece.node for piece in live.pieces} - {offer.node.id for offer in offers}
     own = [every[node] for node in sorted(others) if node in every]
     return sorted((with_lent(each, [live]) for each in (*offers, *own)), key=lambda offer: offer.node.id)
-
-
-def _factor(live: Running, work: Work, at_s: float) -> float:
-    """What a restart leaves of the speed, as a re-plan at that time counts it."""
-    cost_s = restart_s_of(live, work.parameters)
-    return min(restart_factor(at_s - _first_s(live), live.restarts, cost_s), paid(live, work.parameters, at_s))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Share
 from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
-from scheduler.placement.running import Participant
+from scheduler.placement.running import Factors, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -130,7 +130,7 @@ def _described(
         restart_s = restart_s_of(live, work.parameters)
         factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
-        found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, factor, cost)
+        found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, Factors(factor, factor), cost)
     return found
 
 

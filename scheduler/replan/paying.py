@@ -11,7 +11,15 @@ whichever is longest. N = its restarts so far: after twelve restarts a change mu
 probably stand for hours again: without that a job that was moved often in a crowd could never again move to GPUs a quarter
 faster, when it was alone and they stood idle. The job's expected end is not used, because a slow job is far from its end for as
 long as it is slow.
-Both factors are on throughput, and so inside the exponent of G (`placement.gain`).
+
+Growth to more GPUs than a job ever had, at a speed not known yet, need not be earned by a long past (docs/decisions/0223).
+F asks of a change of a job of two minutes that it be half as fast again; so one whose speed is only found out would have half of
+its life behind it before it knows where it runs well. Each such size is new to it once, so that neither H nor N has to hold it
+back. Where it tells its work, the restart must pay by what is left to run, R seconds at the present speed:
+
+    f = 1 - S / R
+
+All factors are on throughput, and so inside the exponent of G (`placement.gain`).
 """
 
 from __future__ import annotations
@@ -19,12 +27,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler.replan.participants import kept_for_s, restart_s_of
+from scheduler.placement.running import Factors
+from scheduler.replan.participants import kept_for_s, restart_factor, restart_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.model import Running
+    from scheduler.estimator.estimator import Estimator
+    from scheduler.model import Configuration, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.gain import Gain
     from scheduler.placement.running import Participant
@@ -41,11 +51,37 @@ def under(work: Work, gain: Gain) -> Work:
 
     def own(known: Mapping[int, Participant]) -> dict[int, Participant]:
         return {
-            number: replace(each, factor=gain.kept(min(each.factor, paid(each.live, work.parameters, work.now_s))))
+            number: replace(
+                each, factors=found._replace(usual=gain.kept(found.usual), teaching=gain.kept(found.teaching))
+            )
             for number, each in known.items()
+            for found in (factors(each.live, each.present, work, work.now_s),)
         }
 
     return replace(work, participants=own(work.participants), left_out=own(work.left_out))
+
+
+def factors(live: Running, present: Configuration, work: Work, at_s: float) -> Factors:
+    """What a restart leaves of the speed, as a re-plan at that time counts it; under the exponent of G `Gain.kept` of it.
+
+    `present`: as the job runs now.
+    """
+    restart_s = restart_s_of(live, work.parameters)
+    first_s = live.started_s if live.first_started_s is None else live.first_started_s
+    usual = min(restart_factor(at_s - first_s, live.restarts, restart_s), paid(live, work.parameters, at_s))
+    left_s = left_to_run_s(live, present, work.estimator)
+    if live.description is None or left_s is None:
+        return Factors(usual, usual)
+    teaching = 1.0 - restart_s / left_s if left_s > restart_s else 0.0
+    return Factors(usual, teaching, max(live.gpus, live.description.most_gpus))
+
+
+def left_to_run_s(live: Running, present: Configuration, estimator: Estimator) -> float | None:
+    """Seconds to its end at its present speed; None where the job does not tell its work, or nothing is known of its speed."""
+    job = live.description
+    if job is None or job.total_samples is None or not estimator.is_known(job):
+        return None
+    return job.total_samples * (1.0 - min(1.0, job.done_fraction)) / present.throughput
 
 
 def paid(live: Running, parameters: Parameters, now_s: float) -> float:

@@ -45,7 +45,7 @@ def _stays_after_all(number: int, solving: Work, answers: Answers, worth: Worth,
     if chosen is not None:
         least = worth.least_of(number, (chosen.configuration, present))
         staying = worth.gain.of(present.throughput / least)
-        if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor:
+        if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor_of(chosen.configuration):
             return False
         solving.ledger.release(chosen.placement.pieces, tenant, number)
     fits = solving.ledger.shortfall(present, tenant) is None
@@ -96,7 +96,7 @@ def _keep_at_home(
 
     def gained(one: int) -> tuple[float, int]:
         way, given_up = ways[one]
-        value = worth.weight(number) * worth.gain_of(way, candidates) * (1.0 if each.keeps(way) else each.factor)
+        value = worth.weight(number) * worth.gain_of(way, candidates) * each.factor_of(way)
         return value - sum(lent[other].weight * lent[other].gain for other in given_up), -one
 
     if ways:

@@ -86,20 +86,21 @@ class Maker:
                 made = running.present  # by whatever option it got there
             elif group.options[self.options.position[number]].spread:
                 made = self._measured(ranked, configuration)
-            worth = self._worth(ranked, made, group.least)
+            worth = self._worth(ranked, made, group.least, configuration)
             gain = self.rules.gain.of(made.throughput / group.least)
             placed.append(Placed(ranked, made, gain, worth, len(group.options)))
         placed.sort(key=lambda each: each.ranked.rank)
         return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
 
-    def _worth(self, ranked: Ranked, made: Configuration, least: float) -> float:
+    def _worth(self, ranked: Ranked, made: Configuration, least: float, solved: Configuration) -> float:
+        """`solved`: as the solve took it, before it was asked how fast the nodes are that it really got."""
         job = ranked.job
         w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
         running = self.participants.get(job.id)
         if running is None:
             return w * gain
         present = self.rules.gain.of(running.present.throughput / least)
-        return running.worth(w, gain, present, keeps=running.keeps(made))
+        return running.worth(w, gain, present, 1.0 if running.keeps(made) else running.factor_of(solved))
 
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
         shares = configuration.shares

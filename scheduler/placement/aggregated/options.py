@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 
 from scheduler.errors import InvalidJob
+from scheduler.estimator.layers import GUESSES
 from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import skeletons
@@ -122,12 +123,13 @@ class Options:
         for g, group in enumerate(self.groups):
             if group.running is not None:
                 throughput[self.first[g]] = group.running.present.throughput  # to the last digit
-        self._value(throughput, table[:, skeletons.FACTOR])
+        self._value(throughput, table[:, skeletons.FACTOR], answer)
         sources = [source for group in self.groups for _, source in group.answers]
         self._show(table, throughput, answer, sources)
 
-    def _value(self, throughput: np.ndarray, factor: np.ndarray) -> None:
-        """The value of each option: w * G * factor; of who runs, what a restart leaves of it."""
+    def _value(self, throughput: np.ndarray, factor: np.ndarray, answer: np.ndarray) -> None:
+        """The value of each option: w * G * factor; of who runs, what a restart leaves of it. `answer`: which told its speed."""
+        asked = _firsts([len(group.answers) for group in self.groups])
         least = np.minimum.reduceat(throughput, self.first[:-1])
         weight = np.array([group.weight for group in self.groups])
         gain = self.rules.gain.of_all(throughput / least[self.group])
@@ -138,8 +140,10 @@ class Options:
                 continue
             own = slice(self.first[g], self.first[g + 1])
             present, gains = float(gain[own.start]), gain[own] * factor[own]
-            self.value[own] = running.worth(group.weight, gains, present, keeps=False)
-            self.value[self.first[g]] = running.worth(group.weight, gains[0], present, keeps=True)
+            guessed = np.array([source in GUESSES for _, source in group.answers])
+            left = running.factors.of(self.gpus[own], guessed[answer[own] - asked[g]])
+            left[0] = 1.0  # the first is to keep what it has
+            self.value[own] = running.worth(group.weight, gains, present, left)
 
     def _show(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
         """Let each group's options be read one by one."""

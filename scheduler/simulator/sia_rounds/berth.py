@@ -2,7 +2,8 @@
 
 As in our engine: a planning when jobs came or ended, or when the last one asked for the next; a re-plan each `replan_s`, or
 when a planning ends the round early; one more at once when stops freed what is promised. All that happens at the ends of
-Sia's rounds. One tenant. A job tells its whole work and how far it is, which Sia does not ask for.
+Sia's rounds. One tenant. A job tells its whole work and how far it is, which Sia does not ask for. Speeds that a fit foretells
+are told as such (`Cell.count` 0).
 """
 
 from __future__ import annotations
@@ -148,8 +149,11 @@ class BerthRounds:
             key, table = self._speeds.table(seen.job)
             if key not in self._cells:
                 name = signature_of(TENANT, str(key), 0)
-                samples = {cell_key(name, *where): rate * seen.job.training.smallest for where, rate in table.items()}
-                self._cells[key] = {cell: Cell().add(rate / (cell.gpus or 1)) for cell, rate in samples.items()}
+                samples = {where: rate * seen.job.training.smallest for where, rate in table.items()}
+                self._cells[key] = {
+                    cell_key(name, *where): Cell(int(self._speeds.is_sure(seen.job, where)), rate / where[1])
+                    for where, rate in samples.items()
+                }
             found |= self._cells[key]
         return found
 

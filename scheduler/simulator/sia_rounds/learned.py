@@ -51,6 +51,10 @@ class Learned:
                     found[gpu_type, size, len(shape)] = rate * ratio / training.application.slowdown
         return found
 
+    def is_sure(self, job: RoundJob, where: tuple[str, int, int]) -> bool:
+        gpu_type, gpus, nodes = where
+        return any(seen[:2] == (nodes, gpus) for seen in job.seen.get(gpu_type, ()))
+
     def steps(self, job: RoundJob) -> Steps:
         training, gpus = job.training, job.gpus
         least, _ = training.shares(job.gpu_type)

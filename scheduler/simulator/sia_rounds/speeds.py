@@ -28,6 +28,10 @@ class Speeds(Protocol):
         """The speeds of each size that is open to the job now, and a key: tables with the same key are the same."""
         ...
 
+    def is_sure(self, job: RoundJob, where: tuple[str, int, int]) -> bool:
+        """Whether the speed there is the truth, or measured there; else it is foretold."""
+        ...
+
     def steps(self, job: RoundJob) -> Steps:
         """How the job trains on what it has now."""
         ...
@@ -92,6 +96,9 @@ class Known:
             for size in self._places.every_size(min(most, self._places.all_gpus(gpu_type)))
             for shape in self._places.shapes(gpu_type, size, training.application.speeds[gpu_type].most_nodes)
         }
+
+    def is_sure(self, job: RoundJob, where: tuple[str, int, int]) -> bool:
+        return True
 
     def steps(self, job: RoundJob) -> Steps:
         return job.training.best(job.gpu_type, job.shape, job.epoch)[1]

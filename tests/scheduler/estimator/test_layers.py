@@ -3,9 +3,11 @@
 import pytest
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.estimator import Estimator
-from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate
+from scheduler.estimator.estimator import Estimator, estimator_for
+from scheduler.estimator.layers import ASSUMED_RHO, GUESSES, AssumedLayer, Estimate
+from scheduler.estimator.tables import cell_key
 from scheduler.estimator.type_speeds import TypeSpeeds
+from scheduler.model.speeds import Cell, Knowledge
 from tests.scheduler.builders import job, node
 
 
@@ -31,6 +33,14 @@ def test_the_first_layer_that_knows_answers():
     assert estimator.per_gpu(job(1, 1), node(1), 1, 1).source == "entity"
     assert estimator.per_gpu(job(1, 1), node(2), 1, 1).source == "assumed"
     assert estimator.sensitivity(job(1, 1)) == ASSUMED_RHO
+
+
+def test_a_cell_without_a_measurement_is_a_guess():
+    cells = {cell_key("job:1", "a100", gpus, 1): Cell(count, 5.0) for gpus, count in ((1, 3), (2, 0))}
+    estimator = estimator_for(Knowledge(cells=cells), {}, [node(1)])
+    sources = [estimator.per_gpu(job(1, 1), node(1), gpus, 1).source for gpus in (1, 2, 4)]
+    assert sources == ["type", "foretold", "sizes"]
+    assert [each in GUESSES for each in sources] == [False, True, True]
 
 
 def test_no_layer_knows():

@@ -30,7 +30,7 @@ from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.gain import Gain
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.matrix_solver import solve_matrix
-from scheduler.placement.running import Participant, least_of_all, revalued
+from scheduler.placement.running import Factors, Participant, least_of_all, revalued
 from scheduler.placement.solver import solve_arrays
 from tests.scheduler.builders import job, node, ticking
 from tests.scheduler.placement.pulp_matrix import solve_matrix_pulp
@@ -40,14 +40,19 @@ SPEEDS = {"a": 1.0, "b": 1.7}
 
 @dataclass(frozen=True)
 class Known:
-    """Per-GPU throughput by job and type, falling with the GPU count; the sensitivity rho of each job."""
+    """Per-GPU throughput by job and type, falling with the GPU count; the sensitivity rho of each job.
+
+    `unknown`: the numbers of GPUs whose speeds are guesses.
+    """
 
     factors: dict
     rho: dict
+    unknown: frozenset = frozenset()
 
     def per_gpu(self, job, node, gpus, nodes):
         value = SPEEDS[node.gpu_type] * self.factors[job.id] * gpus**-0.15
-        return Estimate(value / (self.rho[job.id] if nodes > 1 else 1.0), "type", in_samples=False)
+        source = "sizes" if gpus in self.unknown else "type"
+        return Estimate(value / (self.rho[job.id] if nodes > 1 else 1.0), source, in_samples=False)
 
     def sensitivity(self, job):
         return self.rho[job.id]
@@ -96,6 +101,7 @@ def clusters(draw, *, memory=False, spread=False, quotas=True, exclusive=True):
     layer = Known(
         {each.id: draw(st.sampled_from((1.0, 1.3))) for each in jobs},
         {each.id: draw(st.sampled_from((1.1, 1.3))) if spread else 9.0 for each in jobs},
+        frozenset(draw(st.sets(st.integers(2, 6), max_size=3))),
     )
     tenants = [Tenant(1, gpu_quota=draw(st.integers(1, 8)), core_quota=draw(st.integers(1, 20)))] if quotas else []
     return nodes, jobs, Estimator((layer,)), tenants
@@ -143,10 +149,10 @@ def with_running(draw, **more):
         for share in shares:
             for k, taken in enumerate((share.gpus, share.cores, share.memory_mib), start=1):
                 left[share.node][k] -= taken
-        factor = draw(st.sampled_from((0.0, 0.6, 0.95)))
+        factors = Factors(draw(st.sampled_from((0.0, 0.6, 0.95))), draw(st.sampled_from((0.0, 0.6, 0.95))))
         throughput = max(speed * size * pace, speed_as_parts(estimator, each, present, hosts[0]))
         running.append(
-            (replace(present, throughput=throughput, source=source), factor, draw(st.sampled_from((0.0, 0.3))))
+            (replace(present, throughput=throughput, source=source), factors, draw(st.sampled_from((0.0, 0.3))))
         )
     return nodes, jobs, estimator, tenants, access_rules, running
 
@@ -189,7 +195,7 @@ def ways_to_run(asked, size, left):
 
 
 def taking_part(running, queue):
-    by_job = {present.job: (present, factor, cost) for present, factor, cost in running}
+    by_job = {present.job: (present, factors, cost) for present, factors, cost in running}
     return {each.job.id: Participant(None, each, *by_job[each.job.id]) for each in queue if each.job.id in by_job}
 
 
@@ -233,7 +239,7 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
         value = own * placed.gain * rules.factor(placed.ranked.job, placed.configuration)
         if (live := running.get(placed.ranked.job.id)) is not None:
             present = placed.gain * rules.gain.of(live.present.throughput / placed.configuration.throughput)
-            value = value * (1.0 if live.keeps(placed.configuration) else live.factor)
+            value = value * live.factor_of(placed.configuration)
             value += own * present * live.unselected_cost
         worth += value
     assert answer.objective == pytest.approx(worth)
@@ -435,7 +441,9 @@ def test_the_last_plan_is_where_the_search_starts():
     jobs = [job(number, 1, 2) for number in (1, 2, 3)]
     known = Estimator((Known(dict.fromkeys((1, 2, 3), 1.0), dict.fromkeys((1, 2, 3), 9.0)),))
     queue, weights = stage_of(jobs)
-    running = taking_part([(Configuration(k, (Share(1, 2, 2, 0),), 2.0, "test"), 0.5, 0.1) for k in (1, 2)], queue)
+    running = taking_part(
+        [(Configuration(k, (Share(1, 2, 2, 0),), 2.0, "test"), Factors(0.5, 0.5), 0.1) for k in (1, 2)], queue
+    )
     ledger = Ledger([host], (), ())
     classes = Classes(ledger, queue, participants=running)
     options = options_of(queue, weights, classes, ledger, known, participants=running)

@@ -21,6 +21,7 @@ from scheduler.placement.aggregated.pooled import Block, Relaxed
 from scheduler.placement.aggregated.prices import COARSE, FALL, FINE, _minimised, _step, prices_of
 from scheduler.placement.core_choices import per_gpu, share_of_speed
 from scheduler.placement.ledger import Ledger
+from scheduler.placement.running import Factors
 from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import job, node, ticking
 from tests.scheduler.placement.test_aggregated import (
@@ -90,7 +91,7 @@ def test_a_running_job_whose_units_all_met_where_it_runs_is_worth_what_it_has():
     host, asked = node(1, 3, gpu_type="a", cores=3), job(1, 1, 2, 3, cores=3, memory_mib=1)
     estimator = Estimator((Known({1: 1.0}, {1: 1.1}),))
     there = per_gpu(estimator, asked, host, 3, 1)[0] * 3 * share_of_speed(3, 3, 3)
-    present = (Configuration(1, (Share(1, 3, 3, 1),), there, "type"), 0.95, 0.0)
+    present = (Configuration(1, (Share(1, 3, 3, 1),), there, "type"), Factors(0.95, 0.95), 0.0)
     answer = aggregated([host], [asked], estimator, running=[present])
     (placed,) = answer.placed
     assert placed.configuration.shares != present[0].shares or placed.configuration == present[0]

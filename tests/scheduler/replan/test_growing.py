@@ -45,6 +45,21 @@ def test_not_for_less_than_the_restart_and_a_tenth():
     assert not ends(knowledge=speeds(four=1.05, eight=1.1))
 
 
+def test_for_a_young_job_where_the_larger_size_is_not_known_yet():
+    """F is 61 / 71 after a minute; what it has left may ask for less, and where that is little for more."""
+    knowledge = speeds(four=1.2, eight=1.2)
+    guessed = Knowledge({key: replace(cell, count=int(key.gpus == 2)) for key, cell in knowledge.cells.items()})
+
+    def told(left_s):
+        live = growing()
+        description = replace(live.description, model_label="m", total_samples=10.0 * left_s)
+        return growing(started_s=NOW_S - 61.0, first_started_s=NOW_S - 61.0, description=description)
+
+    assert not ends(told(600.0), knowledge=knowledge)
+    assert ends(told(600.0), knowledge=guessed)
+    assert not ends(told(20.0), knowledge=guessed)
+
+
 def test_not_for_what_others_hold():
     rest = elastic(2, 6, gpus=6, first=2)
     nodes = [node(1, 8, idle=0, idle_cores=8)]

@@ -1,14 +1,19 @@
 """A change of a running job must pay its restart within the time for which it stands (docs/decisions/0035)."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scheduler.model import Piece, Running
+from scheduler.estimator.estimator import estimator_for
+from scheduler.model import Configuration, Piece, Running, Share
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
+from scheduler.placement.running import Factors, Participant
 from scheduler.replan.participants import restart_factor
-from scheduler.replan.paying import paid
+from scheduler.replan.paying import factors, paid
 from tests.scheduler.builders import job, make_plan, node
 from tests.scheduler.replan.test_replans import elastic
 
@@ -83,3 +88,74 @@ def test_who_has_not_waited_yields_to_those_who_have_and_not_to_who_has_waited_a
     assert stopped(0.1, 2.0, 2.0, gain="linear") == []
     assert stopped(2.0) == []
     assert stopped(2.0, 2.0, 2.0) == []
+
+
+def grows(*, sure=True, lived_s=120.0, left_s=3_000.0, nodes=1, most_gpus=0, **more):
+    """Where a job of two minutes goes that ran on one GPU and has three idle ones beside it; two GPUs are 1.4 times as fast.
+
+    `sure`: whether that was measured. `left_s`: at its present speed.
+    """
+    speeds = {1: 10.0, 2: 7.0}  # a GPU
+    cells = {
+        CellKey("tenant:1:m", "a100", gpus=gpus): Cell(int(sure or gpus == 1), speed) for gpus, speed in speeds.items()
+    }
+    live = elastic(1, 1, 2, gpus=1, started_s=NOW_S - lived_s, **more)
+    told = replace(
+        live.description, model_label="m", total_samples=20.0 * left_s, done_fraction=0.5, most_gpus=most_gpus
+    )
+    common = {"replan": True, "policy": "berth", "arrays": "off", "knowledge": Knowledge(cells=cells)}
+    hosts = [node(1, 4, idle=3), *(node(number, 4, idle=0) for number in range(2, nodes + 1))]
+    made = make_plan(hosts, [], running=[replace(live, description=told)], **common, now_s=NOW_S)
+    return [order.to_gpus for order in made.stops]
+
+
+@pytest.mark.parametrize("nodes", [1, 17])  # located, and by class
+def test_a_young_job_grows_to_a_size_that_nobody_knows_yet_and_not_to_a_known_one(nodes):
+    """F asks of a change of a job of two minutes that it be half as fast again: with 60 s a restart, (120 - 0) / (120 + 60)."""
+    assert grows(sure=True, nodes=nodes) == []
+    assert grows(sure=False, nodes=nodes) == [2]
+
+
+def test_to_find_out_must_pay_by_what_is_left_alone():
+    assert grows(sure=False, left_s=150.0) == []
+    assert grows(sure=False, restarts=12) == [2]
+
+
+def test_a_size_that_it_once_had_teaches_nothing():
+    assert grows(sure=False, most_gpus=2) == []
+
+
+def test_an_old_job_pays_the_same_for_what_is_known_and_for_what_is_not():
+    assert grows(sure=True, lived_s=36_000.0) == grows(sure=False, lived_s=36_000.0) == [2]
+
+
+def test_what_a_restart_leaves():
+    present = Configuration(1, (Share(1, 1, 1, 0),), 10.0, "type")
+    larger = [Configuration(1, (Share(1, 4, 4, 0),), 14.0, source) for source in ("type", "foretold", "assumed")]
+    moved = [Configuration(1, (Share(2, gpus, gpus, 0),), 14.0, "foretold") for gpus in (1, 2)]
+    live = Participant(None, None, present, Factors(0.5, 0.9, 2), 0.0)
+    assert [live.factor_of(each) for each in (present, *larger, *moved)] == [1.0, 0.5, 0.9, 0.5, 0.5, 0.5]
+
+
+@given(
+    lived_s=st.integers(0, 10**6),
+    stood=st.floats(0.0, 1.0),
+    restarts=st.integers(0, 40),
+    restart_s=st.floats(1.0, 600.0),
+    left_s=st.none() | st.floats(0.0, 1e6),
+)
+def test_what_a_change_must_pay_and_what_growth_that_teaches_must(lived_s, stood, restarts, restart_s, left_s):
+    live = replace(elastic(1, 1, 2, gpus=1), first_started_s=NOW_S - lived_s, started_s=NOW_S - stood * lived_s)
+    samples = None if left_s is None else left_s * 10.0
+    live = replace(live, restarts=restarts, restart_s=restart_s)
+    live = replace(live, description=replace(live.description, model_label="m", total_samples=samples))
+    known = estimator_for(Knowledge(cells={CellKey("tenant:1:m", "a100", gpus=1): Cell(1, 10.0)}), {}, [])
+    work = SimpleNamespace(parameters=Parameters(), estimator=known)
+    found = factors(live, Configuration(1, (Share(1, 1, 1, 0),), 10.0, "type"), work, NOW_S)
+    assert (
+        0.0 <= found.usual == min(restart_factor(lived_s, restarts, restart_s), paid(live, Parameters(), NOW_S)) <= 1.0
+    )
+    if left_s is None:
+        assert found.teaching == found.usual
+    else:
+        assert found.teaching == pytest.approx(max(0.0, 1.0 - restart_s / max(left_s, 1e-9)), abs=1e-9)

@@ -12,6 +12,7 @@ from tests.scheduler.simulator.sia_rounds.cases import PLACES, job
 def test_the_truth_is_that_of_the_epoch():
     known, own = Known(PLACES), job()
     key, table = known.table(own)
+    assert all(known.is_sure(own, where) for where in table)
     assert {size for gpu_type, size, _ in table if gpu_type == "a100"} == {1, 2, 4, 8}
     assert table["t4", 8, 2] == own.training.best("t4", (4, 4), 0)[0]
     own.epoch = 1
@@ -28,6 +29,8 @@ def test_a_job_learns_by_running():
     assert {size for _, size, _ in table} == {1, 2}
     ratio = single_gpu(own.training, "a100") / single_gpu(own.training, "t4")
     assert table["a100", 1, 1] == pytest.approx(ratio * table["t4", 1, 1])
+    assert learned.is_sure(own, ("t4", 1, 1))
+    assert not any(learned.is_sure(own, where) for where in (("t4", 2, 1), ("a100", 1, 1)))
     own.give("t4", (4,), 60.0, learned)
     own.live(60.0, 600.0, learned)
     assert {size for _, size, _ in learned.table(own)[1]} == {1, 2, 4, 8}
