@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from django.db.models import Count
 from django.urls import reverse
 
 from portal.accounts.lists import columns_of, views_of
@@ -24,8 +22,6 @@ from portal.tenants.rights import WORK, may
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from django.db.models import QuerySet
-
     from portal.accounts.models import JobView
     from portal.dashboard.jobs.context import Direction, JobRow
     from portal.dashboard.jobs.list_context import (
@@ -39,7 +35,6 @@ if TYPE_CHECKING:
     )
     from portal.dashboard.jobs.query import ListQuery
     from portal.dashboard.parts.context import Choice, PageLinks, Rich
-    from portal.jobs.models import Job
     from portal.tenants.models import User
 
 S = JobState
@@ -73,8 +68,7 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
     views = list(views_of(user))
     view = _view_open(views, query)
     columns = columns_known(view.columns if view else columns_of(user))
-    base = query.jobs(user=user, with_state=False)
-    counts, reasons = _counts(base, query)
+    counts = query.counts(user=user)
     total = query.counted(counts)
     first = (query.page - 1) * PAGE_ROWS
     rows = rows_of(query.page_of_jobs(user=user, counts=counts))
@@ -82,10 +76,10 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
     tenants = list(Tenant.objects.visible_to(user))
     return {
         "owners": _owners(query),
-        "chips": _chips(counts, query),
+        "chips": _chips(counts.states, query),
         "search": query.q,
         "hidden_filters": [(name, value) for name, value in query.chosen().items() if name != "q"],
-        "filters": _filters(tenants=[tenant.name for tenant in tenants], query=query, reasons=reasons),
+        "filters": _filters(tenants=[tenant.name for tenant in tenants], query=query, reasons=counts.reasons),
         "fields": _fields(query),
         "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}" if query.sort else f"{ORDER_NOTE} {ARRAYS_NOTE} {FILTERS_NOTE}",
         "columns": [_head(key, query) for key in shown],
@@ -177,21 +171,6 @@ def _stretch_words(query: ListQuery) -> str:
         return f"in {WITHIN[query.within][0]}"
     ends = [("from", query.since), ("until", query.until)]
     return " ".join(f"{word} {moment.replace('T', ' ')}" for word, moment in ends if moment) + " UTC"
-
-
-def _counts(jobs: QuerySet[Job], query: ListQuery) -> tuple[Counter[str], Counter[str]]:
-    """Count the jobs by state, and those in the asked states by reason, in one query that an index answers.
-
-    The index begins with the tenant: SQLite takes it for no other grouping, and reads the rows.
-    """
-    states, reasons = Counter[str](), Counter[str]()
-    columns = ("state", "reason") if query.owner == MINE else ("tenant", "state", "reason")
-    asked = query.states or S.values
-    for *_, state, reason, count in jobs.order_by().values_list(*columns).annotate(n=Count("*")):
-        states[state] += count
-        if reason and state in asked:
-            reasons[reason] += count
-    return states, reasons
 
 
 def _owners(query: ListQuery) -> list[Choice]:

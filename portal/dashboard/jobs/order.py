@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
-from django.db.models import Case, Count, F, FloatField, IntegerField, Value, When
+from django.db.models import Case, F, FloatField, IntegerField, Value, When
 from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
 
@@ -95,11 +95,16 @@ def _newest(jobs: QuerySet[Job], states: Sequence[str]) -> Ask:
     return ask
 
 
-def page_sorted(jobs: QuerySet[Job], sort: str, first: int, size: int, *, total: int) -> list[Job]:
-    """Return `size` of the `total` jobs from place `first` on, by one of `SORTS` (with a minus: downwards), then the newest."""
+def page_sorted(
+    jobs: QuerySet[Job], sort: str, first: int, size: int, *, total: int, named: Mapping[int, int]
+) -> list[Job]:
+    """Return `size` of the `total` jobs from place `first` on, by one of `SORTS` (with a minus: downwards), then the newest.
+
+    `named`: how many jobs each tenant or owner has, by its key, where they are sorted by these.
+    """
     name, down = sort.removeprefix("-"), sort.startswith("-")
     if name in NAMED:
-        return _by_name(jobs, name, down, first, size)
+        return _by_name(jobs, name, down, first, size, named)
     column = SORTS[name]
     order = _value(name).desc() if down else _value(name).asc()
     if name not in MOMENTS:
@@ -111,10 +116,9 @@ def page_sorted(jobs: QuerySet[Job], sort: str, first: int, size: int, *, total:
     return found + rows_between(rest, max(0, first - count), size - len(found), total=total - count)
 
 
-def _by_name(jobs: QuerySet[Job], name: str, down: bool, first: int, size: int) -> list[Job]:
+def _by_name(jobs: QuerySet[Job], name: str, down: bool, first: int, size: int, counts: Mapping[int, int]) -> list[Job]:
     """Sort by the names of tenants or owners, of which there are few; their jobs are counted, not sorted."""
     model, field = NAMED[name]
-    counts = dict(jobs.order_by().values_list(name).annotate(n=Count("*")))
     keys = (
         model.objects.filter(pk__in=list(counts)).order_by(f"-{field}" if down else field).values_list("pk", flat=True)
     )

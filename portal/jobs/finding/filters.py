@@ -53,7 +53,9 @@ class JobFilters:
 
     @property
     def looks_apart(self) -> bool:
-        """Whether rows beside the jobs' own are looked at: which jobs these name is then found once, not state by state."""
+        """Whether what is kept comes from other rows or another index than the list's: it is then found once, not state by
+        state.
+        """
         return bool(self.category or self.label or self.node or self.submitted.of(""))
 
 
@@ -61,13 +63,14 @@ def jobs_kept(jobs: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
     """Keep the jobs, of a list that shows arrays folded, that fit every filter. An array counts by what its tasks used."""
     if filters.owner:
         jobs = jobs.filter(owner__username=filters.owner)
-    if apart := filters.submitted.of("submitted_at") | ({"category": filters.category} if filters.category else {}):
-        jobs = jobs.filter(pk__in=JobText.objects.filter(**apart).values("pk"))
+    if filters.category:
+        jobs = jobs.filter(pk__in=JobText.objects.filter(category=filters.category).values("pk"))
     if filters.label:
         jobs = jobs.filter(pk__in=_labelled(filters.label))
     if filters.node:
         jobs = jobs.filter(pk__in=_been_on(filters.node))
-    return jobs.filter(**filters.started.of("started_at"), **filters.ended.of("ended_at"))
+    times = (("submitted_at", filters.submitted), ("started_at", filters.started), ("ended_at", filters.ended))
+    return jobs.filter(**{name: moment for column, between in times for name, moment in between.of(column).items()})
 
 
 def tasks_kept(tasks: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:

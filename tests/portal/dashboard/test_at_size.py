@@ -9,10 +9,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.selectors import idle_blocks
+from portal.dashboard.jobs.query import ListQuery
 from portal.jobs.models import Job, JobText
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.searching import jobs_found, jobs_with_text, text_of
 from portal.jobs.services import job_cancel
+from portal.jobs.use import usage_of
 from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
@@ -21,6 +23,7 @@ PAGES = {
     "node-fragment": ({"name": "n1", "fragment": "gpus"}, ""),
     "node-figure": ({"name": "n1", "figure": "gpu"}, ""),
     "job-list": ({}, "sort=-start&page=2"),
+    "job-list by tenant": ({}, "sort=tenant"),
     "search": ({}, "q=job"),
     "job-submit": ({}, ""),
     "laboratory-new": ({}, ""),
@@ -38,7 +41,7 @@ def owner(client, cluster):
 
 def queries(client, route):
     arguments, query = PAGES[route]
-    path = reverse(route, kwargs=arguments) + (f"?{query}" if query else "")
+    path = reverse(route.split()[0], kwargs=arguments) + (f"?{query}" if query else "")
     client.get(path)  # what is kept in memory is read
     with CaptureQueriesContext(connection) as captured:
         answer = client.get(path)
@@ -124,6 +127,41 @@ def test_the_queue_is_counted_in_its_index_alone(cluster):
         assert queue_counts(now=timezone.now()).jobs == 1
     (statement,) = (each["sql"] for each in captured)
     assert set(re.findall(r'"jobs_job"\."(\w+)"', statement)) <= known
+
+
+def columns_of(captured, table="jobs_job"):
+    (statement,) = (each["sql"] for each in captured)
+    return set(re.findall(rf'"{table}"\."(\w+)"', statement))
+
+
+def columns_in(index):
+    fields = next(each for each in Job._meta.indexes if each.name == index).fields_orders
+    return {"id"} | {Job._meta.get_field(name).column for name, _ in fields}
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        ({}, "job_top_counts"),
+        ({"sort": "-tenant"}, "job_top_counts"),
+        ({"sort": "owner"}, "job_top_by_owner"),
+        ({"when": "submitted", "within": "24h"}, "job_top_by_submission"),
+    ],
+)
+def test_a_list_is_counted_once_and_in_an_index_alone(cluster, query, index):
+    """By tenant all jobs were counted twice; what was submitted since was looked for in a second table."""
+    cluster.submit()
+    with CaptureQueriesContext(connection) as captured:
+        counts = ListQuery(**query).counts(user=given.operator())
+    assert counts.states == {"PENDING": 1}
+    captured = [each for each in captured if 'FROM "jobs_job"' in each["sql"]]
+    assert columns_of(captured) <= columns_in(index)
+
+
+def test_a_tenants_use_reads_no_row_of_a_job(cluster):
+    with CaptureQueriesContext(connection) as captured:
+        usage_of(cluster.tenant)
+    assert columns_of(captured) <= columns_in("job_by_tenant")
 
 
 def test_a_list_of_the_console_stays_below_300_kb(client, cluster):

@@ -36,7 +36,7 @@ def waited(cluster):
 @pytest.mark.parametrize("sort", ["waited", "-waited"])
 def test_the_present_stretch_counts(waited, sort):
     names = [job.name for job in sorted(waited, key=waited_s, reverse=sort.startswith("-"))]
-    assert [job.name for job in page_sorted(Job.objects.all(), sort, 0, 9, total=len(waited))] == names
+    assert [job.name for job in page_sorted(Job.objects.all(), sort, 0, 9, total=len(waited), named={})] == names
     assert [job.name for job in jobs_ordered(Job.objects.all(), sort, GROUPS)] == names
 
 
@@ -46,7 +46,7 @@ def test_the_keys_come_from_an_index_alone(waited, cluster, reader):
     """Rows of jobs are wide: a database that reads them all for fifty keys takes three times as long."""
     user = given.operator() if reader == "operator" else cluster.owner
     with CaptureQueriesContext(connection) as captured:
-        page_sorted(ListQuery().jobs(user=user), "-waited", 0, 2, total=len(waited))
+        page_sorted(ListQuery().jobs(user=user), "-waited", 0, 2, total=len(waited), named={})
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {captured[0]['sql']}")
         plan = [row[3] for row in cursor.fetchall()]

@@ -1,5 +1,7 @@
 """Each count of the job list, followed, gives as many rows, whatever filters stand already."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -52,6 +54,31 @@ def test_several_states_are_listed_together_in_the_lists_order(lena):
     assert shown["query"] == "?state=PENDING,RUNNING,PREEMPTED"
     csv = lena.get("/jobs/csv?state=RUNNING,PREEMPTED,PENDING").getvalue().decode()
     assert len(csv.strip().splitlines()) == 1 + 3
+
+
+@pytest.mark.parametrize("sort", ["", "tenant", "-owner"])
+def test_what_a_reader_did_is_counted_and_listed_at_once(lena, sort):
+    """No count is kept from one reader's page to the next."""
+    waits = Job.objects.get(owner__username="lena", state=JobState.PENDING)
+    before = {chip["state"]: chip["count"] for chip in read(lena, f"?sort={sort}")["chips"]}
+    lena.post("/jobs/bulk", {"action": "hold", "job": [waits.number]})
+    shown = read(lena, f"?sort={sort}&state=HELD")
+    after = {chip["state"]: chip["count"] for chip in shown["chips"]}
+    assert after["HELD"] == before["HELD"] + 1
+    assert after.get("PENDING", 0) == before["PENDING"] - 1
+    assert {str(waits.number)} <= {str(row["id"]) for row in shown["rows"]}
+    assert len(shown["rows"]) == after["HELD"]
+
+
+@pytest.mark.parametrize("sort", ["", "tenant", "owner"])
+def test_jobs_submitted_within_a_time_are_counted_and_listed(lena, sort):
+    old = Job.objects.filter(owner__username="lena", state__in=[JobState.PENDING, JobState.FAILED])
+    old.update(submitted_at=timezone.now() - timedelta(days=2))
+    shown = read(lena, f"?when=submitted&within=24h&sort={sort}")
+    counted = {chip["state"]: chip["count"] for chip in shown["chips"]}
+    listed = [row["state"] for row in shown["rows"]]
+    assert counted.pop(None) == len(listed) == len(JobState) - 2
+    assert sorted(counted) == sorted(listed)
 
 
 @pytest.mark.parametrize(("query", "said"), [("state=RUNNING,x", "no state &#x27;x&#x27;"), ("looked=yes", "`looked`")])
