@@ -50,7 +50,8 @@ def test_each_filter_keeps_what_fits_and_the_chips_count_the_same(owner, cluster
     mate = given.member("tim", cluster.tenant)
     given.Cluster(tenant=cluster.tenant, owner=mate, node=cluster.node).submit(name="mates")
     now = timezone.now()
-    JobText.objects.filter(job=other).update(submitted_at=now - timedelta(days=2))
+    for each, key in ((JobText, "job"), (Job, "pk")):
+        each.objects.filter(**{key: other.pk}).update(submitted_at=now - timedelta(days=2))
     Job.objects.filter(pk=attempt.job_id).update(started_at=now - timedelta(hours=2))
     found = {
         "": {"here", "there", "mates"},
