@@ -95,7 +95,8 @@ def _checkpoint_remember(*, job: Job, attempt: Attempt) -> None:
 
 def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, never_ran: bool) -> None:
     """Move the job after its attempt's end."""
-    detail = attempt.end_detail or (f"exit {exit_code}" if exit_code is not None else "")
+    told = attempt.end_detail or (f"exit {exit_code}" if exit_code is not None else "")
+    detail = told.removesuffix(".")  # it stands within sentences
     if state != A.COMPLETED and job.cancel_requested_at:
         state = A.CANCELLED
     again = _again(job=job, state=state, never_ran=never_ran)

@@ -67,3 +67,11 @@ def test_its_end_is_not_called_a_time_limit(cluster, attempt, client):
     assert f": {why}." in html
     ended = JobEvent.objects.filter(job=attempt.job_id).order_by("-pk").values_list("text", flat=True)
     assert f"Attempt 1 ended: {why}." in list(ended)
+
+
+def test_an_end_told_in_a_whole_sentence_has_one_full_stop(cluster, client):
+    """As agents told of software that was not ready in time."""
+    attempt = cluster.running()
+    cluster.end(attempt, reason="exit", exit_code=3, detail="not ready in time. Ask for less.")
+    assert "Ask for less.." not in page(client, cluster)
+    assert ": not ready in time. Ask for less." in page(client, cluster)
