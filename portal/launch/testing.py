@@ -46,10 +46,10 @@ COMPUTING_PARTS = (
 COMPUTING = {tuple(part) for part in COMPUTING_PARTS}
 YIELDING = 5
 """So much nicer are the runs that compute: those with servers mostly wait, and a core is theirs at once when they do not."""
-# Three files of them at a time: each waits for servers, leases and browsers. In our order: left to itself, xdist begins
+# Four files of them at a time: each waits for servers, leases and browsers. In our order: left to itself, xdist begins
 # with the files of most tests, and comes last to the one test that takes three minutes.
 WAITING_PART = [
-    *("-p", "xdist", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("-p", "xdist", "-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"),
     *("--durations=25", "-m", f"({WAITING}) and not gpu"),
 ]
 FIRST = (
