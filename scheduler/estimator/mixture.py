@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,21 +44,26 @@ def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float | N
     count = loading.count + len(data_s)
     new = [(float(data), None if wait is None else float(wait)) for data, wait in zip(data_s, waits, strict=True)]
     recent = (*loading.recent, *new)[-KEPT:]
-    data, wait = _columns(new)
+    terms = _terms(new)
     if loading.is_stable:
-        return _split_if_better(Loading(count, (_single(loading, data, wait),), recent))
-    stepped = replace(_step(loading, data, wait), count=count, recent=recent)
+        return _split_if_better(Loading(count, (_single(loading, terms),), recent))
+    stepped = replace(_step(loading, terms), count=count, recent=recent)
     return stepped if _prefers_two(stepped) else Loading(count, (_whole(stepped.parts),), recent)
 
 
-def _columns(observed: Sequence[tuple[float, float | None]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(data, wait), each one number an observation; NaN where there was nobody to wait for."""
+def _terms(observed: Sequence[tuple[float, float | None]]) -> NDArray[np.float64]:
+    """What each observation adds to a part's statistics, at a share of 1: a row each, 0 for waiting where nobody was waited for.
+
+    The second row is the data times.
+    """
     data, wait = np.array(observed, dtype=np.float64).T
-    return data, wait
+    alone = np.isnan(wait)
+    wait = np.where(alone, 0.0, wait)
+    return np.array((np.ones(len(data)), data, data**2, wait, wait**2, ~alone))
 
 
-def _single(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
-    new = _part(np.ones(len(data)), data, wait)
+def _single(loading: Loading, terms: NDArray[np.float64]) -> Part:
+    (new,) = _parts(np.ones((1, terms.shape[1])), terms)
     return new if not loading.parts else _whole((loading.parts[0], new))
 
 
@@ -67,18 +71,15 @@ def _whole(parts: Sequence[Part]) -> Part:
     return Part(*map(math.fsum, zip(*(part.statistics for part in parts), strict=True)))
 
 
-def _part(shares: NDArray[np.float64], data: NDArray[np.float64], wait: NDArray[np.float64]) -> Part:
-    alone = np.isnan(wait)
-    waited, wait = np.where(alone, 0.0, shares), np.where(alone, 0.0, wait)
-    sums = (shares, shares * data, shares * data**2, waited * wait, waited * wait**2, waited)
-    return Part(*(float(np.add.reduce(each)) for each in sums))
+def _parts(shares: NDArray[np.float64], terms: NDArray[np.float64]) -> list[Part]:
+    """A part for each row of shares, of shape (parts, observations)."""
+    return [Part(*sums) for sums in np.add.reduce(shares[:, None, :] * terms, axis=2).tolist()]
 
 
-def _step(loading: Loading, data: NDArray[np.float64], wait: NDArray[np.float64]) -> Loading:
+def _step(loading: Loading, terms: NDArray[np.float64]) -> Loading:
     """One step of on-line EM: the batch's responsibilities under the present fit join the statistics."""
-    shares = _responsibilities(data, loading.parts)
-    parts = [_whole((part, _part(share, data, wait))) for part, share in zip(loading.parts, shares, strict=True)]
-    return replace(loading, parts=_ordered(parts))
+    new = _parts(_responsibilities(terms[1], loading.parts), terms)
+    return replace(loading, parts=_ordered([_whole(each) for each in zip(loading.parts, new, strict=True)]))
 
 
 def _ordered(parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -112,42 +113,41 @@ def _bic(data: NDArray[np.float64], parts: Sequence[Part]) -> float:
     return free * math.log(len(data)) - 2 * likelihood
 
 
-def _prefers_two(loading: Loading) -> bool:
-    data, wait = _columns(loading.recent)
+def _prefers_two(loading: Loading, terms: NDArray[np.float64] | None = None) -> bool:
+    """Whether BIC, on the latest observations, is for two. `terms`: theirs, where they are known already."""
     if min(part.weight for part in loading.parts) < 1.0:
         return False
-    return _bic(data, loading.parts) < _bic(data, (_part(np.ones(len(data)), data, wait),))
+    terms = _terms(loading.recent) if terms is None else terms
+    data = terms[1]
+    return _bic(data, loading.parts) < _bic(data, _parts(np.ones((1, len(data))), terms))
 
 
 def _split_if_better(loading: Loading) -> Loading:
     """The loading with two components, where EM on the latest observations finds two that BIC prefers."""
-    data, wait = _columns(loading.recent)
-    parts = _first_split(data, wait) if len(data) >= FIRST_FIT_FROM else None
+    terms = _terms(loading.recent)
+    parts = _first_split(terms) if terms.shape[1] >= FIRST_FIT_FROM else None
     if parts is None:
         return loading
     for _ in range(EM_STEPS):
         before = parts
-        parts = [_part(share, data, wait) for share in _responsibilities(data, parts)]
+        parts = _parts(_responsibilities(terms[1], parts), terms)
         if min(part.weight for part in parts) < 1.0:
             return loading
         if all(abs(new.data - old.data) <= 1e-6 * old.data for new, old in zip(parts, before, strict=True)):
             break
     mixed = replace(loading, parts=_ordered(parts))
-    return mixed if _prefers_two(mixed) else loading
+    return mixed if _prefers_two(mixed, terms) else loading
 
 
-def _first_split(data: NDArray[np.float64], wait: NDArray[np.float64]) -> list[Part] | None:
+def _first_split(terms: NDArray[np.float64]) -> list[Part] | None:
     """Two parts at the threshold with the smallest sum of squares within; None when all times are the same."""
+    data = terms[1]
     ordered = np.sort(data)
     sums, squares, n = np.cumsum(ordered), np.cumsum(ordered**2), len(ordered)
-    cuts = [k for k, (low, high) in enumerate(pairwise(ordered), start=1) if high > low]
-    if not cuts:
+    cuts = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1
+    if not len(cuts):
         return None
-
-    def within(k: int) -> float:
-        low = squares[k - 1] - sums[k - 1] ** 2 / k
-        high = squares[-1] - squares[k - 1] - (sums[-1] - sums[k - 1]) ** 2 / (n - k)
-        return float(low + high)
-
-    limit = ordered[min(cuts, key=within)]
-    return [_part((side).astype(np.float64), data, wait) for side in (data < limit, data >= limit)]
+    low = squares[cuts - 1] - sums[cuts - 1] ** 2 / cuts
+    high = squares[-1] - squares[cuts - 1] - (sums[-1] - sums[cuts - 1]) ** 2 / (n - cuts)
+    below = data < ordered[cuts[np.argmin(low + high)]]
+    return _parts(np.array((below, ~below), dtype=np.float64), terms)

@@ -143,7 +143,7 @@ def _solve(
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
     built_s = work.clock()
-    answer = _answer(program, greedy, work)
+    answer = _answer(program, candidates, greedy, work)
     figures = replace(
         figures,
         formulation="located",
@@ -161,14 +161,15 @@ def _solve(
     return greedy, figures
 
 
-def _answer(program: Program, greedy: Sequence[int], work: Work) -> Solution:
-    """The solver's, if there is time to ask it."""
+def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[int], work: Work) -> Solution:
+    """The solver's, if there is time to ask it and it need be asked."""
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     seed = int(work.rng.integers(2**31 - 1))
     limit_s = work.remaining_s - (1 - SOLVE_SHARE) * work.parameters.limit_s
     if limit_s <= 0:
         return solver.NOTHING
-    return solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
+    at_best = solver.best_of_each(program, [each.ranked.job.id for each in candidates])
+    return at_best or solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
 def _take(candidate: Candidate, work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:

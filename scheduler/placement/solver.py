@@ -38,6 +38,31 @@ class Solution:
 NOTHING = Solution("time-limit", None, None, None, None)
 """The answer when no time is left to ask."""
 
+CLEARLY = 1e-6
+"""By this part of its value a column must be above its owner's others to be the best for a solver with tolerances too."""
+
+
+def best_of_each(program: Program, owners: Sequence[int]) -> Solution | None:
+    """The optimum where each owner may have its best column: the same that `solve` finds, at a hundredth of its time.
+
+    `owners`: whose each column is; an owner has at most one. None = ask the solver: they do not fit together, or an owner has
+    two columns that are equally good, of which the solver takes one by rules of its own.
+    """
+    best: dict[int, tuple[float, int]] = {}
+    others: dict[int, float] = {}
+    for column, (owner, value) in enumerate(zip(owners, program.objective, strict=False)):
+        most, _ = best.get(owner, (0.0, -1))
+        others[owner] = max(others.get(owner, 0.0), min(value, most))
+        if value > most:
+            best[owner] = (value, column)
+    if not all(program.binary) or any(others[owner] > (1 - CLEARLY) * value for owner, (value, _) in best.items()):
+        return None
+    chosen = tuple(sorted(column for _, column in best.values()))
+    if len(best) < len(others) or not _feasible(program, chosen):
+        return None
+    objective = math.fsum(program.objective[column] for column in chosen)
+    return Solution("optimal", chosen, objective, objective, 0.0)
+
 
 def solve(
     program: Program, *, gap: float, time_limit_s: float, seed: int, start: Sequence[int] | None = None

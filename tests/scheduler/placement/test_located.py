@@ -6,7 +6,7 @@ from scheduler.model import Configuration, Ranked, Share, Tenant
 from scheduler.placement import located
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.solver import solve_arrays, solve_pulp
-from tests.scheduler.builders import job, node
+from tests.scheduler.builders import job, make_plan, node, where
 
 # Hops table 1: throughput gains of four jobs over their configurations ("/" = not generated).
 TABLE_1 = {1: [1, 1.8, 2.6], 2: [2, 1, 3, 4.1], 3: [1.2, 1.6, 1], 4: [1, 1.8, 3.2]}
@@ -102,3 +102,11 @@ def test_thinning_keeps_the_extremes_and_about_as_many_as_asked():
     assert min(each.throughput for each in kept) == 1.0
     assert min(each.gpus for each in kept) == 1
     assert located.thin(many, 200, offset=3) == many
+
+
+def test_where_each_may_have_its_best_no_solver_is_asked(monkeypatch):
+    asked = []
+    monkeypatch.setattr("scheduler.placement.solver.solve_pulp", lambda *_, **more: asked.append(more))
+    made = make_plan([node(1, 8)], [job(1, 1, 2, 4), job(2, 1)])
+    assert where(made) == {1: {1: 4}, 2: {1: 1}}
+    assert (made.solver.status, made.solver.incumbent, made.solver.gap, asked) == ("optimal", "ilp", 0.0, [])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.placement.located import Program
-from scheduler.placement.solver import relative_gap, solve_arrays, solve_pulp
+from scheduler.placement.solver import best_of_each, relative_gap, solve_arrays, solve_pulp
 
 SETTINGS = {"gap": 0.0, "time_limit_s": 5.0, "seed": 1}
 
@@ -45,6 +45,43 @@ def test_both_paths_find_the_optimum(program):
         assert answer.objective == pytest.approx(best)
         assert answer.bound == pytest.approx(best)
         assert answer.gap == 0.0
+
+
+@st.composite
+def owned_programs(draw):
+    """Up to four owners with up to three columns each, on two nodes; whose each column is."""
+    program, owners = Program(), []
+    for owner in range(draw(st.integers(1, 4))):
+        own = [program.column(draw(st.integers(0, 6)) / 4) for _ in range(draw(st.integers(1, 3)))]
+        program.row([(column, 1.0) for column in own], 1.0)
+        owners += [owner] * len(own)
+    for upper in draw(st.tuples(st.integers(1, 9), st.integers(1, 9))):
+        program.row([(column, draw(st.integers(0, 4))) for column in range(len(owners))], upper)
+    return program, owners
+
+
+@settings(max_examples=100, deadline=None)
+@given(owned_programs())
+def test_where_each_may_have_its_best_the_solver_says_the_same(drawn):
+    program, owners = drawn
+    answer = best_of_each(program, owners)
+    if answer is not None:
+        assert answer == solve_pulp(program, **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("values", "upper", "chosen"),
+    [((1.0, 2.0, 3.0), 5.0, (1, 2)), ((1.0, 2.0, 3.0), 4.0, None), ((2.0, 2.0, 3.0), 5.0, None), ((1, 2, 0), 5, None)],
+)
+def test_the_solver_is_asked_where_they_do_not_fit_or_are_equal(values, upper, chosen):
+    """Owner 0 has columns of 1 and 2 GPUs, owner 1 one of 3."""
+    program = Program()
+    for value in values:
+        program.column(value)
+    program.row([(0, 1.0), (1, 1.0)], 1.0)
+    program.row([(0, 1.0), (1, 2.0), (2, 3.0)], upper)
+    answer = best_of_each(program, [0, 0, 1])
+    assert (answer and answer.chosen) == chosen
 
 
 def hard(jobs=60, nodes=6):
