@@ -14,7 +14,7 @@ from tests.databases import django_db_setup  # noqa: F401 - a fixture
 from tests.examples import examples_cut
 from tests.failures import Failures
 from tests.house import running_checks
-from tests.purity import is_pure, none_is_pure
+from tests.purity import is_pure, leave_django_out, none_is_pure
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 # The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
@@ -68,10 +68,11 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark what is not pure; without a browser skip browser tests; the house's rules come last: they run meanwhile."""
+    """Mark what is not pure; the core needs no Django; without a browser skip browser tests; the house's rules come last."""
     for item in items:
         if not is_pure(item):
             item.add_marker(pytest.mark.impure)
+        leave_django_out(item)
     items.sort(key=lambda item: item.path.name == "test_house.py")
     if config.getoption("--fewer-examples"):
         examples_cut(getattr(item.obj, "__func__", item.obj) for item in items)

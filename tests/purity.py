@@ -3,6 +3,17 @@
 import re
 
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup"}
+DJANGO_FIXTURES = {
+    "_dj_autoclear_mailbox",
+    "_django_clear_site_cache",
+    "_django_db_marker",
+    "_django_isolate_apps",
+    "_django_set_urlconf",
+    "_live_server_helper",
+    "_template_string_if_invalid_marker",
+}
+"""What pytest-django does round each test: mails, addresses and sites as they were. It takes a tenth of the core's tests' time."""
+CORE = ("tests", "scheduler")
 _ALL_MARKED = re.compile(r"^pytestmark = .*\bmark\.(django_db|impure|system|browser|postgres|gpu)\b", re.MULTILINE)
 
 
@@ -15,6 +26,12 @@ def is_pure(item):
     if _has_processes(item.path, item.config.rootpath):
         return False
     return not DATABASE_FIXTURES & set(getattr(item, "fixturenames", ())) and not item.get_closest_marker("django_db")
+
+
+def leave_django_out(item):
+    """Let nothing of Django be made ready for a test of the core, which does not import it."""
+    if item.path.relative_to(item.config.rootpath).parts[: len(CORE)] == CORE:
+        item.fixturenames[:] = [name for name in item.fixturenames if name not in DJANGO_FIXTURES]
 
 
 def none_is_pure(path, root):

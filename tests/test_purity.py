@@ -1,8 +1,10 @@
 """The quick tests import no file whose tests are all left out, and leave out no other."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from tests.purity import none_is_pure
+from tests.purity import leave_django_out, none_is_pure
 
 ALL = ("pytestmark = pytest.mark.django_db", "pytestmark = [pytest.mark.system, pytest.mark.browser]")
 SOME = (
@@ -26,3 +28,13 @@ def test_a_file_is_left_out_by_its_place(tmp_path):
         assert none_is_pure(tmp_path / place, tmp_path) == left_out
     (tmp_path / "tests" / "workers" / "conftest.py").write_text("")
     assert not none_is_pure(tmp_path / "tests" / "workers" / "conftest.py", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("room", "left"), [("scheduler", ["monkeypatch"]), ("portal", ["_dj_autoclear_mailbox", "monkeypatch"])]
+)
+def test_nothing_of_django_is_made_ready_for_the_core(tmp_path, room, left):
+    names = ["_dj_autoclear_mailbox", "monkeypatch"]
+    config = SimpleNamespace(rootpath=tmp_path)
+    leave_django_out(SimpleNamespace(path=tmp_path / "tests" / room / "test_it.py", config=config, fixturenames=names))
+    assert names == left

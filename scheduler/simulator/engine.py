@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scheduler.simulator.load import Attempt
     from scheduler.simulator.world.truth import TracedJob, World
 
-    Watch = Callable[[ClusterState, Plan, Decided], None]
+    Watch = Callable[[ClusterState, Callable[[], Plan], Decided], None]
 
 NO_LIMIT_S = 1e9
 """The time limit of a planning: in effect none. Its clock stands still too, so that no plan depends on the machine's speed."""
@@ -66,8 +66,8 @@ class Engine:
         watch: Watch | None = None,
         policy: Policy | None = None,
     ) -> None:
-        """`watch` is called before each planning is applied, with a snapshot, the plan that the service would make of it, and
-        what was decided from the engine's own input. `policy`: used in place of the one that the parameters name.
+        """`watch` is called before each planning is applied, with a snapshot, what makes the plan that the service would make of
+        it, and what was decided from the engine's own input. `policy`: used in place of the one that the parameters name.
         """
         self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
@@ -228,11 +228,15 @@ class Engine:
         )
 
     def _show(self, decided: Decided, *, replan: bool) -> None:
-        """Show `watch` the snapshot, and the plan that the service would make of it."""
-        if self._watch is not None:
-            state = state_of(self.simulated, self._arrays, self.now_s, self._rounds.replanned_s)
-            made = plan(state, self.now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
-            self._watch(state, made, decided)
+        """Show `watch` the snapshot and what was decided. It plans itself, if it wants to: that takes as long again."""
+        if self._watch is None:
+            return
+        state = state_of(self.simulated, self._arrays, self.now_s, self._rounds.replanned_s)
+
+        def made() -> Plan:
+            return plan(state, self.now_s, self._limitless, self._rng(), _standing, replan=replan, policy=self.policy)
+
+        self._watch(state, made, decided)
 
     def _rng(self) -> np.random.Generator:
         """The random numbers of one planning. A policy that never re-plans draws none, so that one generator is enough."""

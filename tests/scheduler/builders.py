@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, Running
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import LinkOrder, Placement, ProfileOrder, Promised, StopOrder
 
 NOW_S = 1_000_000.0
 
@@ -91,11 +97,35 @@ def check_invariants(made: Plan, state: ClusterState) -> None:
 def check_feasible(made: Plan, state: ClusterState) -> None:
     """Feasible node by node, distinct GPUs and cores, one accepted size a job, quotas, one decision a job."""
     assert Counter(decision.job for decision in made.decisions) == Counter(job.id for job in state.jobs)
+    check_orders(made, state)
+    assert {decisions_of(made)[order.job].reason for order in made.profiles} <= {Reason.PROFILING}
+    for decision in made.decisions:
+        assert (decision.placement is None) == (decision.reason is not None)
+
+
+class Orders(NamedTuple):
+    """What a planning lets happen, of what it decided."""
+
+    placements: Sequence[Placement]
+    profiles: Sequence[ProfileOrder]
+    probes: Sequence[LinkOrder]
+    stops: Sequence[StopOrder]
+    promises: Sequence[Promised]
+
+    @staticmethod
+    def of(decided):
+        answers, measuring = decided.outcome.answers, decided.measuring
+        placements = [each.placement for each in answers.chosen.values()]
+        return Orders(placements, measuring.profiles.orders, measuring.probes, answers.stops, answers.promises)
+
+
+def check_orders(made: Plan | Orders, state: ClusterState) -> None:
+    """Feasible node by node, distinct GPUs and cores, one accepted size a job, quotas."""
     jobs, nodes = {job.id: job for job in state.jobs}, {node.id: node for node in state.nodes}
     gpus, cores, memory = Counter(), Counter(), Counter()
     assert len({placement.job for placement in made.placements}) == len(made.placements)
     for order in made.profiles:
-        assert (len(order.piece.gpus), decisions_of(made)[order.job].reason) == (1, Reason.PROFILING)
+        assert len(order.piece.gpus) == 1
         _count(order.piece, nodes[order.piece.node], gpus, cores, memory)
     for order in made.probes:
         for piece in order.pieces:
@@ -116,8 +146,6 @@ def check_feasible(made: Plan, state: ClusterState) -> None:
     assert all(used <= nodes[number].idle_memory_mib for number, used in memory.items())
     _check_tenants(made, state, jobs)
     _check_promises(made, state)
-    for decision in made.decisions:
-        assert (decision.placement is None) == (decision.reason is not None)
 
 
 def _count(piece, host, gpus, cores, memory):

@@ -13,7 +13,7 @@ from scheduler.simulator.engine import Engine
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.world.truth import TracedJob, World
-from tests.scheduler.builders import check_feasible, ticking
+from tests.scheduler.builders import Orders, check_feasible, check_orders, ticking
 
 if TYPE_CHECKING:
     from scheduler.model import Job, Node, Plan
@@ -30,18 +30,19 @@ class Scaled:
 class Driver:
     """`run` to a time; `log` keeps every plan, `loads` every job.
 
-    `checked`: each planning is made once more from a snapshot, as the service makes it, checked and logged. It takes as long again.
+    What each planning orders is checked on a snapshot. `logged`: it is made once more from that, as the service makes it, and that
+    plan is checked and kept as well. It takes as long again.
     """
 
     def __init__(
-        self, nodes: list[Node], *, stop_s: float = 20.0, seed: int = 1, checked: bool = True, **knobs
+        self, nodes: list[Node], *, stop_s: float = 20.0, seed: int = 1, logged: bool = False, **knobs
     ) -> None:
         self.log: list[Plan] = []
         knobs = {"tick_s": 30, **knobs}
         parameters = parameters_for(knobs.pop("policy", "berth"), knobs)
         world = World(nodes, stop_s=stop_s, restart_s=parameters.restart_cost_s)
-        watch = self._watch if checked else None
-        self.engine = Engine([], world, parameters, seed=seed, clock=ticking(), watch=watch)
+        self._logged = logged
+        self.engine = Engine([], world, parameters, seed=seed, clock=ticking(), watch=self._watch)
 
     @property
     def loads(self) -> dict[int, Load]:
@@ -56,6 +57,9 @@ class Driver:
         for load in self.engine.simulated.running.values():
             count_work(load, self.engine.now_s)
 
-    def _watch(self, state, made, decided) -> None:
-        check_feasible(made, state)
-        self.log.append(made)
+    def _watch(self, state, plan, decided) -> None:
+        check_orders(Orders.of(decided), state)
+        if self._logged:
+            made = plan()
+            check_feasible(made, state)
+            self.log.append(made)

@@ -15,7 +15,8 @@ from tests.scheduler.driver import Driver
 @functools.cache
 def history(rule, *, replan_s=300.0):
     """Three tenants on three nodes of two types: elastic, rigid, whole nodes, and more than a node; CPU jobs beside them."""
-    driver = Driver([node(1, 8), node(2, 4), node(3, 4, gpu_type="b")], replan_s=replan_s)
+    nodes = [node(1, 8), node(2, 4), node(3, 4, gpu_type="b")]
+    driver = Driver(nodes, replan_s=replan_s, logged=rule in {None, STAGES})
     driver.engine.parameters = with_rule_off(driver.engine.parameters, rule)
     driver.engine._limitless = replace(driver.engine.parameters, time_limit_s=1e9)
     for number in range(1, 10):
@@ -32,7 +33,7 @@ def with_rule_off(parameters, rule):
 
 @pytest.mark.parametrize("rule", [None, *RULES])
 def test_whatever_is_left_out_every_plan_is_sound_and_every_job_ends(rule):
-    driver = history(rule)  # each plan is checked for feasibility as it is made
+    driver = history(rule)  # what is decided is checked for feasibility each time
     assert all(load.ended_s is not None for load in driver.loads.values())
 
 
@@ -47,7 +48,7 @@ def test_a_switch_is_no_operators_knob():
 
 def borrowed(rule):
     """Node 1 is gpu-large's, node 2 gpu-small's; job 3 borrows of gpu-large, whose own job 5 then comes."""
-    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400)
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400, logged=True)
     driver.engine._limitless = replace(with_rule_off(driver.engine.parameters, rule), time_limit_s=1e9)
     driver.submit(job(1, 1, age_s=600), 600.0)
     driver.submit(job(2, 3, age_s=600), 600.0 * 3**0.9)

@@ -50,7 +50,7 @@ def test_without_re_plans_it_is_called_back_like_the_others():
 
 def two_queues(hours):
     """Elastic jobs of both arrays, more than the nodes hold at any time; large ones come and go."""
-    driver = Driver([node(number, 4) for number in (1, 2, 3)], replan_s=360.0, restart_cost_s=RESTART_S, checked=False)
+    driver = Driver([node(number, 4) for number in (1, 2, 3)], replan_s=360.0, restart_cost_s=RESTART_S)
     for number in range(1, 61):
         sizes = (4, 8) if number % 3 == 0 else (1, 2, 3)
         length_s = 900.0 * (1 + number % 4)

@@ -13,9 +13,9 @@ MOST_PER_HOUR = 3600 / max(PERIOD_S, 10 * RESTART_S)
 """A re-plan stops only who has had its configuration for max(replan_s, 10 S), so a job-hour holds at most 6 restarts."""
 
 
-def tides(hours):
+def tides(hours, *, logged=False):
     """Two elastic jobs hold both nodes, and every 500 s four jobs of one GPU come for 200 s."""
-    driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S, gain="linear")
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, restart_cost_s=RESTART_S, gain="linear", logged=logged)
     for number in (1, 2):
         driver.submit(job(number, 1, 2, 4, tenant=number, movable=True, age_s=20_000), 12 * HOURS_S)
     for tide in range(int(7 * hours)):
@@ -31,7 +31,7 @@ def restarts_per_hour(driver):
 
 
 def test_a_contended_cluster_does_not_thrash():
-    driver = tides(1)
+    driver = tides(1, logged=True)
     assert sum(made.replan for made in driver.log) == 30
     assert 0 < restarts_per_hour(driver) <= MOST_PER_HOUR
     assert all(
@@ -51,7 +51,7 @@ def test_without_the_rule_that_keeps_configurations_it_would(monkeypatch):
 def test_a_history_with_re_plans_is_the_same_bytes_again():
     logs = []
     for _ in range(2):
-        driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S)
+        driver = Driver([node(1, 4), node(2, 4)], replan_s=PERIOD_S, logged=True)
         for number in (1, 2, 3):
             driver.submit(job(number, 1, 2, 4, tenant=number, movable=True), 8000.0, at_s=100.0 * number)
         driver.run(0.5 * HOURS_S)
@@ -82,9 +82,9 @@ def test_a_borrower_gives_back_goes_to_the_head_of_its_array_and_runs_on_elsewhe
     assert driver.loads[4].attempt is None  # although its latency ratio was ten times as large
 
 
-def owner_and_borrowers(hours=1.2, *, checked=True):
+def owner_and_borrowers(hours=1.2):
     """Node 1 is gpu-large's: an owner may run on 4 or 8 GPUs of it, and jobs of one GPU borrow what they can."""
-    driver = Driver([node(1, 8), node(2, 8)], replan_s=PERIOD_S, restart_cost_s=5, checked=checked)
+    driver = Driver([node(1, 8), node(2, 8)], replan_s=PERIOD_S, restart_cost_s=5)
     driver.submit(job(1, 4, 8, age_s=9000, movable=True), 40_000.0)
     for number in range(2, 26):
         driver.submit(job(number, 1, tenant=2, age_s=2000, movable=True), 2000.0, at_s=200)
@@ -102,7 +102,7 @@ def test_no_owner_is_stopped_for_jobs_that_it_would_call_back(monkeypatch):
     assert (driver.loads[1].causes, driver.loads[1].sizes) == (["resize", "resize"], [8, 4, 8])
     assert call_backs(driver) == 0
     monkeypatch.setattr(stages, "spare_owners", lambda *_: None)
-    thrashing = owner_and_borrowers(0.6, checked=False)
+    thrashing = owner_and_borrowers(0.6)
     assert thrashing.loads[1].causes.count("preempt") > 5
     assert call_backs(thrashing) > 20
 

@@ -44,7 +44,8 @@ def run(jobs, nodes, *, policy="fifo", seed=1, until_s=None, knobs=None, **world
     )
     records = []
 
-    def look(state, made, decided):
+    def look(state, plan, decided):
+        made = plan()
         check_as_planned(state, made, decided)
         records.append((len(engine._plannings), made.metrics))
 

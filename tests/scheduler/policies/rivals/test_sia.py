@@ -11,7 +11,7 @@ import pytest
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.world.truth import World
-from tests.scheduler.builders import check_feasible, node
+from tests.scheduler.builders import Orders, check_orders, node
 from tests.scheduler.simulator.cases import PerGpu, run, traced
 
 SIZES = (1, 2, 4, 8)
@@ -42,9 +42,10 @@ def watched(jobs, nodes, until_s, *, policy="sia", **world):
     """[(seconds, job, GPUs by node)] of what was started."""
     log = []
 
-    def watch(state, made, decided):
-        check_feasible(made, state)
-        log.extend((made.now_s, each.job, {p.node: len(p.gpus) for p in each.pieces}) for each in made.placements)
+    def watch(state, plan, decided):
+        made = Orders.of(decided)
+        check_orders(made, state)
+        log.extend((engine.now_s, each.job, {p.node: len(p.gpus) for p in each.pieces}) for each in made.placements)
 
     knobs = parameters_for(policy, {"replan_s": 60, "tick_s": 30, "restart_cost_s": 1})
     engine = Engine(jobs, World(nodes, **world), knobs, seed=1, clock=lambda: 0.0, watch=watch)

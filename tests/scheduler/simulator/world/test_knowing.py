@@ -12,7 +12,7 @@ def driven(jobs, until_s, policy="fifo"):
     seen = []
     knobs = parameters_for(policy, {"tick_s": 30})
     world = World([node(1, 4)])
-    engine = Engine(jobs, world, knobs, seed=1, clock=clock(), watch=lambda state, made, decided: seen.append(state))
+    engine = Engine(jobs, world, knobs, seed=1, clock=clock(), watch=lambda state, plan, decided: seen.append(state))
     engine.run(until_s)
     return engine, seen
 
