@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import ThreadSensitiveContext
@@ -11,6 +10,7 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from portal.deep_calls import RoomyThread
 from portal.disk import disk_full_error
 from portal.errors import BerthError
 
@@ -74,17 +74,17 @@ class RequestThreads:
 
     def __init__(self, django: Callable[..., Awaitable[Any]]) -> None:
         self._django = django
-        self._free: deque[ThreadPoolExecutor] = deque()
+        self._free: deque[RoomyThread] = deque()
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        thread = self._free.pop() if self._free else ThreadPoolExecutor(1, "request")
+        thread = self._free.pop() if self._free else RoomyThread("request")
         try:
             async with ThreadSensitiveContext(executor=thread):
                 await self._django(scope, receive, send)
         finally:
             thread.submit(self._put_back, thread)
 
-    def _put_back(self, thread: ThreadPoolExecutor) -> None:
+    def _put_back(self, thread: RoomyThread) -> None:
         """Make a thread free. It does this itself, after whatever a request that broke off still does there."""
         if len(self._free) < MOST_FREE:
             self._free.append(thread)

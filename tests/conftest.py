@@ -6,7 +6,9 @@ import shutil
 import sys
 
 import pytest
+from _pytest import runner
 
+from portal.deep_calls import roomy
 from portal.launch.testing import COSTS, FAILED
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
@@ -59,6 +61,12 @@ def house_checks(request):
         return
     with running_checks() as started:
         yield started
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Run the test as pytest does, with room for deep calls: it begins thirty calls down."""
+    return roomy(runner.pytest_runtest_protocol, item, nextitem)
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -17,6 +17,8 @@ import runpy
 import sys
 import threading
 
+from portal.deep_calls import roomy
+
 MODULE = "portal.launch.guarded"
 _PR_SET_DUMPABLE = 4
 
@@ -43,7 +45,7 @@ def directory_of(argv: list[str]) -> str | None:
 def run(name: str) -> int | None:
     """Run a module as `python -m` does; the exit code it ended with, None where Python has something to say of it."""
     try:
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        roomy(runpy.run_module, name, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         if end.code is not None and not isinstance(end.code, int):
             raise
