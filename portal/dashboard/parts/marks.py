@@ -22,6 +22,8 @@ PHONE_PERCENT = 18  # of a bar whose words a phone has room for
 CHARACTER_PERCENT = 0.9  # of the timeline's width, for a caption's letter where the card is narrowest on a wide screen
 NARROW = " b-span-narrow"  # words left out on a narrow screen
 ON_GPUS = {"running", "starting"}
+GAP = 0.6  # between two amounts on one track, in per cent of its width
+FULL = 99.99  # per cent: what ends there fills the track to its end
 HATCH = SafeString(
     '<defs><pattern id="b-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="7" height="7" class="b-hatch-ground"></rect><path d="M0 0V7" class="b-hatch-line"></path>'
@@ -99,8 +101,9 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
     rows, at = [], 0.0
     for token, amount in parts:
         width = _part(amount, whole)
+        gap = 0.0 if at + width >= FULL else GAP
         if width:
-            rows.append((token, f"{at:.2f}", f"{max(width - 0.6, 0.6):.2f}"))
+            rows.append((token, f"{at:.2f}", f"{max(width - gap, GAP):.2f}"))
         at += width
     rects = format_html_join("", '<rect class="b-fill-{}" x="{}%" width="{}%"></rect>', rows)
     return format_html(

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class WayPoint(TypedDict):
-    """An end in the way: when, whose job, and how many of the needed GPUs are free after it."""
+    """An end in the way: when, whose job, and how many of the needed GPUs are free after it. `is_due`: it was expected by now."""
 
     at: str
+    is_due: bool
     job: str
     url: str | None
     free: int

@@ -144,16 +144,7 @@ def _stairs(axis: Axis, way: Way, until_s: float) -> SafeString:
             name = "b-way-now" if place == 0 else "b-way-then"
             rows.append((name, f"{left:.2f}", f"{BASE - STRIP - height:.1f}", f"{right - left:.2f}", f"{height:.1f}"))
     steps = format_html_join("", '<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"></rect>', rows)
-    return format_html(
-        '{}<line class="b-way-need" x1="0" x2="100%" y1="{}" y2="{}"></line>'
-        '<text class="b-span-caption" x="0" y="{}">needs {} GPU{} on one node</text>',
-        steps,
-        TOP,
-        TOP,
-        TOP - 5,
-        way.need,
-        "" if way.need == 1 else "s",
-    )
+    return format_html('{}<line class="b-way-need" x1="0" x2="100%" y1="{}" y2="{}"></line>', steps, TOP, TOP)
 
 
 def _start(axis: Axis, start: tuple[float, float], *, ends: bool) -> SafeString:

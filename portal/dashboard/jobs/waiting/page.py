@@ -50,7 +50,7 @@ def waiting_make(
     last = [start[1]] if start else []
     last += [end["at"] for end in way["ends"]] if way else []
     axis = axis_make(submitted_s=job.submitted_at.timestamp(), now_s=now_s, last_s=max(last, default=now_s + 600.0))
-    shown, more = _points(way)
+    shown, more = _points(way, now_s)
     line = line_make(
         axis,
         now_s=now_s,
@@ -87,7 +87,7 @@ def _ends_s(told: Start | None) -> tuple[float, float] | None:
     return earliest_s, told.latest_at.timestamp() if told.latest_at else earliest_s + FAR_S
 
 
-def _points(way: dict[str, Any] | None) -> tuple[list[WayPoint], str | None]:
+def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[WayPoint], str | None]:
     """Return the ends in the way, the last `POINTS` of them, and how many came before these, in words."""
     if not way:
         return [], None
@@ -96,6 +96,7 @@ def _points(way: dict[str, Any] | None) -> tuple[list[WayPoint], str | None]:
     points: list[WayPoint] = [
         {
             "at": moment_iso(end["at"]) or "",
+            "is_due": end["at"] < now_s,
             "job": end["name"],
             "url": reverse("job-detail", args=[end["job"]]) if end["job"] else None,
             "free": end["free"],

@@ -64,6 +64,22 @@ def told(client, job, name):
     return re.sub('title="Predicted: its start range and .*?</span>', "", shown, flags=re.DOTALL)  # when it would end
 
 
+@pytest.mark.parametrize(
+    ("minutes", "said", "before"), [(20, "ends at about", ""), (-2, "ends, which was expected at about", "due ")]
+)
+def test_an_end_in_the_way_that_is_late_is_told_as_due(client, waiting, minutes, said, before):
+    """The job that runs there may take longer than it was expected to: no sentence tells its end in the past."""
+    foretell(waiting, 5, 20, 30)
+    row = JobOffers.objects.get(job=waiting)
+    end = {"at": (timezone.now() + timedelta(minutes=minutes)).timestamp(), "name": "#7", "job": None, "free": 4}
+    way = {"node": "n1", "need": 4, "idle": 2, "ends": [end]}
+    JobOffers.objects.filter(job=waiting).update(answer={**row.answer, "gathering": way})
+    card = told(client, waiting, "card")
+    assert f", when #7 {said} <time" in card
+    assert f"<li><strong>{before}<time" in card
+    assert "(the dotted line: 4 GPUs on one node)" in card
+
+
 def ranges(html):
     """Return the pairs of instants that stand as a range: joined by a dash or by "and"."""
     at = r'<time datetime="([^"]+)"[^>]*>[^<]*</time>'

@@ -22,7 +22,9 @@ def test_bar_is_clamped_and_ticked():
 def test_stacked_parts_stand_end_to_end():
     svg = marks.stacked([("done", 3), ("run", 0), ("wait", 1)], None, "3 done, 1 waits")
     assert attributes(svg, "b-fill-run") == []
-    assert attributes(svg, "b-fill-wait")[0]["x"] == "75.00%"
+    assert attributes(svg, "b-fill-done")[0]["width"] == "74.40%"
+    assert attributes(svg, "b-fill-wait")[0] | {"class": ""} == {"class": "", "x": "75.00%", "width": "25.00%"}
+    assert attributes(marks.stacked([("done", 3)], 4, "3 of 4"), "b-fill-done")[0]["width"] == "74.40%"
 
 
 def test_sparkline_leaves_a_gap_where_there_is_no_value():

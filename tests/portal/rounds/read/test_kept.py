@@ -1,12 +1,15 @@
 """Invariant 8 for what plannings stop and keep: another tenant's job has neither number nor name, on any page."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from portal.dashboard.templatetags.berth import INSTANT
 from portal.jobs.models import Job, Promise
 from portal.rounds.models import Planning, StartForecast
+from portal.rounds.planning.run import planning_run
 from portal.rounds.read.explained import explanation
 from portal.rounds.read.kept import kept_now
 from portal.rounds.read.outcomes import planning_outcomes, stop_sentence
@@ -69,6 +72,9 @@ def test_pages_and_rest_say_it_and_give_nothing_away(client, cluster, resized, o
             text = page.content.decode()
             assert ("mine" in text or f"/jobs/{attempt.job_id}" in text) is sees, path
             assert "another tenant" in text or sees, path
+            assert path.startswith("/api/") or not INSTANT.search(re.sub(r"<[^>]*>", "", text)), (
+                path
+            )  # a time is told in the reader's zone
     client.force_login(cluster.owner)
     assert "nothing placed, 1 stopped" in client.get("/rounds/").content.decode()
     assert (
@@ -171,3 +177,13 @@ def test_a_job_has_one_estimate_of_its_start(client, cluster):
     StartForecast.objects.update(latest_at=now - timedelta(minutes=1))
     (kept,) = kept_now(user=cluster.owner)
     assert kept.until_words.startswith("until it starts, when what runs there has ended: by about ")
+
+
+def test_a_plannings_page_tells_times_in_the_readers_zone(client, cluster):
+    running, job = cluster.started(gpus=2), cluster.submit(gpus=4, expected_duration_s=60)
+    Job.objects.filter(pk=running.job_id).update(expected_duration_s=600)
+    Job.objects.filter(pk=job.pk).update(waiting_since=timezone.now() - timedelta(hours=1))
+    planning = planning_run()
+    client.force_login(cluster.owner)
+    page = client.get(f"/rounds/plannings/{planning.number}/").content.decode()
+    assert "when what runs there has ended: by about <time datetime=" in page
