@@ -8,8 +8,9 @@ So the next re-plan comes early, too, when a running job that may be changed wou
 and more (`MARGIN`) paid. Only the oldest of them are looked at: the longest jobs are among them, for which the others wait.
 
 Jobs that grew leave nothing idle for who comes next. So it also comes early when nobody waits but jobs that came since the last
-re-plan, and a running job would lose less by what one of them needs than that one gains by starting. While others wait as well
-they wait for the round's end, as ever.
+re-plan, and a running job would lose less by what one of them needs than that one gains by starting. It comes when the oldest
+of the jobs that would may be changed, but for whose length the wait until then would be noticed (`NOTICED_LR`) it comes when the
+first of them may be. While others wait as well they wait for the round's end, as ever.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ MOST_GROWING = 16
 
 IDLE_SHARE = 0.01
 """And only where this part of the GPUs is idle."""
+
+NOTICED_LR = 0.02
+"""From this latency ratio on who came does not wait for the oldest job that would make room, if another may sooner."""
 
 MOST_NODES = 64
 """Of each GPU type so many nodes are looked at, those with the most idle GPUs. This comes after the solve, which has a limit."""
@@ -81,16 +85,20 @@ def due_s(
 def _for_who_came(
     due: Sequence[tuple[float, Running]], waiting: Iterable[Ranked], work: Work, gain: Gain, replanned_s: float
 ) -> float | None:
-    """When a job may be made smaller that would be, if somebody waits and all who do came since the last re-plan."""
-    needed = math.inf
+    """When a job may be made smaller that would be, if somebody waits and all who do came since the last re-plan.
+
+    The oldest is waited for until the first of those who came has waited for `NOTICED_LR` of its age.
+    """
+    needed = noticed_s = math.inf
     for ranked in waiting:
         if ranked.job.is_cpu:
             continue
         if ranked.job.submitted_s <= replanned_s:
             return None
         needed = min(needed, ranked.job.min_gpus)
-    yielding = (at_s for at_s, live in due if yields(live, needed, work, gain, at_s))
-    return next(yielding, None)
+        noticed_s = min(noticed_s, work.now_s + NOTICED_LR * ranked.age_s - ranked.job.wait_s)
+    yielding = [at_s for at_s, live in due if yields(live, needed, work, gain, at_s)]
+    return max(min(yielding), min(yielding[0], noticed_s)) if yielding else None
 
 
 def yields(live: Running, gpus: float, work: Work, gain: Gain, at_s: float) -> bool:

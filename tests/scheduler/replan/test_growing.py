@@ -105,6 +105,18 @@ def test_the_round_ends_for_who_came_since_the_last_re_plan_when_others_have_gro
     assert ends(grown(), [came(30)], idle=0, knowledge=speeds(four=1.3, eight=1.6))
 
 
+@pytest.mark.parametrize(("age_s", "at_once"), [(36_000.0, False), (1600.0, False), (1500.0, True), (600.0, True)])
+def test_it_ends_for_the_oldest_unless_waiting_until_then_would_be_noticed(age_s, at_once):
+    """Who came 30 s ago may have GPUs of the younger at once; the older was moved 20 s ago, and may be changed in 40 s."""
+    older = grown(started_s=NOW_S - 20.0, first_started_s=NOW_S - 3000.0)
+    younger = elastic(2, 2, 4, 8, on=2, started_s=NOW_S - 1800.0)
+    running = [older, replace(younger, description=replace(younger.description, model_label="m"))]
+    nodes = [node(number, 8, idle=0, idle_cores=8) for number in (1, 2)]
+    given = {"running": running, "knowledge": speeds(four=1.3, eight=1.6), "replanned_s": NOW_S - 120.0}
+    made = make_plan(nodes, [replace(came(30), age_s=age_s)], **given, **KNOBS)
+    assert made.replan_early == at_once
+
+
 def test_not_where_making_room_costs_more_than_a_start_is_worth():
     assert not ends(grown(), [came(30)], idle=0, knowledge=speeds(four=4.0, eight=12.0))
 
