@@ -1,4 +1,8 @@
-// Starts Swagger UI. What it needs stands in the page's attributes, so that no script stands in the page itself.
+// Starts Swagger UI, in the portal's theme. What it needs stands in the page's attributes, so that no script stands in the page itself.
+const themed = () => document.documentElement.classList.toggle("dark-mode", document.documentElement.dataset.bsTheme === "dark");
+document.addEventListener("berth:theme", themed);
+themed();
+
 const place = document.getElementById("swagger-ui");
 
 SwaggerUIBundle({

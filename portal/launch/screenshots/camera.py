@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+DRAWN = "[...document.querySelectorAll('.b-plot')].every((each) => !each.offsetParent || each.childNodes.length)"
+"""Whether each plot in view has been drawn, or says that it has nothing to show."""
 SETTLE_MS, PATIENCE_MS = 1200, 60_000
 VIOLATIONS = "addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
 EXPECTED = {"not-found": ("404",)}
@@ -123,6 +126,13 @@ def _watched(tab: Any, origin: str, taken: Taken) -> list[str]:
     return at
 
 
+def _drawn(tab: Any) -> None:
+    """Wait until each plot in view is drawn. Asked from here: the pages' policy lets nothing evaluate text in them."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while not tab.evaluate(DRAWN) and time.monotonic() < deadline:
+        tab.wait_for_timeout(100)
+
+
 def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Taken) -> None:
     from playwright.sync_api import Error
 
@@ -131,6 +141,7 @@ def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Tak
         answer = tab.goto(berth.url + page.path.format(**berth.names), wait_until="load")
         tab.wait_for_timeout(SETTLE_MS)  # plots and fragments come after the load
         tab.wait_for_selector(".htmx-request", state="detached")
+        _drawn(tab)
     except Error as error:  # no answer in time, or one without a body
         taken.faults.append((where, error.message.partition("\n")[0]))
         return
