@@ -15,7 +15,7 @@ from importlib import metadata
 import pytest
 
 from portal.launch import broker
-from portal.launch.preparation import fingerprint
+from portal.launch.preparation import stamp, static_fingerprint
 from portal.layout import SOURCE, Layout, write_json
 from tests.servers import UP_LIMIT_S, RunningBerth, private_directory, stretched
 
@@ -58,7 +58,7 @@ def database_make(layout, kept):
 
 def static_make(layout, kept):
     """Collect the static files, or take those that were collected of the same ones."""
-    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py')}"
+    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py', 'portal/compression.py')}"
     static = layout.root / "static"
     if made.exists():
         shutil.copytree(made, static, copy_function=os.link, dirs_exist_ok=True)
@@ -179,16 +179,33 @@ def demo_template(request, tmp_path_factory, template):
 def template_copy(template, data, *, demo):
     """Give a new data directory what the template has, as `up` would have made it."""
     layout = Layout.at(data)
-    layout.prepare()
-    shutil.copytree(template / "static", data / "static", copy_function=os.link)
+    static_copy(template, layout)
     shutil.copy(template / layout.database.name, layout.database)  # with its mode
-    write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
+    write_json(layout.prepared, stamp(demo=demo))
+
+
+def static_copy(template, layout):
+    """Give a new data directory the static files alone: its database is not a file in it."""
+    layout.prepare()
+    shutil.copytree(template / "static", layout.root / "static", copy_function=os.link)
+    write_json(layout.prepared, {"static": static_fingerprint()})
 
 
 def demo_copy(demo_template, template, data, *, copy=os.link):
     """Give a new data directory what a demo has that was started once and stopped. `copy`: shutil.copy for another disk."""
     shutil.copytree(demo_template, data)
     shutil.copytree(template / "static", data / "static", copy_function=copy)
+
+
+def begin(request, berth, *, demo):
+    """Give a Berth that has not started yet what a template has."""
+    template = request.getfixturevalue("template")
+    if "DATABASE_URL" in berth.environment:
+        static_copy(template, berth.layout)
+    elif demo:
+        demo_copy(request.getfixturevalue("demo_template"), template, berth.data)
+    else:
+        template_copy(template, berth.data, demo=False)
 
 
 @contextlib.contextmanager
@@ -208,12 +225,8 @@ def factory(request):
                 environment=own | (environment or {}),
             )
             started.callback(berth.end)
-            if not fresh and "DATABASE_URL" not in berth.environment:
-                template = request.getfixturevalue("template")
-                if demo:
-                    demo_copy(request.getfixturevalue("demo_template"), template, berth.data)
-                else:
-                    template_copy(template, berth.data, demo=False)
+            if not fresh:
+                begin(request, berth, demo=demo)
             berth.up()
             return berth
 

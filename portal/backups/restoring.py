@@ -21,7 +21,7 @@ from portal.backups.contents import file_put, layout_here
 from portal.backups.errors import BackupError
 from portal.backups.making import Tell, room_check
 from portal.backups.settling import Settled, database_settle
-from portal.layout import write_json
+from portal.layout import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,8 @@ def backup_restore(path: Path, *, tell: Tell = lambda _: None) -> Settled:
         _database_put(found, aside)
         for name in found.names("files"):
             file_put(name, found.path(name), aside)
-        layout.prepared.unlink(missing_ok=True)  # the next `up` prepares anew, whatever it was that was restored
+        # The next `up` prepares anew, whatever it was that was restored; static files are in no backup.
+        write_json(layout.prepared, {"static": (read_json(layout.prepared) or {}).get("static")})
         tell(f"what was there before is in {aside}")
         call_command("migrate", interactive=False, verbosity=0)
         settled = database_settle(made_at=datetime.fromisoformat(header["made_at"]), path=path)

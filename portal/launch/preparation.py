@@ -31,18 +31,33 @@ class Prepared:
     farewell: list[str] = field(default_factory=list)
 
 
+def _digest(words: str, *patterns: str) -> str:
+    """Return a hash of these words, Python's version, requirements.txt, and when our files of these patterns were written."""
+    digest = hashlib.sha256(f"{sys.version_info[:2]} {words}".encode())
+    digest.update((SOURCE / "requirements.txt").read_bytes())
+    for path in sorted(path for pattern in patterns for path in SOURCE.glob(pattern) if path.is_file()):
+        stat = path.stat()
+        digest.update(f"{path.relative_to(SOURCE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
 def fingerprint(*, demo: bool) -> str:
     """Return a hash that changes when a migration, a static file, a requirement, Python or the database's address does, or
     whether artefacts go to a bucket: beat's schedule depends on it.
     """
     bucket = bool(os.environ.get("BERTH_S3_URL"))
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {demo} {os.environ.get('DATABASE_URL', '')} {bucket}".encode())
-    digest.update((SOURCE / "requirements.txt").read_bytes())
-    watched = [*SOURCE.glob("portal/*/migrations/*.py"), *(p for p in SOURCE.glob("static/**/*") if p.is_file())]
-    for path in sorted(watched):
-        stat = path.stat()
-        digest.update(f"{path.relative_to(SOURCE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    words = f"{demo} {os.environ.get('DATABASE_URL', '')} {bucket}"
+    return _digest(words, "portal/*/migrations/*.py", "static/**/*")
+
+
+def static_fingerprint() -> str:
+    """Return a hash that changes when the files do that are collected: ours, and those of the packages that are required."""
+    return _digest("static", "static/**/*", "portal/settings.py", "portal/compression.py")
+
+
+def stamp(*, demo: bool) -> dict[str, str]:
+    """Return what is noted in a data directory that has been prepared. A restore takes all but `static` away."""
+    return {"fingerprint": fingerprint(demo=demo), "static": static_fingerprint()}
 
 
 def nodes_unregistered(layout: Layout, *, demo: bool) -> list[str]:
@@ -53,8 +68,14 @@ def is_due(layout: Layout, *, demo: bool) -> bool:
     """Say whether to prepare. With a database of one's own (DATABASE_URL) always, because somebody may have emptied it."""
     if os.environ.get("DATABASE_URL") or not layout.database.exists():
         return True
-    stamp = read_json(layout.prepared) or {}
-    return stamp.get("fingerprint") != fingerprint(demo=demo) or bool(nodes_unregistered(layout, demo=demo))
+    noted = read_json(layout.prepared) or {}
+    return noted.get("fingerprint") != fingerprint(demo=demo) or bool(nodes_unregistered(layout, demo=demo))
+
+
+def is_static_due(layout: Layout) -> bool:
+    """Say whether to collect the static files anew: not for a restored backup or a new migration alone."""
+    noted = read_json(layout.prepared) or {}
+    return noted.get("static") != static_fingerprint() or not (layout.root / "static").exists()
 
 
 def prepare(
@@ -71,9 +92,8 @@ def prepare(
         meanwhile()
         notices.step("data directory is up to date")
         return Prepared()
-    static_due = (read_json(layout.prepared) or {}).get("fingerprint") != fingerprint(demo=demo)
     tasks = [Task("prepare", guarded_argv(str(layout.root), "portal.launch.prepare")[1:], layout, environment)]
-    if static_due or not (layout.root / "static").exists():
+    if is_static_due(layout):
         tasks.append(_collectstatic(layout, environment))
     try:
         meanwhile()
@@ -81,7 +101,7 @@ def prepare(
     finally:
         for task in tasks:
             task.end()
-    write_json(layout.prepared, {"fingerprint": fingerprint(demo=demo)})
+    write_json(layout.prepared, stamp(demo=demo))
     return tasks[0].prepared
 
 

@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import re
 
 import pytest
 from django.test import Client
 
+from portal.compression import StaticFiles
 from portal.tenants.services import token_create
 from tests.portal.given import node_make, operator
 
@@ -75,3 +77,12 @@ def test_a_stream_goes_out_as_it_comes(client, cluster):
     answer = client.get(f"/jobs/{job.pk}/log/download?stream=stdout")
     assert (answer.status_code, answer.streaming) == (200, True)
     assert encoding(answer) is None
+
+
+def test_a_static_file_is_compressed_under_the_name_that_pages_ask_for_and_no_other(tmp_path):
+    (tmp_path / "a.js").write_text("let a = 1;\n" * 100)
+    storage = StaticFiles(location=tmp_path, base_url="/static/")
+    list(storage.post_process({"a.js": (storage, "a.js")}))
+    name = storage.stored_name("a.js")
+    assert re.fullmatch(r"a\.[0-9a-f]{12}\.js", name)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.js", name, f"{name}.gz", "staticfiles.json"}

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from portal.launch.processes.lock import SupervisorLock
-from portal.layout import SOURCE, Layout
+from portal.layout import SOURCE, Layout, read_json, write_json
 
 FILL = """
 from tests.portal import given
@@ -160,11 +160,15 @@ def there_and_back(site, tmp_path, elsewhere):
         "from tests.portal import given; from portal.tenants.models import User; User.objects.all().update(password='x')"
     )
     (site.data / "secret-key").write_text("another key, that was made afterwards 0123456789")
+    layout = Layout.at(site.data)
+    layout.prepare()
+    write_json(layout.prepared, {"fingerprint": "of what was there", "static": "of the files that are collected"})
     for target, said in ((site, site.run("restore", file).stdout), (elsewhere, elsewhere.command("restore", file))):
         assert "1 jobs wait, and 1 were running. Berth asks 1 nodes" in said
         assert target.state == before | {"unsettled": 1}
         assert (target.data / "secret-key").read_text().startswith("kkkk")
         assert (target.data / "tls" / "ca.pem").read_text() == "certificate"
+    assert read_json(layout.prepared) == {"static": "of the files that are collected"}, "a backup has none of these"
     (aside,) = site.data.glob("before-restore-*")
     assert (aside / "secret-key").read_text().startswith("another key")
     return aside

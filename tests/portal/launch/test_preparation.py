@@ -34,12 +34,32 @@ def layout(source, tmp_path):
     for name in node_names(layout, demo=True):
         (layout.nodes / name).mkdir()
         (layout.nodes / name / preparation.REGISTERED_FILE).write_text("{}")
-    write_json(layout.prepared, {"fingerprint": preparation.fingerprint(demo=True)})
+    (layout.root / "static").mkdir()
+    write_json(layout.prepared, preparation.stamp(demo=True))
     return layout
 
 
 def test_nothing_is_due_when_nothing_changed(layout):
     assert not preparation.is_due(layout, demo=True)
+    assert not preparation.is_static_due(layout)
+
+
+@pytest.mark.parametrize(
+    ("path", "due"),
+    [("static/js/new.js", True), ("requirements.txt", True), ("portal/cluster/migrations/0002_more.py", False)],
+)
+def test_static_files_are_collected_anew_when_one_may_differ(layout, source, path, due):
+    (source / path).parent.mkdir(parents=True, exist_ok=True)
+    (source / path).write_text("22")
+    assert preparation.is_static_due(layout) == due
+
+
+def test_static_files_are_collected_after_a_restore_where_there_are_none(layout):
+    write_json(layout.prepared, {"static": preparation.static_fingerprint()})  # what a restore leaves of it
+    assert preparation.is_due(layout, demo=True)
+    assert not preparation.is_static_due(layout)
+    (layout.root / "static").rmdir()
+    assert preparation.is_static_due(layout)
 
 
 @pytest.mark.parametrize(
