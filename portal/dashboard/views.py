@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -22,6 +23,7 @@ from portal.dashboard.cluster import rows as cluster_rows_page
 from portal.dashboard.overview import page as overview
 from portal.dashboard.parts.sharing_html import fragment_answer, page_numbers
 from portal.dashboard.parts.snapshot import Snapshot
+from portal.dashboard.rounds import listing as rounds_listing
 from portal.dashboard.rounds import metrics as metrics_page
 from portal.dashboard.rounds import page as rounds_page
 from portal.dashboard.shell import account, search
@@ -162,13 +164,16 @@ def _back(request: HttpRequest) -> str | None:
 @login_required
 @require_GET
 def rounds(request: HttpRequest) -> HttpResponse:
-    """The list of plannings, or with `?fragment=table` its table alone."""
-    page, fragment = request.GET.get("page"), request.GET.get("fragment")
+    """The list of plannings, or with `?fragment=table` its table alone; with `?each=yes` none stands for others."""
+    page, fragment, each = request.GET.get("page"), request.GET.get("fragment"), request.GET.get("each")
+    if each not in {None, "yes"}:
+        raise BerthError("invalid", "`each` must be yes, or left out.", field="each")
     if fragment not in {None, "table"}:
         raise NotFound("fragment")
     if fragment is None:
         page_follow(request, "cluster")
-    context = {**rounds_page.rounds_context(page), "query": f"?page={page}" if page else ""}
+    kept = {name: value for name, value in (("each", each), ("page", page)) if value}
+    context = {**rounds_listing.rounds_context(page, each=bool(each)), "query": f"?{urlencode(kept)}" if kept else ""}
     return render(request, "rounds/_table.html" if fragment else "rounds/list.html", context)
 
 

@@ -20,7 +20,7 @@ from portal.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import count_of, number
 from portal.dashboard.parts.sharing_html import shared_html
-from portal.dashboard.rounds.page import solve_ms
+from portal.dashboard.rounds.listing import solve_ms
 from portal.errors import NotFound
 from portal.rounds.read.bars import fragment_bars
 from portal.rounds.read.history import points_since, raqlr_course

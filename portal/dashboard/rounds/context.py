@@ -27,11 +27,14 @@ class PlanningRow(TypedDict):
     fragments: int | None
     outcome: PlanningOutcome
     outcome_word: str
+    before: int  # plannings before it that changed nothing either, for which it stands
+    since: str | None  # when the first of them began
 
 
 class RoundsPageContext(TypedDict):
     subtitle: str
     rows: list[PlanningRow]
+    each: bool
     paging: PageLinks
 
 

@@ -1,4 +1,4 @@
-"""The list of plannings and one planning with its decisions, as its reader may see them."""
+"""One planning with its decisions, as its reader may see them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.cluster.models import Node
-from portal.dashboard.parts.formatting import DASH, count_of, number
-from portal.errors import BerthError
-from portal.rounds.models import Planning
-from portal.rounds.read.history import planning_by_number, planning_neighbours, plannings_listed
+from portal.dashboard.parts.formatting import count_of, number
+from portal.dashboard.rounds.listing import fragments_of, page_links, page_number, planning_row, solve_ms
+from portal.rounds.read.history import planning_by_number, planning_neighbours
 from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
 from portal.rounds.read.selectors import planning_decisions, reason_sentence
@@ -18,116 +17,16 @@ from portal.rounds.record.decisions import decisions_read
 from portal.rounds.settings.knobs import KNOBS
 
 if TYPE_CHECKING:
-    from portal.dashboard.parts.context import Fact, PageLinks
+    from portal.dashboard.parts.context import Fact
     from portal.dashboard.rounds.context import (
         DecisionRow,
         OutcomeRow,
-        PlanningOutcome,
         PlanningPageContext,
-        PlanningRow,
-        RoundsPageContext,
     )
+    from portal.rounds.models import Planning
     from portal.tenants.models import User
 
-PAGE_SIZE = 50
 DECISIONS_A_PAGE = 200
-OUTCOMES = {"applied": "applied", "nothing": "nothing placed", "stale": "overtaken", "failed": "failed"}
-
-
-# ---- the list --------------------------------------------------------------------------------------------------------
-
-
-def rounds_context(page: str | None) -> RoundsPageContext:
-    """Return a page of plannings, the last first. Raises BerthError for a page that is no positive number."""
-    place = page_number(page)
-    total = Planning.objects.count()
-    start = (place - 1) * PAGE_SIZE
-    rows = list(plannings_listed()[start : start + PAGE_SIZE])
-    return {
-        "subtitle": _subtitle(rows[0] if rows and place == 1 else None, total),
-        "rows": [planning_row(row) for row in rows],
-        "paging": page_links(reverse("rounds"), "planning", place, start=start, shown=len(rows), total=total),
-    }
-
-
-def page_number(text: str | None) -> int:
-    if not text:
-        return 1
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise BerthError("invalid", "`page` must be a whole number from 1.", field="page")
-    return int(text)
-
-
-def page_links(url: str, noun: str, place: int, *, start: int, shown: int, total: int) -> PageLinks:
-    spread = f"{start + 1}{DASH}{start + shown}" if shown else "none"
-    return {
-        "summary": f"{spread} of {total} {noun}{'s' if total != 1 else ''}",
-        "previous_url": None if place == 1 else url if place == 2 else f"{url}?page={place - 1}",
-        "next_url": f"{url}?page={place + 1}" if start + shown < total else None,
-    }
-
-
-def _subtitle(newest: Planning | None, total: int) -> str:
-    count = f"{total} planning{'s' if total != 1 else ''} kept"
-    return f"round {newest.round.number}, policy {newest.policy}; {count}" if newest else count
-
-
-def planning_row(row: Planning) -> PlanningRow:
-    outcome = outcome_of(row)
-    return {
-        "number": row.number,
-        "url": reverse("planning-detail", args=[row.number]),
-        "at": row.started_at.isoformat(),
-        "round": row.round.number,
-        "kind": "re-plan" if row.replan else "fill",
-        "policy": row.policy,
-        "queue": row.queue_length,
-        "window": row.window_jobs,
-        "placed": row.placed,
-        "candidates": row.solver.get("candidates"),
-        "gap": row.solver.get("gap"),
-        "solve_ms": solve_ms(row),
-        "total_ms": round(1000 * (row.load_s + row.plan_s + row.apply_s)),
-        "fragments": _fragments(row),
-        "outcome": outcome,
-        "outcome_word": _outcome_word(row, outcome),
-    }
-
-
-def solve_ms(row: Planning) -> int | None:
-    """Return the solver's time; None when there was nothing to solve."""
-    if row.solver.get("formulation", "none") == "none":
-        return None
-    return round(1000 * row.solver["solve_s"])
-
-
-def _fragments(row: Planning) -> int | None:
-    if row.metrics.get("fragments_cores") is None:
-        return None
-    kept: int = row.metrics.get("fragments_kept") or 0  # plannings of an older version told nothing of them
-    return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
-
-
-def outcome_of(row: Planning) -> PlanningOutcome:
-    if row.status == Planning.Status.FAILED:
-        return "failed"
-    if row.status == Planning.Status.SUPERSEDED:
-        return "stale"
-    if row.solver.get("incumbent") == "greedy" and row.placed:
-        return "greedy"
-    return "applied" if row.placed else "nothing"
-
-
-def _outcome_word(row: Planning, outcome: str) -> str:
-    words = [OUTCOMES.get(outcome, "greedy plan applied")]
-    if stopped := sum(entry["ordered"] for entry in row.stops):
-        words.append(f"{stopped} stopped")
-    if row.dropped:
-        words.append(f"{row.dropped} no longer fitted")
-    return ", ".join(words)
-
-
-# ---- one planning ----------------------------------------------------------------------------------------------------
 
 
 def planning_context(number: int, user: User, page: str | None = None) -> PlanningPageContext:
@@ -241,7 +140,7 @@ def _figures(planning: Planning) -> list[Fact]:
         ),
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
         _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
-        _fact("Fragments", _fragments(planning), None),
+        _fact("Fragments", fragments_of(planning), None),
         _fact("RAQLR", _ratio(metrics.get("raqlr")), _recent(metrics)),
         _fact("Live LR", _ratio(metrics.get("live_lr_mean")), "mean of those that still wait"),
     ]

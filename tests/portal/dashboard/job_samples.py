@@ -582,7 +582,9 @@ def rounds():
         "shell": shell("rounds"),
         "subtitle": "each planning decides which jobs run where",
         "rows": [
-            planning_row(5118, placed=0, outcome="nothing", outcome_word="nothing to place"),
+            planning_row(
+                5118, placed=0, outcome="nothing", outcome_word="nothing placed", before=2, since=DAY + "12:35:50+00:00"
+            ),
             planning_row(5117, outcome="greedy", outcome_word="greedy: time limit"),
             planning_row(
                 5116, outcome="failed", outcome_word="failed", window=None, gap=None, solve_ms=None, fragments=None
