@@ -51,8 +51,10 @@ def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict
     """Start an attempt of each waiting job on exactly its resources; return by job id why others were refused.
 
     A fixed number of queries, however many the jobs. What is refused changes nothing, and takes nothing from the rest:
-    when a database constraint refuses the whole, each is tried alone.
+    when a database constraint refuses the whole, each is tried alone. None where nothing is placed, as by most plannings.
     """
+    if not placings:
+        return {}
     try:
         with transaction.atomic():
             return _start(placings=placings, planning_number=planning_number)

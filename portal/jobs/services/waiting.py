@@ -54,6 +54,8 @@ def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
 
     The caller holds the jobs' locks, so that nobody cancels or holds one between the look and the write.
     """
+    if not notes:
+        return 0
     by_job = {note.job_id: note for note in notes}
     read = Job.objects.filter(pk__in=among(by_job), state__in=QUEUED).order_by()
     kinds: dict[tuple[bool, bool, bool], list[tuple[Any, ...]]] = {}

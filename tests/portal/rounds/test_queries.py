@@ -92,6 +92,19 @@ def given_back(number):
     lease_release(holder="me", number=number)
 
 
+def test_a_plan_that_places_nobody_reads_neither_jobs_nor_nodes(wide):
+    """As most do: it is applied in every tick of an idle cluster, and holds the write lock meanwhile."""
+    wide.started()
+    record = given.planning_record(lease_take(holder="me"), timezone.now())
+    with CaptureQueriesContext(connection) as queries:
+        plan_apply(made=Made([]), record=record, holder="me", now=timezone.now(), queued=queue_load())
+    asked = " ".join(each["sql"] for each in queries)
+    assert record.status == "applied"
+    assert [
+        table for table in ("jobs_attempt", "jobs_allocation", "cluster_gpu", "cluster_node") if table in asked
+    ] == []
+
+
 def test_noting_four_hundred_waiting_jobs_is_a_handful_of_queries(wide):
     queue(wide, 400)
     decisions = [decision(job) for job in Job.objects.all()]
