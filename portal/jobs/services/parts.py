@@ -24,7 +24,7 @@ from portal.jobs.services.preempting import overran_note, restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 Key = dict[str, str | int]
 FORGOTTEN_S = 30
@@ -68,8 +68,13 @@ def _key_of(named: Mapping[str, Any]) -> Key:
     return {name: named[name] for name in ("attempt", "epoch", "rank")}
 
 
-def _parts_of(*, node: Node, keys: Iterable[Any]) -> dict[tuple[Any, Any], Allocation]:
-    """Return the node's parts of these attempts by (attempt key, rank). One query: a node may name many that are gone."""
+def _parts_of(*, node: Node, keys: Collection[Any]) -> dict[tuple[Any, Any], Allocation]:
+    """Return the node's parts of these attempts by (attempt key, rank). One query: a node may name many that are gone.
+
+    For none of them Django would make the query all the same, and find that it need not be asked.
+    """
+    if not keys:
+        return {}
     parts = Allocation.objects.filter(node=node, attempt__key__in=list(keys)).select_related("attempt")
     return {(part.attempt.key, part.rank): part for part in parts}
 
@@ -215,10 +220,12 @@ def _forgotten_end(*, node: Node, known: set[tuple[str, int, int]]) -> None:
     """
     started = (Allocation.State.PREPARED, Allocation.State.RUNNING)
     parts = Allocation.objects.filter(node=node, released_at=None, state__in=started, lease_until=None)
+    names = parts.order_by().values_list(
+        "pk", "attempt__key", "attempt__epoch", "rank"
+    )  # of those that it names, nothing else is read
+    unnamed = [pk for pk, *name in names if tuple(name) not in known]
     now = timezone.now()
-    for part in parts.select_related("attempt"):
-        if (part.attempt.key, part.attempt.epoch, part.rank) in known:
-            continue
+    for part in parts.filter(pk__in=unnamed).select_related("attempt") if unnamed else ():
         if part.missed_at is None:
             Allocation.objects.filter(pk=part.pk, missed_at=None).update(missed_at=now)
         elif part.missed_at < now - timedelta(seconds=FORGOTTEN_S):
