@@ -220,9 +220,8 @@ def _forgotten_end(*, node: Node, known: set[tuple[str, int, int]]) -> None:
     """
     started = (Allocation.State.PREPARED, Allocation.State.RUNNING)
     parts = Allocation.objects.filter(node=node, released_at=None, state__in=started, lease_until=None)
-    names = parts.order_by().values_list(
-        "pk", "attempt__key", "attempt__epoch", "rank"
-    )  # of those that it names, nothing else is read
+    # Of parts that the node does name, which nearly all are, nothing else is read.
+    names = parts.order_by().values_list("pk", "attempt__key", "attempt__epoch", "rank")
     unnamed = [pk for pk, *name in names if tuple(name) not in known]
     now = timezone.now()
     for part in parts.filter(pk__in=unnamed).select_related("attempt") if unnamed else ():
