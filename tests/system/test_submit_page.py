@@ -244,7 +244,7 @@ def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth
         assert line["detail"] == "a line has half * done: half of it is done"
         page.select_option("select[name=by]", index=0)
         page.locator("form:has(select[name=by]) button").click()
-        until(page, "document.body.innerText.includes('longer')")
+        until(page, "document.body?.innerText.includes('longer')")
         assert Tenant(berth).job(number)["time_limit_s"] > 3600
         page.on("dialog", lambda dialog: dialog.accept())
         page.locator(".b-head-end button:has-text('Cancel')").click()

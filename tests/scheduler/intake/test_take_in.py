@@ -305,7 +305,7 @@ def test_plan_never_raises_and_every_plan_is_feasible(state, policy, priority, r
         for piece in placement.pieces:
             sound = [host for host in hosts[piece.node] if host.schedulable and set(piece.gpus) <= set(host.idle_gpus)]
             assert sound, "only what some listing of the node offers"
-            assert piece.memory_mib <= max(host.idle_memory_mib for host in sound)
+            assert any(piece.memory_mib <= host.idle_memory_mib for host in sound)  # one may be no number
             mine = {(piece.node, "gpu", gpu) for gpu in piece.gpus} | {
                 (piece.node, "core", core) for core in piece.cores
             }
