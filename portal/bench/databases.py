@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+import redis
+
 from portal.bench.errors import BenchError
 from portal.bench.postgres import postgres_started, url_of
 from portal.command_errors import LaunchError
@@ -64,7 +66,7 @@ def database_private(kind: str) -> Iterator[Mapping[str, str]]:
 @contextlib.contextmanager
 def _broker(data: Path) -> Iterator[Mapping[str, str]]:
     """Start a Redis-compatible server of our own and give its REDIS_URL: pages ask it for their streams' numbers."""
-    if os.environ.get("REDIS_URL"):
+    if _answers(os.environ.get("REDIS_URL", "")):
         yield {}
         return
     layout = Layout.at(data)
@@ -80,6 +82,14 @@ def _broker(data: Path) -> Iterator[Mapping[str, str]]:
     finally:
         process.kill()
         process.wait()
+
+
+def _answers(url: str) -> bool:
+    """Say whether a broker is there: the one of a Berth that was stopped is named in its clone still."""
+    try:
+        return bool(url) and bool(redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2).ping())
+    except redis.RedisError:
+        return False
 
 
 @contextlib.contextmanager
