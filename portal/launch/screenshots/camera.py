@@ -126,11 +126,12 @@ def _watched(tab: Any, origin: str, taken: Taken) -> list[str]:
     return at
 
 
-def _drawn(tab: Any) -> None:
+def _drawn(tab: Any) -> bool:
     """Wait until each plot in view is drawn. Asked from here: the pages' policy lets nothing evaluate text in them."""
     deadline = time.monotonic() + PATIENCE_MS / 1000
-    while not tab.evaluate(DRAWN) and time.monotonic() < deadline:
+    while not (drawn := tab.evaluate(DRAWN)) and time.monotonic() < deadline:
         tab.wait_for_timeout(100)
+    return bool(drawn)
 
 
 def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Taken) -> None:
@@ -141,7 +142,8 @@ def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Tak
         answer = tab.goto(berth.url + page.path.format(**berth.names), wait_until="load")
         tab.wait_for_timeout(SETTLE_MS)  # plots and fragments come after the load
         tab.wait_for_selector(".htmx-request", state="detached")
-        _drawn(tab)
+        if not _drawn(tab):
+            taken.faults.append((where, "a plot was not drawn"))
     except Error as error:  # no answer in time, or one without a body
         taken.faults.append((where, error.message.partition("\n")[0]))
         return

@@ -27,7 +27,7 @@ def made(client, cluster):
 def rows(page):
     """The rows of the table: the planning's number and what came of it."""
     found = re.findall(r"<tr>\s*<td[^>]*><a [^>]*>(\d+)</a>.*?</tr>", page, re.DOTALL)
-    told = re.findall(r'<td class="b-nowrap">(.*?)</td>', page, re.DOTALL)
+    told = re.findall(r'<td data-outcome="[a-z]+">(.*?)</td>', page, re.DOTALL)
     return [(int(number), re.sub(r"<[^>]+>", "", text)) for number, text in zip(found, told, strict=True)]
 
 
