@@ -53,7 +53,7 @@ def rows_between(
         wanted = asked(False, first, first + count)
     else:
         wanted = asked(True, max(0, total - first - count), total - first)[::-1]
-    found = {row.pk: row for row in rows.order_by().filter(pk__in=wanted)} if wanted else {}
+    found = {row.pk: row for row in rows.order_by().filter(pk__in=among(wanted))} if wanted else {}
     return [found[key] for key in wanted if key in found]
 
 

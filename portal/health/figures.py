@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily
 
-from portal.cluster.models import Node
 from portal.jobs.held_time import active_rates
 from portal.rounds.models import Round
 from portal.rounds.read.selectors import cluster_metrics
 from portal.rounds.record.metrics import RAQLR_HOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from portal.cluster.models import Node
 
 RATIOS = {
     "berth_gpu_active_ratio": ("gpu_active_rate", 1.0, "GPUs allocated, of all, after the last planning."),
@@ -49,10 +50,9 @@ def figure_families() -> Iterator[GaugeMetricFamily]:
     yield _by("berth_round_fragments", "Fragments over the last whole round, by time.", "kind", KINDS, over)
 
 
-def node_families() -> Iterator[GaugeMetricFamily]:
-    """Yield the active rates of each node that is not dead over the last hours. Five queries."""
-    nodes = list(Node.objects.alive().only("name", "cores", "registered_at").order_by("name"))
-    rates = active_rates(nodes, hours=NODE_HOURS, now=timezone.now())
+def node_families(nodes: Sequence[Node], *, gpus: Mapping[int, int]) -> Iterator[GaugeMetricFamily]:
+    """Yield the active rates of each of these nodes over the last hours; `gpus`: how many each has. Three queries."""
+    rates = active_rates(nodes, hours=NODE_HOURS, now=timezone.now(), gpus=gpus)
     for what, words in (("gpus", "GPUs"), ("cores", "cores")):
         name = "berth_node_gpu_active_ratio" if what == "gpus" else "berth_node_cpu_active_ratio"
         family = GaugeMetricFamily(

@@ -6,17 +6,18 @@ import ipaddress
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, Sum
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from portal.cluster.models import HEALTHS, Gpu, Node
+from portal.cluster.models import HEALTHS, Node
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
 from portal.health.figures import figure_families, node_families
+from portal.jobs.held_time import gpus_present
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, FINAL, QUEUED, JobState
@@ -25,7 +26,7 @@ from portal.rounds.planning.lease import idle_counted
 from portal.tenants.authentication import scope_check, token_find, token_touch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from django.db.models import QuerySet
     from prometheus_client import Metric
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from portal.jobs.queue_counts import QueueCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NODE_COLUMNS = "name cores registered_at last_contact_at dead_at drained_at disk_low refused_messages".split()
 FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
@@ -69,10 +71,13 @@ def _is_loopback(address: str) -> bool:
 class DatabaseCollector:
     def collect(self) -> Iterator[Metric]:
         yield from _jobs()
-        yield from _cluster()
+        nodes = list(Node.objects.only(*NODE_COLUMNS).order_by("name"))
+        alive = [node for node in nodes if not node.dead_at]
+        gpus = gpus_present([node.pk for node in alive])
+        yield from _cluster(nodes, gpus=sum(gpus.values()))
         yield from _plannings()
         yield from figure_families()
-        yield from node_families()
+        yield from node_families(alive, gpus=gpus)
 
     def describe(self) -> list[Metric]:
         return []
@@ -125,18 +130,16 @@ def _by_state(jobs: QuerySet[Job]) -> dict[str, int]:
     return dict(jobs.order_by().values_list("state").annotate(n=Count("*")))
 
 
-def _cluster() -> Iterator[Metric]:
-    nodes = list(Node.objects.only("last_contact_at", "dead_at", "drained_at", "disk_low"))
+def _cluster(nodes: Sequence[Node], *, gpus: int) -> Iterator[Metric]:
     healths = Counter(node.health for node in nodes)
     yield _gauge("berth_nodes", "Nodes by health.", "health", {name: healths.get(name, 0) for name in HEALTHS})
-    total = Gpu.objects.filter(missing_since=None, node__dead_at=None).count()
     held = GpuAllocation.objects.filter(released_at=None).aggregate(n=Count("gpu", distinct=True))["n"]
-    yield GaugeMetricFamily("berth_gpus", "GPUs of nodes that are not dead.", value=total)
+    yield GaugeMetricFamily("berth_gpus", "GPUs of nodes that are not dead.", value=gpus)
     yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
     disk = disk_state()
     yield GaugeMetricFamily("berth_disk_free_bytes", "Free on the portal's disk.", value=disk.free_mib * MIB)
     yield GaugeMetricFamily("berth_disk_low", "1: too little is free; no job is taken in or started.", value=disk.low)
-    refused = Node.objects.aggregate(n=Sum("refused_messages"))["n"] or 0
+    refused = sum(node.refused_messages for node in nodes)
     yield CounterMetricFamily("berth_refused_messages", "Stale messages of agents, counted and dropped.", value=refused)
 
 

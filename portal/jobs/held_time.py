@@ -16,7 +16,7 @@ from portal.jobs.models import Allocation, GpuAllocation
 from portal.jobs.queue_counts import SecondsUntil
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from django.db.models import Expression
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 
-class _Length(Func):
+class Length(Func):
     """The number of elements of a JSON array."""
 
     arity = 1
@@ -102,7 +102,7 @@ def core_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None
     if node_ids is not None:
         rows = rows.filter(node__in=among(node_ids))
     seconds = _held_s("attempt__created_at", since=since, now=now)
-    held = Sum(_Length("core_ids") * seconds, output_field=FloatField())
+    held = Sum(Length("core_ids") * seconds, output_field=FloatField())
     return dict(rows.values_list("node").annotate(held=held))
 
 
@@ -114,12 +114,22 @@ class ActiveRates:
     cores: float | None
 
 
-def active_rates(nodes: Sequence[Node], *, hours: float, now: datetime) -> dict[int, ActiveRates]:
-    """Return the active rates (CODA eq. 1) of nodes over the last h hours, or since they joined, by row id. Four queries."""
+def gpus_present(node_ids: Collection[int]) -> dict[int, int]:
+    """Return how many GPUs the agent of each of these nodes (by row id) sees. One query."""
+    present = Gpu.objects.present().filter(node__in=among(node_ids)).order_by()
+    return dict(present.values_list("node").annotate(n=Count("pk")))
+
+
+def active_rates(
+    nodes: Sequence[Node], *, hours: float, now: datetime, gpus: Mapping[int, int] | None = None
+) -> dict[int, ActiveRates]:
+    """Return the active rates (CODA eq. 1) of nodes over the last h hours, or since they joined, by row id. Four queries.
+
+    `gpus`: what `gpus_present` says of them, where it has been asked already; three queries then.
+    """
     ids = [node.pk for node in nodes]
     gpu_s, core_s = (each(hours=hours, now=now, node_ids=ids) for each in (node_gpu_held_s, core_held_s))
-    present = Gpu.objects.present().filter(node__in=among(ids)).order_by()
-    gpus = dict(present.values_list("node").annotate(n=Count("pk")))
+    gpus = gpus_present(ids) if gpus is None else gpus
     found = {}
     for node in nodes:
         span_s = min(hours * 3600, (now - node.registered_at).total_seconds())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Count
+from django.db.models import Count, Sum
 from django.utils import timezone
 
+from portal.bulk import among
 from portal.cluster.models import Gpu
-from portal.jobs.held_time import active_rates
+from portal.jobs.held_time import Length, active_rates
 from portal.jobs.models import Allocation, GpuAllocation, Job
 from portal.jobs.use import WHOLE
 
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant, User
 
 
+NOTHING = (0, 0)
+
+
 def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
-    """Add to each node `counts`: of GPUs present and allocated, and what is held of its cores and memory (MiB)."""
-    present = Gpu.objects.filter(node__in=nodes, missing_since=None).order_by()
-    held = GpuAllocation.objects.filter(allocation__node__in=nodes, allocation__released_at=None, released_at=None)
+    """Add to each node `counts`: of GPUs present and allocated, and what is held of its cores and memory (MiB). Three queries."""
+    ids = among(node.pk for node in nodes)
+    present = Gpu.objects.filter(node__in=ids, missing_since=None).order_by()
+    held = GpuAllocation.objects.filter(allocation__node__in=ids, allocation__released_at=None, released_at=None)
     types: dict[int, dict[str, int]] = defaultdict(dict)
     gpus = Counter[int]()
     for node_id, name, count in present.with_type().values_list("node_id", "type_name").annotate(n=Count("pk")):
@@ -31,25 +36,24 @@ def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
         if name is not None:
             types[node_id][name] = count
     gpus_held = dict(held.order_by().values_list("allocation__node_id").annotate(n=Count("gpu_id", distinct=True)))
-    cores, memory = Counter[int](), Counter[int]()
-    live = Allocation.objects.filter(node__in=nodes, released_at=None).order_by()
-    for node, core_ids, memory_mib in live.values_list("node_id", "core_ids", "memory_mib"):
-        cores[node] += len(core_ids)
-        memory[node] += memory_mib
+    live = Allocation.objects.filter(node__in=ids, released_at=None).order_by().values_list("node_id")
+    sums = live.annotate(cores=Sum(Length("core_ids")), memory=Sum("memory_mib"))
+    parts = {node: (cores, memory_mib) for node, cores, memory_mib in sums}
     for node in nodes:
         node.counts = {
             "gpus": gpus[node.pk],
             "gpus_by_type": types[node.pk],
             "gpus_allocated": gpus_held.get(node.pk, 0),
-            "cores_allocated": cores[node.pk],
-            "memory_allocated_mib": memory[node.pk],
+            "cores_allocated": parts.get(node.pk, NOTHING)[0],
+            "memory_allocated_mib": parts.get(node.pk, NOTHING)[1],
         }
     return list(nodes)
 
 
 def nodes_active(nodes: Sequence[Node], *, hours: int) -> list[Node]:
-    """Add to each node `active`: its active rates over the last hours. Four queries."""
-    rates = active_rates(nodes, hours=hours, now=timezone.now())
+    """Add to each node that `nodes_counted` has seen `active`: its active rates over the last hours. Three queries."""
+    gpus = {node.pk: node.counts["gpus"] for node in nodes}
+    rates = active_rates(nodes, hours=hours, now=timezone.now(), gpus=gpus)
     for node in nodes:
         node.active = rates[node.pk]
     return list(nodes)

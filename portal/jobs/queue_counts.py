@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Case, Count, F, FloatField, Func, Max, Q, Sum, Value, When
+from django.db.models import Count, F, FloatField, Func, Max, Q, Sum, Value
 from django.db.models.functions import Greatest
 
 from portal.bulk import among
@@ -150,15 +150,14 @@ def waiting_jobs() -> QuerySet[Job]:
 
 def queue_counts(*, now: datetime) -> QueueCounts:
     """Count the whole queue. One query, grouped as the index stands, so that nothing is sorted."""
-    stretch = Greatest(SecondsUntil(F("waiting_since"), Value(now)), Value(0.0))
-    waited = F("waited_s") + Case(When(waiting_since=None, then=Value(0.0)), default=stretch)
-    ratio = Case(When(age_s__gt=0, then=waited / F("age_s")), output_field=FloatField())
+    waited = F("waited_s") + Greatest(SecondsUntil(F("waiting_since"), Value(now)), Value(0.0))
+    ratio, aged = waited / F("age_s"), ELIGIBLE & Q(age_s__gt=0)
     figures = {
         "turn": Count("state", filter=ELIGIBLE),
         "longest": Max(waited, output_field=FloatField(), filter=ELIGIBLE),
-        "ratios": Count(ratio, filter=ELIGIBLE),
-        "total": Sum(ratio, filter=ELIGIBLE),
-        "most": Max(ratio, filter=ELIGIBLE),
+        "ratios": Count("state", filter=aged),
+        "total": Sum(ratio, output_field=FloatField(), filter=aged),
+        "most": Max(ratio, output_field=FloatField(), filter=aged),
     }
     rows = waiting_jobs().order_by().values_list("state", "reason", "gpus_least").annotate(jobs=Count("*"), **figures)
     groups = [group for row in rows for group in _groups(*row) if group.jobs]

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from portal.api.base import ApiView, body_of, reason_of
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
-from portal.cluster.selectors import node_get, nodes_visible_to
+from portal.cluster.selectors import node_get, nodes_listed_for
 from portal.cluster.serializers import NodeDetailSerializer, NodeSerializer
 from portal.cluster.services import gpu_cordon, gpu_resume, node_declare_dead, node_drain, node_resume
 from portal.errors import NotFound
@@ -63,7 +63,7 @@ class NodesView(ApiView):
     def get(self, request: Request) -> Response:
         query = Query(request, known=(*PAGE_PARAMETERS, "ordering", "gpu_type", "hours"))
         hours = query.whole("hours", 1, 1, MOST_HOURS) or 1
-        nodes = nodes_visible_to(request.user)
+        nodes = nodes_listed_for(request.user)
         if gpu_type := query.text("gpu_type", max_chars=64):
             nodes = nodes.with_type(gpu_type)
         nodes = ordered(query, nodes, allowed=ORDERINGS, default="name")

@@ -4,12 +4,15 @@ import copy
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.jobs.models import LogChunk
 from portal.rounds.models import OperatorSetting, Planning, Round
 from portal.rounds.services import planning_run
+from tests.portal import given
 from tests.portal.api.conftest import refusal, world_make
 from tests.portal.lasting import lasting
 
@@ -43,6 +46,19 @@ def test_a_placed_job_says_where(world, planned):
     assert part["gpus"] == [0, 1, 2, 3]
     assert job["nodes"] == [part["node"]]
     assert world.owner("GET", f"/jobs/{planned[0]}/explain").json()["placement"]
+
+
+def test_a_list_of_nodes_reads_no_wide_column_and_costs_the_same_however_long(world, planned):
+    def asked():
+        with CaptureQueriesContext(connection) as queries:
+            assert world.owner.get("/nodes", page_size=500).status_code == 200
+        return [query["sql"] for query in queries]
+
+    before = asked()
+    assert not [sql for sql in before if '"cluster_node"."software"' in sql or '"cluster_node"."live"' in sql]
+    for n in range(5):
+        given.node_make(f"more-{n}")
+    assert len(asked()) == len(before)
 
 
 def test_nodes_show_own_jobs_and_hide_others(world, planned):

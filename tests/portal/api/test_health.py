@@ -5,8 +5,9 @@ import subprocess
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +16,7 @@ from portal.health import health
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.planning.lease import idle_count
 from portal.rounds.settings.schedule import schedule_make
+from tests.portal import given
 from tests.portal.api.conftest import refusal
 
 pytestmark = pytest.mark.django_db
@@ -124,6 +126,18 @@ def test_what_a_planning_leaves_idle_beside_a_job_that_fits_is_counted_for_good(
     for gpus in (None, 0, 3, 2):
         idle_count(gpus, number=7)
     assert samples(Client().get("/metrics"))["berth_idle_beside_fitting_total",] == 5
+
+
+def test_a_scrape_costs_the_same_queries_whatever_the_size(world, django_assert_num_queries):
+    with CaptureQueriesContext(connection) as queries:
+        Client().get("/metrics")
+        before = len(queries)
+    for n in range(5):
+        given.node_make(f"more-{n}")
+    world.owner.submit(gpus=1)
+    with django_assert_num_queries(before):
+        found = samples(Client().get("/metrics"))
+    assert (found["berth_gpus",], found["berth_nodes", "up"]) == (28, 8)
 
 
 def test_figures_for_prometheus(well, world):
