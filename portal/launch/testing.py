@@ -1,11 +1,10 @@
 """`./berth test [--fast] [pytest arguments]`: runs pytest. The last line is its summary.
 
 --fast leaves out tests that need a database, processes, servers, a browser or a GPU, and draws a quarter of Hypothesis's
-examples (docs/decisions/0214). The linters are tests too
-(tests/test_house.py), and always run. On two or more cores there are several runs at the same time. One has the tests with
-real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of most
-rooms of the portal, one all others. With --fast, one has the tests of the core, the client
-and one room of the portal, the other the rest.
+examples (docs/decisions/0214). The linters are tests too (tests/test_house.py). On two or more cores several runs go side by
+side. One has the tests with real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever
+idle: one the tests of most rooms of the portal, one all others. With --fast, one has the tests of the core, the client and
+one room of the portal, the other the rest. Of named folders each has every second file.
 
 A few tests with servers that fail beside all others are run again alone, and the end says so (docs/decisions/0140).
 """
@@ -83,6 +82,7 @@ FIRST = (
 SECOND = ("tests/scheduler", "tests/client", f"{PORTAL}/previews")
 """With --fast they take as much processor time as all others with the linters do."""
 FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in SECOND)], [*FAST, "-q", *SECOND])
+WORTH_TWO = 20  # so many files of named folders are worth a second process of pytest, which takes two seconds to start
 COSTS = "TESTS_COSTS_IN"
 """Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
 COSTLIEST = 10
@@ -91,7 +91,7 @@ FAILED = "TESTS_FAILED_IN"
 AGAIN = 3
 """Tests with servers that failed are run again if they stand in so many files at most. More are no accident of a busy machine."""
 FAILURES, NO_TESTS = 1, 5
-LEFT_OUT = frozenset({"PYTHONPATH", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
+LEFT_OUT = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"})
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPT_PATIENCE_S = 20.0
 END_PATIENCE_S = 5.0
@@ -104,6 +104,15 @@ def arguments_for(arguments: list[str]) -> list[str]:
     if "--fast" in arguments:
         return [*FAST, "-q", *rest]
     return rest if "-m" in rest else ["-m", "not gpu", *rest]
+
+
+def parts_of(arguments: list[str]) -> tuple[list[str], ...] | None:
+    """Return the arguments of the runs side by side: the whole, the quick tests, or those of folders. None: one run."""
+    folders = [SOURCE / each for each in arguments[1:]]
+    if arguments[:1] != ["--fast"] or not folders or not all(each.is_dir() for each in folders):
+        return {(): whole(), ("--fast",): FAST_PARTS}.get(tuple(arguments))
+    files = sorted({str(file) for folder in folders for file in folder.rglob("test_*.py")})
+    return tuple([*FAST, "-q", *files[begin::2]] for begin in (0, 1)) if len(files) >= WORTH_TWO else None
 
 
 def counts_of(output: str) -> Counter[str]:
@@ -200,7 +209,7 @@ def _side_by_side(environment: dict[str, str], parts: tuple[list[str], ...]) -> 
         sys.stdout.writelines(f"FLAKY: failed beside the others, passed alone: {name}\n" for name in flaky)
     sys.stdout.write(summary_of([shown, *outputs], time.monotonic() - began_s, flaky=len(flaky)) + "\n")
     sys.stdout.flush()
-    return next((code for code in codes if code not in {0, NO_TESTS}), 0)
+    return next((code for code in codes if code not in {0, NO_TESTS}), min(codes))
 
 
 def _again(failed: Path, environment: dict[str, str]) -> list[str]:
@@ -273,7 +282,7 @@ def main(arguments: list[str]) -> int:
     for number in STOPPING:
         signal.signal(number, _stop)
     try:
-        parts = {(): whole(), ("--fast",): FAST_PARTS}.get(tuple(arguments))
+        parts = parts_of(arguments)
         if parts is not None and len(os.sched_getaffinity(0)) > 1:
             return _side_by_side(environment, parts)
         return _alone(arguments_for(arguments), environment)

@@ -190,31 +190,6 @@ def test_every_test_but_a_gpus_runs_once_and_a_failure_of_any_run_is_one(tmp_pat
         assert not set(part) & set(WAITING_PART) - {"-m", "--durations=25"}
 
 
-@pytest.mark.impure
-def test_the_fast_tests_are_two_runs_side_by_side_and_each_test_is_in_one(tmp_path):
-    for where in ("tests", *testing.SECOND):
-        (tmp_path / where).mkdir(parents=True)
-        name = where.replace("/", "_")
-        (tmp_path / where / f"test_{name}.py").write_text(TESTS.format(system=False, told=os.devnull))
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n  impure\n")
-    option = "parser.addoption('--fewer-examples', action='store_true')"
-    (tmp_path / "tests" / "conftest.py").write_text(f"def pytest_addoption(parser): {option}\n")
-    run = (
-        "import os, sys; from pathlib import Path; from portal.launch import testing; testing.SOURCE = Path(sys.argv[1]); "
-        "os.sched_getaffinity = lambda _: {0, 1}; sys.exit(testing.main(['--fast']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", run, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=testing.SOURCE,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1].startswith(f"===== {1 + len(testing.SECOND)} passed in ")
-
-
 STARTS = """
 import os, subprocess, sys, time
 import pytest
