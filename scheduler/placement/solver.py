@@ -1,7 +1,7 @@
 """The one file that knows a solver: PuLP states the model, HiGHS solves it, in this process and on one thread.
 
-PuLP passes the program row by row and takes no start solution. So above `PULP_VARIABLES` the same program goes to HiGHS as arrays
-in one call; a test checks that both give the same. The libraries are imported at the first solve, not at start-up.
+PuLP makes objects of variables and rows, and takes no start solution. So above `PULP_VARIABLES` the same program goes to HiGHS
+as arrays alone; a test checks that both give the same. The libraries are imported at the first solve, not at start-up.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scheduler.placement.located import Program
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.placement.located import Program
-
 PULP_VARIABLES = 400
-"""Up to so many variables PuLP takes a few milliseconds to pass the program on."""
+"""Up to so many variables PuLP takes a few milliseconds to state the program."""
 
 PRESOLVE_VARIABLES = 5_000
 """Above this HiGHS' presolve is left out: at 20 000 it took 1.6 s without looking at the limit, and removed nothing."""
@@ -81,6 +81,7 @@ def solve_pulp(
     start: Sequence[int] | None = None,
 ) -> Solution:
     """The program through PuLP's model and its HiGHS interface."""
+    import highspy
     import pulp
 
     problem = pulp.LpProblem("located", pulp.LpMaximize)
@@ -94,9 +95,25 @@ def solve_pulp(
         problem += pulp.LpConstraint(pulp.LpAffineExpression(access_rules), pulp.LpConstraintLE, f"r{k:07d}", upper)
     limits = {"gapRel": gap, "threads": 1, "timeLimit": max(0.001, time_limit_s)}
     # In so small a program the feasibility jump takes longer than all the rest, and the optimum is the same.
-    problem.solve(pulp.HiGHS(msg=False, **limits, **highs_options(seed), mip_heuristic_run_feasibility_jump=False))
+    solver = pulp.HiGHS(msg=False, **limits, **highs_options(seed), mip_heuristic_run_feasibility_jump=False)
+    solver.buildSolverModel = lambda stated: stated.solverModel.passModel(_as_lp(highspy, _as_stated(stated)))
+    problem.solve(solver)
     values = np.array([column.varValue or 0.0 for column in columns])
-    return _solution(problem.solverModel, values, program, sign=-1.0)
+    return _solution(problem.solverModel, values, program)
+
+
+def _as_stated(problem: Any) -> Program:
+    """Read PuLP's model back as one program, to pass it at once: PuLP's own interface calls HiGHS for each column and row."""
+    columns, rows = problem.variables(), problem.constraints()
+    for numbered in (columns, rows):
+        for number, each in enumerate(numbered):
+            each.index = number  # by which PuLP finds what HiGHS says of it
+    program = Program(
+        [problem.objective.get(column, 0.0) for column in columns], [column.isInteger() for column in columns]
+    )
+    for row in rows:
+        program.row(((column.index, value) for column, value in row.items()), row.getUb())
+    return program
 
 
 def solve_arrays(
@@ -120,7 +137,7 @@ def solve_arrays(
     if start is not None:
         _start_from(highspy, highs, program, start)
     highs.run()
-    return _solution(highs, np.array(highs.getSolution().col_value), program, sign=1.0)
+    return _solution(highs, np.array(highs.getSolution().col_value), program)
 
 
 def highs_options(seed: int) -> dict[str, int | float]:
@@ -160,12 +177,11 @@ def _start_from(highspy: Any, highs: Any, program: Program, start: Sequence[int]
     highs.setSolution(solution)
 
 
-def _solution(highs: Any, values: Any, program: Program, *, sign: float) -> Solution:
+def _solution(highs: Any, values: Any, program: Program) -> Solution:
     """Read the incumbent and check it against the program's rows: the solver is not trusted to be feasible."""
     status = str(highs.getModelStatus()).rpartition(".k")[2]
     info = highs.getInfo()
-    bound = sign * info.mip_dual_bound
-    bound_or_none = bound if math.isfinite(bound) else None
+    bound_or_none = info.mip_dual_bound if math.isfinite(info.mip_dual_bound) else None
     chosen = tuple(k for k, binary in enumerate(program.binary) if binary and k < len(values) and values[k] > 0.5)
     if not math.isfinite(info.objective_function_value) or not len(values) or not _feasible(program, chosen):
         return Solution("time-limit" if status == "TimeLimit" else "failed", None, None, bound_or_none, None)
