@@ -16,7 +16,9 @@ cores, a job (queued or running) asks 1-10 a GPU, so they do. `mixed`: the same 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +29,7 @@ from scheduler.model import Job, Node
 from scheduler.workloads import mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.random import Generator
 
@@ -40,6 +42,16 @@ NODE_CORES, JOB_CORES = (28, 32, 40, 48, 56, 64), (1, 10)
 FIRST_SIZES, FIRST_ODDS = (1, 2, 3, 4, 6, 8, 16), (0.28, 0.22, 0.10, 0.18, 0.08, 0.10, 0.04)
 MOST_GPUS, MOST_SIZES = 16, 4
 MEMORY_MIB = 1 << 20
+
+
+def _up_to(odds: Sequence[float]) -> list[float]:
+    """The odds of each and all before it, as `Generator.choice` sums them: one number of the generator says which it is."""
+    sums = np.cumsum(odds)
+    found: list[float] = (sums / sums[-1]).tolist()
+    return found
+
+
+FIRST_UP_TO, TIMES, TIMES_UP_TO = _up_to(FIRST_ODDS), (1, 2, 4), _up_to((0.3, 0.4, 0.3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +134,21 @@ def _node(k: int, gpu_type: str, cores_total: int, gpus: int, cores: int) -> Nod
     )
 
 
+@cache
+def _sizes(least: int, most: int) -> tuple[int, ...]:
+    return tuple(map(int, np.unique(np.linspace(least, most, min(MOST_SIZES, most - least + 1)).round())))
+
+
 def _job(number: int, rng: Generator, speeds: Mapping[str, float], *, scarce: bool) -> Job:
-    least = int(rng.choice(FIRST_SIZES, p=FIRST_ODDS))
-    most = min(MOST_GPUS, least * int(rng.choice((1, 2, 4), p=(0.3, 0.4, 0.3))))
-    sizes = np.unique(np.linspace(least, most, min(MOST_SIZES, most - least + 1)).round())
+    least = FIRST_SIZES[bisect_right(FIRST_UP_TO, rng.random())]
+    most = min(MOST_GPUS, least * TIMES[bisect_right(TIMES_UP_TO, rng.random())])
     types = frozenset[str]()
     if rng.random() >= 0.7:
         types = frozenset(map(str, rng.choice(list(speeds), int(rng.integers(2, 3, endpoint=True)), replace=False)))
     return Job(
         id=number,
         tenant=1 + int(TENANTS * rng.random() ** 2),
-        requirement=tuple(map(int, sizes)),
+        requirement=_sizes(least, most),
         submitted_s=float(number),
         gpu_types=types,
         cores=int(rng.integers(*JOB_CORES, endpoint=True)) if scarce else 4,

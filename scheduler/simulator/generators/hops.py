@@ -234,7 +234,9 @@ def _observed(true: Profile, rng: Generator) -> Profile:
 def data_times(loading: Loading, count: int, rng: Generator) -> Sequence[float]:
     """Seconds of so many loads: hits and misses as they come (eq. 3)."""
     which = rng.choice(len(loading.parts), count, p=loading.probabilities)
-    return [max(0.0, float(rng.normal(loading.parts[k].data_s, loading.parts[k].data_sigma_s))) for k in which]
+    mean_s, sigma_s = np.array([(part.data_s, part.data_sigma_s) for part in loading.parts]).T
+    times_s: list[float] = np.maximum(0.0, rng.normal(mean_s[which], sigma_s[which])).tolist()
+    return times_s
 
 
 def sensitivities(jobs: Sequence[TracedJob]) -> Mapping[str, float]:
