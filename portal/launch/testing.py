@@ -12,7 +12,6 @@ A few tests with servers that fail beside all others are run again alone, and th
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -20,11 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from portal.launch.processes.descendants import become_subreaper, end_all
+from portal.launch.summing import costs_of, summary_of
 from portal.layout import SOURCE
 
 if TYPE_CHECKING:
@@ -79,13 +78,15 @@ FIRST = (
     "tests/system/test_gpus.py",
 )
 """Those that take the most processor time, which begin first: no lane is to be left with one of them at the end."""
-SECOND = ("tests/scheduler", "tests/client", f"{PORTAL}/previews")
+CORE = "tests/scheduler"
+WITHOUT_DJANGO = ["-p", "no:django", "-W", "ignore:Unknown config option"]
+"""The core imports none of it. Where its tests are all there is, making the apps ready takes a third of the time to begin."""
+SECOND = (CORE, "tests/client", f"{PORTAL}/previews")
 """With --fast they take as much processor time as all others with the linters do."""
 FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in SECOND)], [*FAST, "-q", *SECOND])
 WORTH_TWO = 20  # so many files of named folders are worth a second process of pytest, which takes two seconds to start
 COSTS = "TESTS_COSTS_IN"
 """Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
-COSTLIEST = 10
 FAILED = "TESTS_FAILED_IN"
 """Names the file in which a run of pytest tells which of its tests failed (tests/failures.py)."""
 AGAIN = 3
@@ -95,7 +96,6 @@ LEFT_OUT = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "BERTH_DATA_DIR",
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPT_PATIENCE_S = 20.0
 END_PATIENCE_S = 5.0
-_COUNT = re.compile(r"(\d+) (failed|passed|skipped|deselected|xfailed|xpassed|warnings?|errors?)")
 
 
 def arguments_for(arguments: list[str]) -> list[str]:
@@ -112,41 +112,8 @@ def parts_of(arguments: list[str]) -> tuple[list[str], ...] | None:
     if arguments[:1] != ["--fast"] or not folders or not all(each.is_dir() for each in folders):
         return {(): whole(), ("--fast",): FAST_PARTS}.get(tuple(arguments))
     files = sorted({str(file) for folder in folders for file in folder.rglob("test_*.py")})
-    return tuple([*FAST, "-q", *files[begin::2]] for begin in (0, 1)) if len(files) >= WORTH_TWO else None
-
-
-def counts_of(output: str) -> Counter[str]:
-    """Return the counts of pytest's last line, without the deselected tests: the other run counts those."""
-    last = next((line for line in reversed(output.splitlines()) if _COUNT.search(line)), "")
-    found = Counter({word.removesuffix("s"): int(count) for count, word in _COUNT.findall(last)})
-    del found["deselected"]
-    return found
-
-
-def summary_of(outputs: list[str], took_s: float, *, flaky: int = 0) -> str:
-    """Return one line for all runs, in pytest's form. `flaky` tests of the last one failed, and passed when run again."""
-    counts = [counts_of(output) for output in outputs]
-    if flaky:
-        counts[-1] |= {"flaky": flaky}
-        del counts[-1]["failed"], counts[-1]["error"]
-    total: Counter[str] = sum(counts, Counter())
-    order = ("failed", "error", "flaky", "passed", "skipped", "xfailed", "xpassed", "warning")
-    plural = {"error", "warning"}
-    words = [
-        f"{total[name]} {name}{'s' if name in plural and total[name] != 1 else ''}" for name in order if total[name]
-    ]
-    return f"===== {', '.join(words) or 'no tests ran'} in {took_s:.0f} s ====="
-
-
-def costs_of(folder: Path) -> list[str]:
-    """Return the lines that tell which files took the most processor time, that of the processes they started included."""
-    costs: Counter[str] = Counter()
-    for told in folder.glob("*.json"):
-        costs.update(json.loads(told.read_text(encoding="utf-8")))
-    if not costs:
-        return []
-    most = [f"{spent_s:7.1f} s  {file}" for file, spent_s in costs.most_common(COSTLIEST)]
-    return [f"processor time of the tests: {sum(costs.values()):.0f} s, most of it in", *most]
+    own = WITHOUT_DJANGO if all(each.is_relative_to(SOURCE / CORE) for each in folders) else []
+    return tuple([*FAST, *own, "-q", *files[begin::2]] for begin in (0, 1)) if len(files) >= WORTH_TWO else None
 
 
 def waiting_files() -> list[str]:

@@ -66,6 +66,13 @@ def test_the_fast_tests_of_a_folder_are_two_runs_too_where_it_has_many_files(tmp
     assert fast_in(tmp_path, "tests/room").returncode == testing.NO_TESTS
 
 
+def test_the_cores_quick_tests_need_no_django():
+    for part in testing.parts_of(["--fast", "tests/scheduler/simulator", "tests/scheduler/policies"]):
+        assert set(testing.WITHOUT_DJANGO) <= set(part)
+    for part in testing.parts_of(["--fast", "tests/scheduler", "tests/client"]):
+        assert not set(testing.WITHOUT_DJANGO) & set(part)
+
+
 def test_few_files_a_file_and_options_are_one_run():
     assert testing.parts_of(["--fast", "tests/scheduler/fairness"]) is None
     assert testing.parts_of(["--fast", "tests/scheduler", "tests/test_documents.py"]) is None

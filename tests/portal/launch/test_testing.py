@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from portal.launch import testing
-from portal.launch.testing import COMPUTING_PARTS, WAITING_PART, arguments_for, counts_of, summary_of
+from portal.launch.summing import costs_of, counts_of, summary_of
+from portal.launch.testing import COMPUTING_PARTS, WAITING_PART, arguments_for
 
 
 @pytest.mark.parametrize(
@@ -48,11 +49,11 @@ def test_a_summary_counts_both_runs():
 
 
 def test_the_costliest_files_of_all_processes_are_named(tmp_path):
-    assert testing.costs_of(tmp_path) == []
+    assert costs_of(tmp_path) == []
     for process in range(3):
         costs = {"tests/test_both.py": 40.25} | {f"tests/test_{process}_{n}.py": float(n) for n in range(9)}
         (tmp_path / f"{process}.json").write_text(json.dumps(costs))
-    first, *most = testing.costs_of(tmp_path)
+    first, *most = costs_of(tmp_path)
     assert first == "processor time of the tests: 229 s, most of it in"
     assert most[0].split() == ["120.8", "s", "tests/test_both.py"]
     assert len(most) == 10
