@@ -107,6 +107,7 @@ _REFUSALS = {
     403: "The token lacks the scope, or you the right.",
     404: "It does not exist, or you may not see it: the same answer.",
     409: "It does not go with the present state.",
+    410: "It was there once; what is left of it cannot be read.",
     413: "The body is larger than 1.5 MiB.",
     415: "The body is not `application/json`.",
     416: "Nothing of it lies in the range that was asked for; `Content-Range` says how long it is.",

@@ -81,7 +81,7 @@ class PlanningView(ApiView):
     @documented(
         "Show a planning with its decisions",
         answer=PlanningDetailSerializer,
-        refusals=(404,),
+        refusals=(404, 410),
         parameters=(*NUMBER_PATH, PAGING[0], DECISIONS_A_PAGE),
         operation_id="plannings_show",
         description="The decisions come in pages, in the order of the queue: `decisions_next` is the URL of the next ones.",

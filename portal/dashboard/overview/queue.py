@@ -19,7 +19,7 @@ from portal.rounds.read.kept import places_kept
 from portal.rounds.read.needs import start_need
 from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.selectors import waited_s
-from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.decisions import decisions_or_none
 from portal.tenants.models import Tenant
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def next_context(snapshot: Snapshot) -> NextContext:
 
     Those with a start range come by its middle, then the others in the order of the last planning, then who came after it.
     """
-    decisions = decisions_read(snapshot.planning)
+    decisions = decisions_or_none(snapshot.planning)
     ranges = foretold_first()
     found = first_in_order([*ranges, *decisions.jobs[decisions.following].tolist()], count=NEXT_SHOWN)
     told = _Told([job for job, _ in found], ranges, snapshot)

@@ -21,7 +21,7 @@ from portal.jobs.states import JobState
 from portal.rounds.read.forecasts import RANGES_MOST, forecast_record
 from portal.rounds.read.kept import kept_now
 from portal.rounds.read.places import QUEUES
-from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.decisions import decisions_or_none
 from portal.rounds.record.packing import REASONS
 from portal.tenants.models import Tenant
 
@@ -48,7 +48,7 @@ TOO_MUCH = ("needs more than the cluster has", "need more than the cluster has")
 
 def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
     """Return the page. `pages`: the requested page of each array. Raises BerthError when one is not a positive number."""
-    decisions = decisions_read(snapshot.planning)
+    decisions = decisions_or_none(snapshot.planning)
     numbers = {array: _page(pages.get(array), array) for array in ARRAYS}
     places = {array: _places(decisions, array, numbers[array]) for array in ARRAYS}
     rows = Rows(snapshot, decisions, [place for own in places.values() for place in own])

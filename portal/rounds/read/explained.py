@@ -15,7 +15,7 @@ from portal.rounds.read.larger import larger_sentence
 from portal.rounds.read.numbers import JobNumbers
 from portal.rounds.read.places import Turns
 from portal.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
-from portal.rounds.record.decisions import decisions_read
+from portal.rounds.record.decisions import decisions_or_none
 from portal.rounds.record.explanations import explanations_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def explanation(job: Job) -> dict[str, Any]:
     `best_rejected` and what `larger_sentence` says are those of `scheduler.explaining.detail`, as of `detail_planning`.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
-    decisions = decisions_read(planning)
+    decisions = decisions_or_none(planning)
     place = decisions.find(job.pk)
     known = decisions.entry(place) if place is not None else {}
     detail = explanations_of([job.pk], number=planning.number).get(job.pk) if planning else None

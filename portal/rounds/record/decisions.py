@@ -8,6 +8,7 @@ is the number of the planning that has it. Plannings from before frames are read
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from portal.rounds.record.frames import Frame
     from scheduler.model import Plan
+
+log = logging.getLogger(__name__)
 
 
 class Decisions:
@@ -135,7 +138,7 @@ def decisions_of(made: Plan) -> Decisions:
 def decisions_read(planning: Planning | None) -> Decisions:
     """Return what a planning decided; nothing for one that failed before it did, or for None.
 
-    One query where frames before it are not in memory.
+    One query where frames before it are not in memory. Raises FrameError where they cannot be read; see `decisions_or_none`.
     """
     packed = bytes(planning.decisions) if planning is not None else b""
     if planning is None or not packed:
@@ -143,15 +146,15 @@ def decisions_read(planning: Planning | None) -> Decisions:
     if (known := _recent.get(packed)) is not None:
         return known
     if planning.keyframe is None:
-        head, blob = frame_head(packed)
+        head, blob = frame_head(packed, planning.number)
         whole = head["version"] < VERSION
         return _keep(packed, _whole(head, blob)) if whole else _kept(packed, frame_read(packed, None))
     rows = Planning.objects.filter(number__gte=planning.keyframe, number__lt=planning.number)
     stored = dict(rows.values_list("number", "decisions"))
     chain, known = [packed], None
-    while (number := frame_head(chain[-1])[0].get("before")) is not None and known is None:
+    while (number := frame_head(chain[-1], planning.number)[0].get("before")) is not None and known is None:
         if number not in stored:
-            raise FrameError(f"planning {planning.number} follows planning {number}, which is gone")
+            raise FrameError(planning.number, f"it follows planning {number}, which is gone")
         earlier = bytes(stored[number])
         known = _recent.get(earlier)
         chain.append(earlier)
@@ -162,9 +165,21 @@ def decisions_read(planning: Planning | None) -> Decisions:
 
 
 def decisions_before(number: int) -> Decisions:
-    """Return what the last applied planning before this number decided. One query, and that of `decisions_read`."""
+    """Return what the last applied planning before this number decided, as `decisions_or_none`. One query, and that of it."""
     last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=number).order_by("-number")
-    return decisions_read(last.only("number", "keyframe", "decisions").first())
+    return decisions_or_none(last.only("number", "keyframe", "decisions").first())
+
+
+def decisions_or_none(planning: Planning | None) -> Decisions:
+    """Return the same, and none at all where they cannot be read, which the log tells.
+
+    For whoever goes on without: the next planning, whose record then begins anew, and the pages of the present.
+    """
+    try:
+        return decisions_read(planning)
+    except FrameError as error:
+        log.warning("the decisions of planning %s cannot be read: %s", planning and planning.number, error.why)
+        return EMPTY
 
 
 RECENT = 4

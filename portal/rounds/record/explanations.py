@@ -8,6 +8,7 @@ GPU, by the sweep, a CPU job): the others' figures follow from the queue (sectio
 from __future__ import annotations
 
 import json
+import logging
 import time
 import zlib
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ COMPARED = ("reason", "side", "binding")
 OUTSIDE = SIDES.index("outside")
 NO_SIDE = SIDES.index("")
 PLACED = RESULTS.index("placed")
+log = logging.getLogger(__name__)
 TURN_NOT_COME = REASONS.index("outside-window")
 """It has no figures of its own."""
 
@@ -150,16 +152,21 @@ def explanations_of(job_ids: Collection[int], *, number: int | None = None) -> d
     """Return each job's detail as it stood in planning `number` (None: now): `planning, at, reason, side, figures, detail`.
 
     `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. Whoever
-    asks has made sure that its reader may see the jobs.
+    asks has made sure that its reader may see the jobs. One that cannot be read any more is left out, which the log tells.
     """
     rows = Explanation.objects.filter(job_id__in=job_ids)
     if number is not None:
         rows = rows.filter(planning_number__lte=number)
-    return {row.job_id: _shown(row) for row in Explanation.objects.filter(pk__in=_latest(rows))}
+    shown = {row.job_id: _shown(row) for row in Explanation.objects.filter(pk__in=_latest(rows))}
+    return {job: told for job, told in shown.items() if told is not None}
 
 
-def _shown(row: Explanation) -> dict[str, Any]:
-    told = json.loads(zlib.decompress(bytes(row.detail)))
+def _shown(row: Explanation) -> dict[str, Any] | None:
+    try:
+        told = json.loads(zlib.decompress(bytes(row.detail)))
+    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+        log.warning("planning %s's detail of job %s cannot be read: %s", row.planning_number, row.job_id, error)
+        return None
     return {
         "planning": row.planning_number,
         "at": row.at,

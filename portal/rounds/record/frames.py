@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from portal.errors import BerthError
 from portal.rounds.record.frame_bytes import MOMENT, NEVER, Reader, Writer
 
 if TYPE_CHECKING:
@@ -43,8 +44,17 @@ WORDS = {"array": "arrays", "source": "sources"}
 BY_RATIO, BY_RANK = 0, 1
 
 
-class FrameError(Exception):
-    """The bytes do not belong to the frame that they are said to follow."""
+class FrameError(BerthError):
+    """A planning's decisions cannot be read: `why`, for the log. Code decisions_unreadable."""
+
+    def __init__(self, number: int | None, why: str) -> None:
+        which = "a planning" if number is None else f"planning {number}"
+        detail = (
+            f"The decisions of {which} cannot be read any more: what is stored of them is damaged or incomplete. "
+            "Its figures are kept, and later plannings can be read."
+        )
+        super().__init__("decisions_unreadable", detail, status=410)
+        self.number, self.why = number, why
 
 
 @dataclass(frozen=True)
@@ -144,18 +154,25 @@ def frame_alone(frame: Frame) -> bytes:
     return frame_pack(decided, frame.head, number=frame.number, now_s=now_us / 1e6, before=None)[0]
 
 
-def frame_head(packed: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return what stands before the columns, and these; `head["before"]` is the planning of the frame before, if any."""
-    raw = zlib.decompress(packed)
-    end = raw.index(b"\n")
-    return json.loads(raw[:end]), raw[end + 1 :]
+def frame_head(packed: bytes, number: int | None = None) -> tuple[dict[str, Any], bytes]:
+    """Return what stands before the columns, and these; `head["before"]` is the planning of the frame before, if any.
+
+    `number`: of the planning whose they should be. Raises FrameError.
+    """
+    try:
+        raw = zlib.decompress(packed)
+        end = raw.index(b"\n")
+        return json.loads(raw[:end]), raw[end + 1 :]
+    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+        raise FrameError(number, f"{type(error).__name__}: {error}") from error
 
 
 def frame_read(packed: bytes, before: Frame | None) -> Frame:
     """Return a planning's decisions. FrameError unless `before` is the frame that they were packed after."""
     head, blob = frame_head(packed)
     if head["depth"] and (before is None or before.mark != head["mark"]):
-        raise FrameError(f"planning {head['number']} follows planning {head['before']}, which is another one or gone")
+        why = f"planning {head['number']} follows planning {head['before']}, which is another one or gone"
+        raise FrameError(head["number"], why)
     before = before if head["depth"] else None
     reader = Reader(blob, head["sizes"])
     stayed = np.empty(0, np.int64)
