@@ -3,7 +3,7 @@
 `gpu-large` (R_1 >= 4) and `gpu-small` (0 < R_1 < 4) own disjoint sets of whole GPU nodes, with *reserved* cores there:
 the 95th percentile of tuned cores per GPU times the node's GPUs. `cpu` (R = {0}) owns all other cores, on every node.
 `gpu-large` gets as many nodes as its jobs needed at one time, running and queued, but at most 80 % of the nodes with 4 GPUs or
-more. With no history: 3 cores per GPU, and half of those nodes.
+more; none where GPU jobs are known and none of them was large. With no history: 3 cores per GPU, and half of those nodes.
 Where the specification is silent: `gpu-large` gets the largest nodes first, in turns between GPU types, so that neither array is
 without a type. Nodes that are down count too, so that an outage does not move the border.
 """
@@ -75,8 +75,8 @@ class PastJob:
     gpus: int
 
 
-def peak_gpus(jobs: Iterable[PastJob]) -> int | None:
-    """The highest number of GPUs that the jobs held plus queued at one time; None when there were none."""
+def peak_gpus(jobs: Iterable[PastJob]) -> int:
+    """The highest number of GPUs that the jobs held plus queued at one time; 0 when there were none."""
     # At one instant ends come before arrivals: a job that follows another does not double its demand.
     events = sorted(
         event
@@ -87,7 +87,7 @@ def peak_gpus(jobs: Iterable[PastJob]) -> int | None:
     for _, change in events:
         demand += change
         peak = max(peak, demand)
-    return peak if events else None
+    return peak
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

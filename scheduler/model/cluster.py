@@ -105,7 +105,7 @@ class ArrayHistory:
     """What the arrays are divided by: a summary of the last week (section 4). Empty = no history."""
 
     tuned_cores_per_gpu: Sequence[float] = ()  # of the GPU jobs tuned in it
-    large_gpus_peak: int | None = None  # the most GPUs that jobs of 4 GPUs or more held plus queued at one time
+    large_gpus_peak: int | None = None  # the most GPUs that large jobs held plus queued at one time; None: no GPU jobs
 
 
 @dataclass(frozen=True, slots=True)

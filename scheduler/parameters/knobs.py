@@ -96,7 +96,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "large_array_share",
         "The part of the nodes with 4 GPUs or more that forms gpu-large; empty = enough for the most GPUs that large jobs "
-        "asked for at one time in the last days (array_history_days), at most 0.8, or 0.5 if there were no large jobs.",
+        "asked for at one time in the last days (array_history_days), at most 0.8, or 0.5 if there were no GPU jobs at all.",
         "",
         None,
         0,

@@ -6,6 +6,7 @@ last hours, for RAQLR; and the most GPUs that large jobs held plus queued at one
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections import deque
 from functools import cached_property
@@ -56,6 +57,7 @@ class Past:
         self._medians = {name: _Medians() for name in ("ratio", "tenant", "category", "cluster")}
         self._latest: deque[tuple[tuple[str, object, float], ...]] = deque()
         self._ended: deque[Ended] = deque()
+        self._live_gpu_jobs, self._gpu_job_ended_s = 0, -math.inf
         self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
         # The mappings grow in place, so that the same object always tells what is known now.
         self.history = RunHistory()
@@ -63,11 +65,14 @@ class Past:
         self._tuned: deque[tuple[float, int]] = deque()  # when, cores a GPU: of the last week
 
     def arrived(self, load: Load) -> None:
+        self._live_gpu_jobs += load.traced.job.requirement[0] > 0
         if load.traced.job.requirement[0] >= LARGE_FROM_GPUS:
             self._large[load.id] = load
 
     def ended(self, load: Load, now_s: float) -> None:
         """Note that a job ended; its `ran_s` and waiting are final."""
+        if load.traced.job.requirement[0] > 0:
+            self._live_gpu_jobs, self._gpu_job_ended_s = self._live_gpu_jobs - 1, now_s
         if load.age_s is not None and load.age_s > 0:
             self._ended.append(Ended(now_s, load.waited_s, load.age_s))
         if load.state == "COMPLETED":
@@ -128,7 +133,9 @@ class Past:
         return tuple(sorted(cores for _, cores in self._tuned))
 
     def large_gpus_peak(self, now_s: float) -> int | None:
-        """The most GPUs that jobs of the large array held plus queued at one time in the last week."""
+        """The most GPUs that jobs of the large array held plus queued at one time in the last week; None: no GPU jobs."""
+        if not self._live_gpu_jobs and self._gpu_job_ended_s < now_s - ARRAY_HISTORY_S:
+            return None
         gone = [key for key, load in self._large.items() if (load.ended_s or now_s) < now_s - ARRAY_HISTORY_S]
         for key in gone:
             del self._large[key]

@@ -48,7 +48,7 @@ def test_a_switch_is_no_operators_knob():
 
 def borrowed(rule):
     """Node 1 is gpu-large's, node 2 gpu-small's; job 3 borrows of gpu-large, whose own job 5 then comes."""
-    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400, logged=True)
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400, large_array_share=0.5, logged=True)
     driver.engine._limitless = replace(with_rule_off(driver.engine.parameters, rule), time_limit_s=1e9)
     driver.submit(job(1, 1, age_s=600), 600.0)
     driver.submit(job(2, 3, age_s=600), 600.0 * 3**0.9)

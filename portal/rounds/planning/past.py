@@ -18,22 +18,21 @@ if TYPE_CHECKING:
 
 
 def array_history_read(*, now: datetime, days: float = 7) -> dict[str, Any]:
-    """Return what a round keeps of the last `days`: `large_gpus_peak` and `tuned_cores_per_gpu`. Two queries.
+    """Return what a round keeps of the last `days`: `large_gpus_peak` and `tuned_cores_per_gpu`. Three queries.
 
-    The peak is the most GPUs that jobs of 4 or more held plus queued at one time; a job counts with the smallest size that
-    it accepts, as everywhere when it waits. The tuned numbers are those of the jobs that were tuned in that time.
+    The peak is the most GPUs that jobs of 4 or more held plus queued at one time, None where no GPU job was there at all; a
+    job counts with the smallest size that it accepts, as everywhere when it waits. The tuned numbers are those of the jobs
+    that were tuned in that time.
     """
     since = now - timedelta(days=days)
-    rows = (
-        Job.objects.runnable()
-        .filter(Q(ended_at=None) | Q(ended_at__gt=since), gpus__0__gte=LARGE_FROM_GPUS)
-        .values_list("submitted_at", "ended_at", "gpus")
-    )
+    jobs = Job.objects.runnable().filter(Q(ended_at=None) | Q(ended_at__gt=since), gpus_least__gt=0).order_by()
+    large = jobs.filter(gpus_least__gte=LARGE_FROM_GPUS).values_list("submitted_at", "ended_at", "gpus_least")
     past = (
-        PastJob(queued.timestamp(), ended.timestamp() if ended else None, sizes[0])
-        for queued, ended, sizes in rows.iterator()
+        PastJob(queued.timestamp(), ended.timestamp() if ended else None, gpus)
+        for queued, ended, gpus in large.iterator()
     )
-    return {"large_gpus_peak": peak_gpus(past), "tuned_cores_per_gpu": cores_tuned_since(since)}
+    peak = peak_gpus(past) or (0 if jobs.exists() else None)
+    return {"large_gpus_peak": peak, "tuned_cores_per_gpu": cores_tuned_since(since)}
 
 
 def array_history_now() -> model.ArrayHistory:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.estimator.tables import cell_key, signature_of
+from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.fairness.lrf import BY_SAMPLES, is_guess
 from scheduler.model import ArrayHistory, ClusterState, Job, Promise, Running
 from scheduler.model.speeds import Cell, CellKey, Knowledge
@@ -64,6 +65,8 @@ class BerthRounds:
         self._cluster = Cluster(World(nodes))
         self._rounds = Rounds(parameters.replan_s)
         self._seen: dict[int, _Seen] = {}
+        self._past: dict[int, PastJob] = {}  # all jobs so far: no trace lasts for a week
+        self._arrays = ArrayHistory()
         self._cells: dict[object, dict[CellKey, Cell]] = {}
         self._due_s, self._plannings = math.inf, 0
 
@@ -73,7 +76,10 @@ class BerthRounds:
         changed = live.keys() ^ self._seen.keys()
         for gone in self._seen.keys() - live.keys():
             self._free(self._seen.pop(gone))
-        self._seen |= {number: _Seen(live[number]) for number in live if number not in self._seen}
+            self._past[gone] = replace(self._past[gone], ended_s=now_s)
+        for number in live.keys() - self._seen.keys():
+            self._seen[number] = _Seen(live[number])
+            self._past[number] = PastJob(now_s, None, self._sizes(live[number])[0])
         if changed or min(self._rounds.next_s, self._due_s) <= now_s:
             self._due_s = math.inf
             for _ in range(REPEATS):
@@ -95,6 +101,8 @@ class BerthRounds:
         replan = now_s >= self._rounds.next_s
         if replan:
             self._rounds.begin(now_s)
+            large = (past for past in self._past.values() if past.gpus >= LARGE_FROM_GPUS)
+            self._arrays = ArrayHistory(large_gpus_peak=peak_gpus(large) if self._past else None)
         rng = np.random.default_rng([0, self._plannings])
         self._plannings += 1
         inputs, policy = SnapshotInput(self._state(now_s)), POLICIES[self._parameters.policy]
@@ -138,7 +146,7 @@ class BerthRounds:
             nodes=[self._cluster.node_now(number) for number in self._cluster.nodes],
             jobs=[self._waiting(seen) for seen in every if seen.placement is None],
             running=[_running(seen, self._waiting(seen), now_s) for seen in every if seen.placement is not None],
-            array_history=ArrayHistory(),
+            array_history=self._arrays,
             knowledge=Knowledge(self._known(every)),
             replanned_s=self._rounds.replanned_s,
         )
@@ -157,11 +165,14 @@ class BerthRounds:
             found |= self._cells[key]
         return found
 
+    def _sizes(self, job: RoundJob) -> tuple[int, ...]:
+        return tuple(sorted({size for _, size, _ in self._speeds.table(job)[1]})) or (1,)
+
     def _waiting(self, seen: _Seen) -> Job:
         """The job as it waits, or of a running one as if it waited."""
         job = seen.job
-        key, table = self._speeds.table(job)
-        sizes = tuple(sorted({size for _, size, _ in table})) or (1,)
+        key, _ = self._speeds.table(job)
+        sizes = self._sizes(job)
         return Job(
             id=job.id,
             tenant=TENANT,

@@ -52,7 +52,7 @@ def test_the_peak_counts_held_and_queued_together():
     jobs = [PastJob(0, 10, 4), PastJob(5, None, 8), PastJob(10, 20, 4), PastJob(12, 15, 4)]
     assert peak_gpus(jobs) == 16
     assert peak_gpus(jobs[:3]) == 12  # the third follows the first
-    assert peak_gpus([]) is None
+    assert peak_gpus([]) == 0
 
 
 def test_undivided_is_one_array_with_nothing_reserved():

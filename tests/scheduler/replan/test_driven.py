@@ -62,7 +62,7 @@ def test_a_history_with_re_plans_is_the_same_bytes_again():
 
 def test_a_borrower_gives_back_goes_to_the_head_of_its_array_and_runs_on_elsewhere():
     """Node 1 is gpu-large's, node 2 gpu-small's: the job of 2 borrows, is called back, and starts before one of a larger ratio."""
-    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400)
+    driver = Driver([node(1, 4), node(2, 4)], replan_s=86_400, large_array_share=0.5)
     driver.submit(job(1, 1, age_s=600), 600.0)
     driver.submit(job(2, 3, age_s=600), 600.0 * 3**0.9)
     driver.submit(job(3, 2, tenant=2, movable=True, age_s=3000), 3000.0 * 2**0.9)

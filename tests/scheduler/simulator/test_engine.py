@@ -8,6 +8,8 @@ import pytest
 from scheduler.model import ArrayHistory
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.load import Load
+from scheduler.simulator.past import Past
 from scheduler.simulator.rivals import parameters_for, policy_named
 from scheduler.simulator.rounds import Rounds
 from scheduler.simulator.run import simulate
@@ -116,6 +118,32 @@ def test_a_restart_costs_its_time_and_a_stop_too():
     made = by_job(run(jobs, nodes, policy="coda", knobs=knobs, restart_s=60.0))
     assert made[2].started_s == 500.0  # a stop that takes no time: the promise is redeemed in the same instant
     assert made[1].ended_s == 1100 + 7 + (3001 - 500)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "peak"), [([(0,)], None), ([(1,), (0,)], 0), ([(1, 2, 4, 8)], 0), ([(1,), (4, 8), (8,)], 12)]
+)
+def test_large_jobs_of_the_past_divide_the_nodes_and_small_ones_alone_leave_them_whole(sizes, peak):
+    told = []
+    Engine(
+        [traced(number, *size) for number, size in enumerate(sizes, start=1)],
+        World([node(number, 8, cores=64) for number in range(1, 5)]),
+        parameters_for("berth"),
+        seed=1,
+        clock=clock(),
+        watch=lambda state, *_: told.append(state.array_history.large_gpus_peak),
+    ).run(1.0)
+    assert told[0] == peak
+
+
+def test_a_week_after_the_last_gpu_job_nothing_is_known_of_large_ones():
+    week = 7 * 86_400.0
+    past = Past(raqlr_hours=1.0)
+    load = Load(traced(1, 1))
+    past.arrived(load)
+    assert past.arrays(2 * week).large_gpus_peak == 0, "it is still there"
+    past.ended(load, 5.0)
+    assert [past.arrays(now_s).large_gpus_peak for now_s in (week, week + 6)] == [0, None]
 
 
 def test_noise_is_each_attempts_own_and_has_mean_one():

@@ -107,6 +107,12 @@ class TestArrayHistory:
     def test_the_peak_of_large_jobs(self, cluster):
         given.node_make("big", gpus=8, cores=64)
         assert array_history_read(now=timezone.now())["large_gpus_peak"] is None
+        self.job(cluster, [0], since_h=9)
+        assert array_history_read(now=timezone.now())["large_gpus_peak"] is None, "no GPU job is known"
+        self.job(cluster, [1, 8], since_h=200, until_h=190)
+        assert array_history_read(now=timezone.now())["large_gpus_peak"] is None, "none of the last week"
+        self.job(cluster, [1, 8], since_h=30, until_h=20)
+        assert array_history_read(now=timezone.now())["large_gpus_peak"] == 0, "small ones alone"
         self.job(cluster, [4, 8], since_h=30, until_h=20)
         self.job(cluster, [8], since_h=25, until_h=10)
         self.job(cluster, [4], since_h=9)
