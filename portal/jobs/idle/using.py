@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
 
 
+KEPT = "kept"
+KEPT_ONCE_S = 60.0
 IDLE_END = ", its idle time-out"
 """How the reason of such an end ends."""
 
@@ -57,14 +60,21 @@ def idle_used(*, attempt_id: int, by: str) -> None:
 
 @transaction.atomic
 def job_keep(*, job: Job, actor: User) -> Job:
-    """Let a running job's idle time begin anew; return the job. Raises Forbidden, and Conflict where nothing would end it."""
+    """Let a running job's idle time begin anew; return the job. Raises Forbidden, and Conflict where nothing would end it.
+
+    Said again within `KEPT_ONCE_S` it does the same, but is told and noted once: a script may say it each second.
+    """
     work_check(actor, job.tenant)
     attempt = Attempt.objects.runs().live().filter(job=job, state=AttemptState.RUNNING, stop_reason="").first()
     if attempt is None or job.idle_timeout_s is None:
         raise Conflict(
             "not_running", f"Job {job.number} does not run now, or has no idle time-out; nothing would end it."
         )
-    idle_used(attempt_id=attempt.pk, by="kept")
+    since = timezone.now() - timedelta(seconds=KEPT_ONCE_S)
+    told = IdleWatch.objects.filter(attempt=attempt, used_by=KEPT, used_at__gt=since, warned_idle_s=None).exists()
+    idle_used(attempt_id=attempt.pk, by=KEPT)
+    if told:
+        return job
     text = f"Kept running by {actor.username}: its idle time begins anew."
     event_record(job_id=job.pk, kind="kept", text=text, epoch=attempt.epoch, actor=actor)
     audit_record(actor=actor, action="job.keep", target=f"job:{job.pk}", tenant=job.tenant)

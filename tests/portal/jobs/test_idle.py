@@ -2,10 +2,12 @@
 
 import random
 import time
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from portal.cluster.models import TelemetryFrame
 from portal.cluster.telemetry import telemetry_store
@@ -21,6 +23,7 @@ from portal.jobs.selectors import parts_wanted
 from portal.notifications.choosing import wishes_set
 from portal.notifications.models import Happening, Item
 from portal.notifications.spreading import happenings_spread
+from portal.tenants.models import AuditEvent
 from tests.portal import given
 
 LIMITS = Limits(cores=0.1, gpu_percent=3.0)
@@ -165,6 +168,18 @@ def test_a_terminal_and_a_press_of_keep_begin_anew(world):
             idle_used(attempt_id=world.attempt.pk, by=how)
         assert (world.watch.idle_s, world.watch.used_by, world.state) == (0.0, how, (["run"], False))
     assert len(world.events("kept")) == 1
+
+
+def test_a_script_that_presses_keep_each_second_is_noted_once_a_minute(world):
+    def press():
+        IdleWatch.objects.update(idle_s=30.0)
+        job_keep(job=Job.objects.get(), actor=world.cluster.owner)
+        assert world.watch.idle_s == 0.0
+        return len(world.events("kept")), AuditEvent.objects.filter(action="job.keep").count()
+
+    assert [press() for _ in range(3)] == [(1, 1)] * 3
+    IdleWatch.objects.update(used_at=timezone.now() - timedelta(seconds=61))
+    assert press() == (2, 2)
 
 
 def test_use_while_it_was_counted_outweighs_what_was_counted(world, monkeypatch):
