@@ -1,6 +1,7 @@
 """The tests' database: on SQLite a copy of the template's, in a file, because threads share that as processes do.
 
-After a test that commits, what the database had at first is put back, on Postgres too.
+After a test that commits, what the database had at first is put back, on Postgres too. Django is imported by the first test
+that wants a database: the core's tests run without it.
 """
 
 import contextlib
@@ -9,10 +10,6 @@ import sqlite3
 from unittest import mock
 
 import pytest
-from django.conf import settings
-from django.db import connection
-from django.test import TransactionTestCase
-from django.test.utils import setup_databases, teardown_databases
 
 from portal.layout import Layout
 
@@ -22,6 +19,8 @@ def put_back(original, file):
 
     After a test that commits it is what Django's `flush` is, in a tenth of its time. Other threads may have the file open.
     """
+    from django.db import connection
+
     connection.close()
     with contextlib.closing(sqlite3.connect(original)) as template, contextlib.closing(sqlite3.connect(file)) as used:
         used.execute("PRAGMA synchronous=OFF")
@@ -69,6 +68,8 @@ LARGE = f"SELECT name FROM original.written WHERE bytes > {LARGE_BYTES}"
 
 def put_back_on_postgres():
     """The same on Postgres, where `flush` makes a new file for each table and each index, and then asks all apps for their rows."""
+    from django.db import connection
+
     with connection.cursor() as cursor:
         cursor.execute(PUT_BACK)
         cursor.execute(LARGE)
@@ -79,6 +80,11 @@ def put_back_on_postgres():
 @pytest.fixture(scope="session")
 def django_db_setup(request, django_test_environment, django_db_blocker, tmp_path_factory):
     """On SQLite a copy of the template's database, which the very same migrations made: they take five seconds."""
+    from django.conf import settings
+    from django.db import connection
+    from django.test import TransactionTestCase
+    from django.test.utils import setup_databases, teardown_databases
+
     with django_db_blocker.unblock():
         if connection.vendor != "sqlite":
             made = setup_databases(verbosity=0, interactive=False, serialized_aliases=())
