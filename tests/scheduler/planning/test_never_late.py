@@ -4,11 +4,14 @@ import sys
 from contextlib import contextmanager
 from itertools import count
 
+import numpy as np
 import pytest
 
-from scheduler.model import Tenant
+from scheduler.model import ClusterState, Tenant
+from scheduler.parameters import Parameters
+from scheduler.planning.plan import plan
 from scheduler.policies import hops, stages
-from tests.scheduler.builders import job, make_plan, node, why
+from tests.scheduler.builders import NOW_S, check_invariants, job, make_plan, node, why
 
 LIMIT_S = 2.0
 
@@ -145,8 +148,10 @@ def test_a_long_queue_on_a_starved_core_is_not_late_whatever_the_core_gives(call
         for k in range(1, 2501)
     ]
     make_plan(*crowd(20)[:2])  # what is loaded at the first planning is no part of this one
+    state, knobs = ClusterState(cluster, jobs), Parameters.from_mapping({"policy": "berth", "time_limit_s": LIMIT_S})
     with worked() as done:
-        made = make_plan(cluster, jobs, policy="berth", time_limit_s=LIMIT_S, clock=lambda: done() * LIMIT_S / calls)
+        made = plan(state, NOW_S, knobs, np.random.default_rng(1), lambda: done() * LIMIT_S / calls)
+    check_invariants(made, state)
     assert made.total_s <= 1.1 * LIMIT_S
     assert len(made.decisions) == len(jobs)
     assert len(made.placements) > len(cluster)
