@@ -235,6 +235,8 @@ class JoinToken(models.Model):
 class NodeEvent(models.Model):
     """What happened to a node: registered, drained, resumed, rebooted, declared dead."""
 
+    PROBLEM = "problem"
+
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField(auto_now_add=True)
     kind = models.CharField(max_length=32)

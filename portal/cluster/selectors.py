@@ -25,6 +25,7 @@ def nodes_visible_to(user: User) -> Any:
     return Node.objects.select_related("gpu_type")
 
 
+TOLD_TO_OPERATORS = "told to the operators"
 TOLD_AT_LENGTH = "isolation links software memory_traffic problems live findings overruled outside".split()
 """The columns of JSON of a node: some hold thousands of characters."""
 
@@ -59,6 +60,17 @@ def node_events(*, limit: int, node: Node | None = None) -> list[NodeEvent]:
     if node is not None:
         events = events.filter(node=node)
     return list(events[:limit])
+
+
+def event_told(event: NodeEvent, user: User) -> tuple[str, str]:
+    """Return an event's detail, and who made it happen ("" for Berth itself), as this user may read them.
+
+    What an agent tells the operator can name any tenant's job, directory or file; who an operator is, is told to operators.
+    """
+    if user.is_operator:
+        return event.detail, event.actor_name
+    detail = TOLD_TO_OPERATORS if event.kind == NodeEvent.PROBLEM and event.detail else event.detail
+    return detail, "an operator" if event.actor_name else ""
 
 
 def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int | None, memory_mib: int | None) -> None:

@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.cluster.models import HEALTHS, Gpu, Node, NodeEvent
+from portal.cluster.selectors import event_told
 
 GPU_STATE = ("missing_since", "cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy", "outside_since")
 
@@ -101,10 +102,16 @@ class NodePartSerializer(serializers.Serializer):
 
 
 class NodeEventSerializer(serializers.ModelSerializer):
+    """Its context has the `user` who reads it."""
+
     class Meta:
         model = NodeEvent
         fields = ["at", "kind", "detail", "actor_name"]
         read_only_fields = fields
+
+    def to_representation(self, instance: NodeEvent) -> dict[str, Any]:
+        detail, actor_name = event_told(instance, self.context["user"])
+        return super().to_representation(instance) | {"detail": detail, "actor_name": actor_name}
 
 
 class NodeDetailSerializer(NodeSerializer):
@@ -150,4 +157,4 @@ class NodeDetailSerializer(NodeSerializer):
 
     @extend_schema_field(NodeEventSerializer(many=True))
     def get_events(self, node: Node) -> list[dict[str, Any]]:
-        return NodeEventSerializer(node.events.all()[:20], many=True).data
+        return NodeEventSerializer(node.events.all()[:20], many=True, context=self.context).data

@@ -54,7 +54,7 @@ def node_problems(*, node: Node, problems: Sequence[Mapping[str, Any]]) -> None:
     with transaction.atomic():
         Node.objects.filter(pk=node.pk).update(problems=list(problems))
         new = [detail for subject, detail in told.items() if subject not in known]
-        NodeEvent.objects.bulk_create(NodeEvent(node=node, kind="problem", detail=detail) for detail in new)
+        NodeEvent.objects.bulk_create(NodeEvent(node=node, kind=NodeEvent.PROBLEM, detail=detail) for detail in new)
         page_event(stream="cluster", topic="node")
 
 

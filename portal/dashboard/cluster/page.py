@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.urls import reverse
 
-from portal.cluster.selectors import node_events
+from portal.cluster.selectors import event_told, node_events
 from portal.dashboard.board.facts import UP
 from portal.dashboard.cluster.blocks import blocks_context
 from portal.dashboard.overview.nodes import active_words, gpu_cells, gpu_types, health_word
@@ -137,16 +137,17 @@ def _note(idle_gpus: int, idle_cores: int, closed: int) -> str | None:
 
 
 def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:
-    """Return events. Only operators read who did it."""
+    """Return events, as far as this user may read them."""
+    told = [(event, *event_told(event, user)) for event in events]
     return [
         {
             "at": event.at.isoformat(),
             "node": event.node.name,
             "what": event.kind,
-            "reason": event.detail or None,
-            "by": (event.actor_name if user.is_operator else "an operator") if event.actor_name else "berth",
+            "reason": detail or None,
+            "by": actor or "berth",
         }
-        for event in events
+        for event, detail, actor in told
     ]
 
 

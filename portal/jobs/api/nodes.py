@@ -43,7 +43,7 @@ def node_of(request: Request, name: str) -> Node:
 
 def node_answer(request: Request, node: Node, *, hours: int = 1) -> Response:
     (node,) = nodes_active(nodes_with_use([node], user=request.user, tenant=tenant_of(request)), hours=hours)
-    return Response(NodeDetailSerializer(node).data)
+    return Response(NodeDetailSerializer(node, context={"user": request.user}).data)
 
 
 class NodesView(ApiView):

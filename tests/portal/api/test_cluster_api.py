@@ -1,14 +1,18 @@
 """Nodes, rounds, plannings and figures, from a real planning of real jobs."""
 
 import copy
+import json
 from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node
+from portal.cluster.services import node_drain
+from portal.cluster.services.contact import node_problems
 from portal.jobs.models import LogChunk
 from portal.rounds.models import OperatorSetting, Planning, Round
 from portal.rounds.services import planning_run
@@ -59,6 +63,32 @@ def test_a_list_of_nodes_reads_no_wide_column_and_costs_the_same_however_long(wo
     for n in range(5):
         given.node_make(f"more-{n}")
     assert len(asked()) == len(before)
+
+
+def test_what_an_agent_tells_the_operator_is_not_told_to_tenants(world):
+    """A problem can name any tenant's job, directory and file; who drained a node is an operator's name."""
+    node, told = (
+        world.nodes[0],
+        "Files that a job left cannot be removed: [Errno 30] '/jobs/7041-run-1/merger-plan.txt'",
+    )
+    node_problems(node=node, problems=[{"at": 1.0, "subject": "remains 7041-run-1", "detail": told}])
+    node_drain(node=node, actor=world.users["root"], reason="new disk")
+    seen = {}
+    for name, caller in (("lena", world.owner), ("root", world.operator)):
+        browser = Client()
+        browser.force_login(world.users[name], backend="django.contrib.auth.backends.ModelBackend")
+        page = browser.get(f"/cluster/{node.name}/").content.decode()
+        events = browser.get("/cluster/fragments/events").content.decode()
+        rest = caller("GET", f"/nodes/{node.name}").json()["events"]
+        seen[name] = (page + events + json.dumps(rest), {event["kind"]: event for event in rest})
+    text, events = seen["lena"]
+    assert "merger-plan" not in text
+    assert "7041" not in text
+    assert (events["problem"]["detail"], events["drained"]["actor_name"]) == ("told to the operators", "an operator")
+    assert events["drained"]["detail"] == "new disk"
+    text, events = seen["root"]
+    assert text.count("merger-plan") == 4, "its page's problem and event, the cluster's event, and REST's"
+    assert events["drained"]["actor_name"] == "root"
 
 
 def test_nodes_show_own_jobs_and_hide_others(world, planned):
