@@ -29,6 +29,12 @@ def _descriptor_take() -> int | None:
 _descriptor = _descriptor_take()
 
 
+def adopt(descriptor: int | None) -> None:
+    """Sign into this pipe from now on: for a process that was forked after this module was loaded."""
+    global _descriptor  # noqa: PLW0603 - one pipe a process is the point
+    _descriptor = descriptor
+
+
 def sign() -> None:
     """Say that this process lives. Never blocks, never fails."""
     if _descriptor is None:

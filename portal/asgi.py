@@ -1,6 +1,7 @@
 """The ASGI door: HTTP to Django, WebSockets to Channels, and the agents' long poll as a plain ASGI app."""
 
 import os
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -42,7 +43,17 @@ websocket_routes = [
     path("api/agent/v1/channel", channel_application),
 ]
 
-application = ProtocolTypeRouter(
+
+class Served(ProtocolTypeRouter):
+    """Starts the threads that serve beside it when a server first calls it: to import it starts none."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        relay.start()
+        ticker.start()
+        await super().__call__(scope, receive, send)
+
+
+application = Served(
     {
         "http": URLRouter(http_routes),
         "websocket": URLRouter(websocket_routes),
@@ -50,5 +61,3 @@ application = ProtocolTypeRouter(
 )
 
 portal_loaded()
-relay.start()
-ticker.start()

@@ -104,8 +104,8 @@ class Launch:
             meanwhile=lambda: self._await_broker(redis_url),
             between=self.tick,
         )
-        for program in programs.services(self.options, self.layout, environment=environment, site=site):
-            self.supervisor.start(program)
+        services = programs.services(self.options, self.layout, environment=environment, site=site)
+        self.supervisor.start_together(services, between=self.tick)
         self._until_port_answers()
         for program in programs.agents(self.layout, demo=self.demo, site=site, join_tokens=prepared.join_tokens):
             self.supervisor.start(program)

@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from portal.alive import VARIABLE
+from portal.launch.processes.born import Born
 from portal.launch.processes.identity import identity_of
 from portal.layout import SOURCE, Layout
 
@@ -43,7 +45,7 @@ class Child:
     """
 
     program: Program
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | Born | None = None
     started_at: float = 0.0
     since: float = 0.0
     start_again_at: float = 0.0
@@ -58,6 +60,22 @@ class Child:
 
     def spawn(self, layout: Layout) -> None:
         """Start its process, with its output in logs/NAME.log. Raises OSError."""
+        with self.opened(layout) as (output, writer):
+            passed = {VARIABLE: str(writer)} if self.program.signs else {}
+            self.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
+                self.program.argv,
+                cwd=SOURCE,
+                env=self.program.environment | passed,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=[writer] if self.program.signs else [],
+            )
+
+    @contextmanager
+    def opened(self, layout: Layout) -> Iterator[tuple[int, int]]:
+        """Open its log, and a new pipe for its signs: the descriptors that its process is to inherit. Raises OSError."""
         self.close()
         self.since = time.time()
         reader, writer = os.pipe()
@@ -66,19 +84,9 @@ class Child:
             # The setting belongs to the pipe, so it holds in the child too: a child never waits for a slow supervisor.
             for descriptor in (reader, writer):
                 os.set_blocking(descriptor, False)
-            passed = {VARIABLE: str(writer)} if self.program.signs else {}
             output = _log_open(layout, self.program.name)
             try:
-                self.process = subprocess.Popen(  # noqa: S603 - our own argv, no shell
-                    self.program.argv,
-                    cwd=SOURCE,
-                    env=self.program.environment | passed,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=[writer] if self.program.signs else [],
-                )
+                yield output, writer
             finally:
                 os.close(output)
         finally:

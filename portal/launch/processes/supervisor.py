@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from portal.launch.processes import together
 from portal.launch.processes.children import FIRST_DELAY_S, Child, Program
 from portal.launch.processes.children import exit_words as exit_words  # noqa: PLC0414 - told from here
 from portal.launch.processes.identity import boot_id, identity_of
@@ -59,6 +60,23 @@ class Supervisor:
         child = Child(program)
         self.children[program.name] = child
         self._launch(child)
+        self.write_state()
+
+    def start_together(self, programs: Iterable[Program], *, between: Callable[[], None]) -> None:
+        """Start services that load the same modules. `between` is called meanwhile, a few times a second."""
+        children = [Child(program) for program in programs]
+        for child in children:
+            child.started_at = self._clock()
+        try:
+            together.begin(children, self.layout, between=between)
+        except OSError as error:
+            self._notify(f"the services could not be started together ({error.strerror}); each starts by itself")
+        for child in children:
+            self.children[child.program.name] = child
+            if child.process is None:
+                self._launch(child)
+            else:
+                self.liveness.begin(child)
         self.write_state()
 
     def tick(self) -> list[str]:

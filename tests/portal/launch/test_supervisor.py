@@ -1,13 +1,17 @@
 """The supervisor with real child processes: what dies comes back, what is stopped stays stopped."""
 
+import json
 import os
 import signal
 import stat
 import sys
 import time
+import timeit
 
+import psutil
 import pytest
 
+from portal.launch.guarded import guarded_argv
 from portal.launch.processes import identity
 from portal.launch.processes.supervisor import (
     FIRST_DELAY_S,
@@ -17,7 +21,8 @@ from portal.launch.processes.supervisor import (
     Supervisor,
     exit_words,
 )
-from portal.layout import read_json
+from portal.launch.programs import portal_environment
+from portal.layout import read_json, write_private
 
 pytestmark = pytest.mark.impure  # processes of their own
 
@@ -187,3 +192,98 @@ def test_what_somebody_closed_is_opened_again(layout):
         0o600,
     ]
     assert layout.put_right() == []
+
+
+# ---- services that are started together ------------------------------------------------------------------------------
+
+TELL = """
+import ctypes, json, os, sys, threading, time
+from channels.layers import channel_layers
+from django.db import connections
+from portal import alive
+alive.sign()
+files = {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+told = {"session": os.getsid(0) == os.getpid(), "niceness": os.nice(0), "threads": threading.active_count()}
+told |= {"dumpable": ctypes.CDLL(None).prctl(3), "name": open("/proc/self/comm").read().strip(), "files": files}
+told |= {"loaded": "portal.asgi" in sys.modules, "layers": len(channel_layers.backends), "argv": sys.argv[0]}
+told |= {"connections": [each.alias for each in connections.all() if each.connection is not None]}
+print(json.dumps(told), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def start_together(supervisor, layout, clock):
+    """Starts two services that tell of themselves in their logs; `timeit` stands in for servers."""
+    environment = portal_environment(layout, redis_url="redis://127.0.0.1:1", demo=False)
+    argv = guarded_argv(str(layout.root), "timeit", "-n", "1", "-r", "1", TELL)
+
+    def start(between=lambda: time.sleep(0.05)):
+        both = [
+            program(argv, name="one", environment=environment, signs=True),
+            program(["nice", "-n", "5", *argv], name="two", environment=environment),
+        ]
+        supervisor.start_together(both, between=between)
+
+    yield start
+    identity.end(identity.leftovers(layout), patience_s=0.0)
+
+
+def told_by(layout, name):
+    log = layout.logs / f"{name}.log"
+    until(lambda: log.exists() and log.read_text().endswith("}\n"), limit_s=60)
+    return json.loads(log.read_text().splitlines()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers elsewhere")
+def test_services_that_start_together_are_each_a_process_of_ours_that_has_loaded_all(
+    supervisor, layout, told, start_together
+):
+    write_private(layout.secret_key, "k" * 30 + "ey of the tests, 0123456789 abcdefg")
+    start_together()
+    for name, more in (("one", 0), ("two", 5)):
+        assert psutil.Process(pid_of(layout, name)).ppid() == os.getpid()
+        found = told_by(layout, name)
+        files = found.pop("files")
+        assert found == {
+            "session": True,
+            "niceness": os.nice(0) + more,
+            "threads": 1,
+            "dumpable": 0,
+            "name": f"berth-{name}",
+            "loaded": True,
+            "layers": 0,
+            "argv": timeit.__file__,
+            "connections": [],
+        }
+        log = str(layout.logs / f"{name}.log")
+        assert [files[number] for number in "012"] == ["/dev/null", log, log]
+        assert len(files) == (4 if name == "one" else 3), "and its signs"
+    first = supervisor.children["one"]
+    until(lambda: first.read_signs(1.0) or first.process.pid in first.signs)  # it signs into its pipe
+    assert told == []
+    pid = pid_of(layout)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: supervisor.tick() == ["one"])
+    assert told == ["one ended (signal SIGKILL); starting it again in 0.5 s"]
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers elsewhere")
+def test_where_they_cannot_start_together_each_starts_by_itself(supervisor, layout, start_together):
+    start_together()
+    assert "The signing key" in (layout.logs / "nursery.log").read_text()
+    assert {told_by(layout, name)["name"] for name in ("one", "two")} == {"python"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers elsewhere")
+def test_a_stop_while_they_load_leaves_none(supervisor, layout, start_together):
+    write_private(layout.secret_key, "k" * 30 + "ey of the tests, 0123456789 abcdefg")
+
+    def stop():
+        raise StopIteration
+
+    with pytest.raises(StopIteration):
+        start_together(stop)
+    assert identity.leftovers(layout) == []
+    assert supervisor.children == {}
