@@ -4,10 +4,13 @@ It is one test, for each way costs many seconds. What it carries along tells of 
 is missing is a rule of the house (tests/house.py).
 """
 
+from types import SimpleNamespace
+
 import pytest
 from django.core.management import call_command
 from django.core.management.sql import emit_pre_migrate_signal
 from django.db import connection
+from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.models import Field
@@ -92,3 +95,31 @@ def test_fields_between_migrations_are_made_quickly_as_django_makes_them():
         assert field.deconstruct() == before
         assert not hasattr(quick, "model")
     assert Field.clone is djangos
+
+
+def test_the_states_of_a_way_back_are_kept_and_are_those_that_django_makes(monkeypatch):
+    loader = MigrationLoader(None)
+    nodes = [node for node in loader.graph.nodes if node[0] == "jobs"]
+    node = max(nodes, key=lambda each: len(loader.get_migration(*each).operations) if each[1] > "0002" else 0)
+    migration, state, editor = loader.get_migration(*node), loader.project_state(node, at_end=False), SimpleNamespace()
+    editor.atomic_migration = True
+    seen, made = [], []
+    for operation in migration.operations:
+        back, forwards = (lambda *states, of=operation: seen.append((of, *states[2:]))), operation.state_forwards
+        monkeypatch.setattr(operation, "reversible", True)
+        monkeypatch.setattr(operation, "database_backwards", back)
+        monkeypatch.setattr(operation, "state_forwards", lambda *of, done=forwards: (made.append(of), done(*of)))
+    count = len(migration.operations)
+    migration.unapply(state, editor)
+    plain, after = seen[:], migration.mutate_state(state)
+    seen.clear()
+    made.clear()
+    with migrating():
+        assert migration.mutate_state(state) == after
+        migration.unapply(state, editor)
+        assert (len(seen), len(made)) == (count, count), "each state is made once"
+        assert seen == plain
+        migration.unapply(state, editor)
+        assert (len(seen), len(made)) == (2 * count, 2 * count), "nothing is kept of what was undone"
+    assert count > 3
+    assert (migration.mutate_state(state), Migration.mutate_state.__module__) == (after, Migration.__module__)
