@@ -15,6 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from portal.command_errors import LaunchError
 from portal.launch.guarded import directory_of, guarded_argv
 from portal.launch.processes.born import Born
 from portal.launch.processes.descendants import PR_SET_CHILD_SUBREAPER, become_subreaper
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 NURSERY = "portal.launch.processes.nursery"
 LIMIT_S = 120.0
+STUCK = "Some of them may be running: nothing is started beside them. See logs/nursery.log, and try again."
 _PR_GET_CHILD_SUBREAPER = 37
 
 
@@ -71,7 +73,10 @@ def _service(child: Child, output: int, writer: int) -> dict[str, Any]:
 
 
 def _pids(nursery: subprocess.Popen[bytes], plan: bytes, between: Callable[[], None]) -> dict[str, int]:
-    """Wait until all is loaded, and have the services started. Nothing where the nursery ends before, or takes too long."""
+    """Wait until all is loaded, and have the services started. Nothing where the nursery ends before, or takes too long.
+
+    LaunchError where it does not say whom it started.
+    """
     assert nursery.stdout is not None
     deadline = time.monotonic() + LIMIT_S
     while not select.select([nursery.stdout], [], [], 0)[0]:
@@ -80,7 +85,10 @@ def _pids(nursery: subprocess.Popen[bytes], plan: bytes, between: Callable[[], N
         between()
     if not nursery.stdout.readline():
         return {}
-    told, _ = nursery.communicate(plan + b"\n")
+    try:
+        told, _ = nursery.communicate(plan + b"\n", timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"The services did not start within {LIMIT_S:.0f} s.", STUCK) from None
     found: dict[str, int] = json.loads(told or b"{}")
     return found
 

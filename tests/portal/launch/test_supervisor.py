@@ -11,8 +11,9 @@ import timeit
 import psutil
 import pytest
 
+from portal.command_errors import LaunchError
 from portal.launch.guarded import guarded_argv
-from portal.launch.processes import identity
+from portal.launch.processes import identity, together
 from portal.launch.processes.supervisor import (
     FIRST_DELAY_S,
     LONGEST_DELAY_S,
@@ -285,5 +286,15 @@ def test_a_stop_while_they_load_leaves_none(supervisor, layout, start_together):
 
     with pytest.raises(StopIteration):
         start_together(stop)
+    assert identity.leftovers(layout) == []
+    assert supervisor.children == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers elsewhere")
+def test_where_it_is_not_told_who_was_started_all_stops(supervisor, layout, start_together, monkeypatch):
+    monkeypatch.setattr(together, "NURSERY", "tests.portal.launch.stuck_nursery")
+    monkeypatch.setattr(together, "LIMIT_S", 3.0)
+    with pytest.raises(LaunchError, match="did not start within 3 s"):
+        start_together()
     assert identity.leftovers(layout) == []
     assert supervisor.children == {}
