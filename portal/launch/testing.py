@@ -4,7 +4,7 @@
 examples (docs/decisions/0214). The linters are tests too (tests/test_house.py). On two or more cores several runs go side by
 side. One has the tests with real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever
 idle: one the tests of most rooms of the portal, one all others. With --fast, one has the tests of the core, the client and
-one room of the portal, the other the rest. Of named folders each has every second file.
+three rooms of the portal, the other the rest. Of named folders each has every second file.
 
 A few tests with servers that fail beside all others are run again alone, and the end says so (docs/decisions/0140).
 """
@@ -81,7 +81,7 @@ FIRST = (
 CORE = "tests/scheduler"
 WITHOUT_DJANGO = ["-p", "no:django", "-W", "ignore:Unknown config option"]
 """The core imports none of it. Where its tests are all there is, making the apps ready takes a third of the time to begin."""
-SECOND = (CORE, "tests/client", f"{PORTAL}/previews")
+SECOND = (CORE, "tests/client", f"{PORTAL}/bench", f"{PORTAL}/dashboard", f"{PORTAL}/previews")
 """With --fast they take as much processor time as all others with the linters do."""
 FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in SECOND)], [*FAST, "-q", *SECOND])
 WORTH_TWO = 20  # so many files of named folders are worth a second process of pytest, which takes two seconds to start
