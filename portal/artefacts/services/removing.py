@@ -23,6 +23,7 @@ from portal.tenants.rights import work_check
 from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from portal.jobs.models import Job
@@ -33,6 +34,8 @@ UNSENT = timedelta(days=7)
 JOBS_AT_ONCE = 500
 MOST_REMOVED = 1000
 """So many removed paths of a job are remembered, so that its node, which may have the files still, does not send them again."""
+AHEAD_NS = 3600 * 10**9
+"""So far ahead of ours a node's clock may be. Later times of files are their jobs' own invention."""
 NEVER_SENT = "its node did not send it"
 
 
@@ -47,7 +50,7 @@ def artefacts_remove(*, job: Job, actor: User, path: str = "") -> int:
         names = [name for row in rows for name in (row.blob, row.incoming)]
         for row in rows:
             account.forget(row)
-        account.job.removed = dict([*account.job.removed.items(), (path, time.time_ns())][-MOST_REMOVED:])
+        account.job.removed = dict([*account.job.removed.items(), (path, _removed_ns(rows))][-MOST_REMOVED:])
         account.save()
         audit_record(
             actor=actor,
@@ -58,6 +61,13 @@ def artefacts_remove(*, job: Job, actor: User, path: str = "") -> int:
         )
         transaction.on_commit(partial(store.drop, job.key, names))
     return len(rows)
+
+
+def _removed_ns(rows: Iterable[Artefact]) -> int:
+    """Return the moment up to which these files' states count as removed: now, or later where their node's clock is ahead."""
+    now_ns = time.time_ns()
+    latest_ns = max(max(row.modified_ns, row.told_ns) for row in rows)
+    return min(max(now_ns, latest_ns), now_ns + AHEAD_NS)
 
 
 def job_gone(*, instance: JobArtefacts, **_: Any) -> None:

@@ -1,5 +1,6 @@
 """What a node tells and sends of a job's files: pieces, resumption, quotas, and what a hostile node may try."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -182,6 +183,15 @@ def test_what_a_user_removed_is_not_sent_again(cluster, sender):
     later = int((timezone.now() + timedelta(hours=1)).timestamp() * 1e9)
     assert sender.tell(("runs/a", 3, later))[1]["files"][0]["state"] == "send"
     assert (len(stored(job)), TenantArtefacts.objects.get().counted) == (1, 6)
+
+
+@pytest.mark.parametrize(("ahead_min", "again"), [(10, "refused"), (600, "send")])
+def test_what_was_removed_stays_so_where_the_node_s_clock_is_ahead(cluster, sender, ahead_min, again):
+    written = time.time_ns() + ahead_min * 60 * 10**9
+    sender.send("a", b"abc", ns=written)
+    assert artefacts_remove(job=sender.attempt.job, actor=cluster.owner, path="a") == 1
+    assert sender.tell(("a", 3, written))[1]["files"][0]["state"] == again
+    assert sender.tell(("a", 3, written + 1))[1]["files"][0]["state"] == "send", "it was written anew"
 
 
 def test_time_takes_them_away_and_gives_the_quota_back(cluster, sender):
