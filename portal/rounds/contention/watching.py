@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from portal.bulk import among
 from portal.cluster.models import Node, NodeEvent
-from portal.jobs.models import Allocation, MemoryWatch, Slowing
+from portal.jobs.models import Allocation, Attempt, MemoryWatch, Slowing
 from portal.jobs.states import AttemptState
 from portal.rounds.contention.readings import HISTORY, Span, batches_read, before_read, here_read, reading_make
 from portal.rounds.contention.stored import watch_dump, watch_load
@@ -51,7 +51,13 @@ LEASE_S = 60.0
 
 
 def relief_pass(*, now: datetime | None = None) -> int:
-    """Slow, and let go, whom it is time for; return how many orders were given. Nothing while another worker does it."""
+    """Slow, and let go, whom it is time for; return how many orders were given. Nothing while another worker does it.
+
+    Where nothing runs and nobody is held back or watched, it takes no lease: an idle portal writes nothing.
+    """
+    held = Slowing.objects.filter(Q(to_at=None) | Q(cores_owed__isnull=False))
+    if not (Attempt.objects.runs().live().exists() or MemoryWatch.objects.exists() or held.exists()):
+        return 0
     with errand("relieve", limit_s=LEASE_S) as mine:
         return _pass(now or timezone.now()) if mine else 0
 

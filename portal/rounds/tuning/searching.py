@@ -53,7 +53,12 @@ LEASE_S = 60.0
 
 
 def tuning_pass(*, now: datetime | None = None) -> int:
-    """Begin, measure and end what is due; return how many steps were over. Nothing while another worker does it."""
+    """Begin, measure and end what is due; return how many steps were over. Nothing while another worker does it.
+
+    Where nothing runs and nothing is searched, it takes no lease: an idle portal writes nothing.
+    """
+    if not (Attempt.objects.runs().live().exists() or CoreSearch.objects.filter(done_at=None).exists()):
+        return 0
     with errand("tune", limit_s=LEASE_S) as mine:
         return _pass(now or timezone.now()) if mine else 0
 

@@ -217,6 +217,7 @@ def test_a_job_that_ends_while_it_is_slowed_leaves_nothing_open(pressed):
 
 def test_calm_nodes_cost_the_pass_the_same_however_many_there_are(cluster):
     settings_update(actor=None, relieve_period_s=PERIOD_S)
+    cluster.running()
     relief_pass()
     with CaptureQueriesContext(connection) as one:
         relief_pass()
@@ -224,6 +225,13 @@ def test_calm_nodes_cost_the_pass_the_same_however_many_there_are(cluster):
         given.node_make(f"calm-{number}", memory_share=0.3)
     with given.statements(len(one)):
         relief_pass()
+
+
+def test_where_nothing_runs_and_nobody_is_held_back_a_pass_writes_nothing(cluster):
+    cluster.submit()
+    with CaptureQueriesContext(connection) as asked:
+        assert relief_pass() == 0
+    assert [each["sql"].split()[0] for each in asked] == ["SELECT"] * 3
 
 
 def test_another_tenants_job_is_named_to_nobody(cluster):

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -294,6 +296,13 @@ def test_a_node_that_never_answers_ends_the_search(cluster):
     assert run.search.due_at is None
     tuning_pass(now=run.now + timedelta(minutes=11))
     assert run.search.outcome == "unanswered"
+
+
+def test_where_nothing_runs_and_nothing_is_searched_a_pass_writes_nothing(cluster):
+    cluster.submit()
+    with CaptureQueriesContext(connection) as asked:
+        assert tuning_pass() == 0
+    assert [each["sql"].split()[0] for each in asked] == ["SELECT"] * 2
 
 
 def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, django_assert_max_num_queries):
