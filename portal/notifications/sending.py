@@ -20,7 +20,7 @@ from portal.errors import BerthError
 from portal.leases import lease_held
 from portal.notifications.guarded import LIMIT_S, Refused, call
 from portal.notifications.mail import mail_address, mail_connection, mail_offered, mail_send
-from portal.notifications.models import Hook, Item, Message, SendingLease
+from portal.notifications.models import Happening, Hook, Item, Message, SendingLease
 from portal.notifications.spreading import happenings_spread, messages_make
 from portal.notifications.words import call_of, mail_of
 from portal.secret_key import SealBroken, unseal
@@ -45,7 +45,13 @@ READ = 500
 
 
 def deliver() -> int | None:
-    """Work out what is to be told, and send what is due; return how many were sent. None: another process does it."""
+    """Work out what is to be told, and send what is due; return how many were sent. None: another process does it.
+
+    Where nothing is to be told, it takes no lease: an idle portal writes nothing.
+    """
+    due = Message.objects.filter(due_at__lte=timezone.now())
+    if not (Happening.objects.exists() or Item.objects.filter(message=None).exists() or due.exists()):
+        return 0
     SendingLease.objects.get_or_create(name="sending")
     with lease_held(SendingLease.objects.filter(name="sending"), limit_s=PASS_LIMIT_S) as mine:
         if not mine:

@@ -6,6 +6,8 @@ import smtplib
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.jobs.models import Attempt, Job
@@ -55,6 +57,13 @@ def due_now():
 
 
 # ---- mail ------------------------------------------------------------------------------------------------------------
+
+
+def test_where_nothing_is_to_be_told_a_pass_writes_nothing(cluster):
+    cluster.submit()
+    with CaptureQueriesContext(connection) as asked:
+        assert deliver() == 0
+    assert [each["sql"].split()[0] for each in asked] == ["SELECT"] * 3
 
 
 def test_a_mail_comes_when_a_job_ends_and_only_once(cluster, lena, mails):
