@@ -18,8 +18,10 @@ A pure state machine: `begin`, then `advance` with each step's mean utilisation;
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+
+from scheduler.copies import replace
 
 DEFAULT_BAND = 0.01
 """Noise band, in parts of full scale (utilisation from 0 to 1)."""

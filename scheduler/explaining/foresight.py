@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.explaining.figures import Why, needs, over_quota, short_of
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers

@@ -10,9 +10,9 @@ cluster of one node would never run a large job that cannot be stopped.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness.arrays import Array
 from scheduler.model import Job
 from scheduler.placement.access import Access, Zone

@@ -11,11 +11,12 @@ needs no more rows. `scheduler.replan.participants` says which jobs take part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.estimator.layers import GUESSES
 from scheduler.placement.feasibility import Offer
 from scheduler.placement.located import weights

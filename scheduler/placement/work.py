@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.placement.memory import NOTHING
 
 if TYPE_CHECKING:

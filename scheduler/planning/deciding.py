@@ -8,9 +8,9 @@ policy's: windows, configurations, the solve, call-backs and CPU jobs. `recordin
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.placement.work import Work
 from scheduler.planning import exploring, probing, profiling, sharing

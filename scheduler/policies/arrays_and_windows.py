@@ -9,9 +9,9 @@ first stage, and what they hold counts as idle for the windows and the solves.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness.cpu_queue import place_cpu_queue
 from scheduler.fairness.keeping import kept_from
 from scheduler.fairness.sweep import NO_SWEEP, Sweep

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 from scheduler.model import node_of
 from scheduler.simulator.errors import SimulationError

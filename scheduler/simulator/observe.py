@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scheduler.copies import replace
 from scheduler.model import ClusterState, Running
 
 if TYPE_CHECKING:
