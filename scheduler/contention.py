@@ -20,9 +20,11 @@ A training job is never throttled. Utilisations are compared at equal cores only
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from scheduler.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,10 +13,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness.lrf import latency_ratio
 from scheduler.placement.feasibility import (
     Level,

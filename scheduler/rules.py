@@ -6,8 +6,9 @@ them are on. Without a rule a planning is still sound: nothing is handed out twi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from scheduler.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

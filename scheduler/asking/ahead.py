@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness.reservation import expected_end_s
 
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ does not start at once is simulated forward, as is the queue as it stands, with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.asking.forecast import forecast
 from scheduler.asking.what_if import Change, Remedy, what_would_start
+from scheduler.copies import replace
 from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ and what the time did not suffice for is said. Larger sizes are not tried: they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from scheduler.asking import ahead
 from scheduler.asking.remedies import remedy_sentence
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
 from scheduler.model import Reason

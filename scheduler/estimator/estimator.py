@@ -18,10 +18,11 @@ ones, the assumed are scaled by the known, so that both can be compared.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import (
     ASSUMED_RHO,

@@ -9,11 +9,11 @@ weighted by its part of all observations. One component when BIC, on the latest 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.model.speeds import Loading, Part
 
 if TYPE_CHECKING:

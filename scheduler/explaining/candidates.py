@@ -8,9 +8,10 @@ fails, and by the least.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Configuration, Share

@@ -10,10 +10,10 @@ An unknown expected end counts as one hour after the start, and one that has pas
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness.lrf import LAST_RESORT_S
 from scheduler.model import Reservation
 from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distributed_gpus, usable

@@ -16,11 +16,11 @@ that ask for more GPUs than are idle anywhere are not looked at.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.shapes import shapes_of

@@ -9,9 +9,10 @@ tenant's quota, or cores that are reserved for others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.model.bays import bay_id
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ tenant with a bad quota gets nothing more. A speed that is no number takes the j
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob, InvalidRecord, InvalidTenant, SchedulerError
 from scheduler.estimator.tables import signature
 from scheduler.intake.validation import is_amount, is_count, is_number, is_rate

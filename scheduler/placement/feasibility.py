@@ -7,9 +7,11 @@ first level at which nothing is left is the reason. The same question is asked o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from scheduler.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

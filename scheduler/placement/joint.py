@@ -7,9 +7,9 @@ solver, the rest for handing out and explaining; when time is short it is the gr
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.model import Chosen, SolverFigures
 from scheduler.placement import solver, turn
 from scheduler.placement.access import NO_RULES

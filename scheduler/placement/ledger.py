@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
 from scheduler.model.parts import WHOLE
 from scheduler.placement.alike_nodes import AlikeNodes

@@ -7,12 +7,13 @@ another cluster, finds as good a plan and the same bound, but later.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.placement.aggregated.patterns import Pattern
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ Rules, so that measuring costs little:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scheduler.copies import replace
 from scheduler.estimator.tables import signature
 from scheduler.model import Configuration, Profiled, ProfileOrder, Running, Share
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduler import metrics
+from scheduler.copies import replace
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
 from scheduler.fairness.keepers import promise_keepers

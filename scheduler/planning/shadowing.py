@@ -6,9 +6,9 @@ It acts on nothing. What comes out is plain values, as JSON knows them, for whoe
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scheduler.copies import replace
 from scheduler.estimator.tables import signature
 from scheduler.model import Reason, node_of
 from scheduler.model.parts import WHOLE

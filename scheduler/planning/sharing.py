@@ -10,13 +10,14 @@ decide (decision 0013), then the cores that the job wants, then the fuller GPU.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.estimator.tables import signature
 from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units

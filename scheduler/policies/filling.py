@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.fairness import drf, progressive
 from scheduler.fairness.arrays import UNDIVIDED, Array, divide
 from scheduler.fairness.keeping import GPU_ARRAYS

@@ -7,9 +7,10 @@ jobs, in the same order, by best fit. In a re-plan running elastic jobs are solv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.fairness import sensitivity, window
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.parameters.choices import POLICIES

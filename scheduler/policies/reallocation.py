@@ -8,9 +8,10 @@ knows of single nodes is not used, because these policies do not distinguish nod
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import EntityLayer

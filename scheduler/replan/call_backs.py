@@ -10,9 +10,9 @@ smaller. Like all elastic jobs they keep what they have for the time of ten rest
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on

@@ -15,9 +15,9 @@ held.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on

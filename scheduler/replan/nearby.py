@@ -7,9 +7,9 @@ placed as always, on what is left. All other running jobs run on, and count as l
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.placement.joint import place_jointly
 from scheduler.replan.participants import MOST_NODES
 from scheduler.replan.realise import realise, tidy

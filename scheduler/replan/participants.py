@@ -14,9 +14,9 @@ waiting jobs. A job on a node that takes no new jobs runs on, and so does a job 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Share
 from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates

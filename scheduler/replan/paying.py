@@ -24,9 +24,9 @@ All factors are on throughput, and so inside the exponent of G (`placement.gain`
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.placement.running import Factors
 from scheduler.replan.participants import kept_for_s, restart_factor, restart_s_of
 

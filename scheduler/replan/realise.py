@@ -9,9 +9,9 @@ only, so that every promise can be kept in whatever order the stops end.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.model import Chosen, Promised, StopOrder
 from scheduler.replan.promises import Coming, can_keep, keep
 

@@ -11,11 +11,11 @@ A GPU is judged for all askers at once, and again only where somebody has joined
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.sharing.learned.crowds import UNJUDGED, Judge
 from scheduler.sharing.peak import CbpPeak
 

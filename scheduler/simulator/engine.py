@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.intake.bays import TURN_S
 from scheduler.model import ArrayHistory, Promise
 from scheduler.planning.deciding import decide

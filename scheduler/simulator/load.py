@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.simulator.errors import SimulationError
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ The same run gives the same figures; wall times stand in the fields that begin w
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scheduler.copies import replace
 from scheduler.simulator.courses import Steps, cdf, mean, quantile
 
 if TYPE_CHECKING:

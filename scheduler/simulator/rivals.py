@@ -5,9 +5,9 @@ Operators choose among `scheduler.policies.registry.POLICIES`; a rival runs in s
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scheduler.copies import replace
 from scheduler.parameters import Parameters
 from scheduler.policies.registry import POLICIES
 from scheduler.policies.rivals import gavel, gavel_hops, sia, sia_hops, sjf, tetris

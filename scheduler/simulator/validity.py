@@ -20,11 +20,12 @@ Not matched: in that simulator a job that ends within the round of its restart d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import Node
 from scheduler.policies.rivals.timeshare.play import Choice, play, size_of

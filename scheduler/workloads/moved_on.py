@@ -6,11 +6,11 @@ node of the same size had; everybody who still waits has waited half a minute mo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.estimator.estimator import Estimator
 from scheduler.workloads.queues import Drawn, Instance
 

@@ -9,7 +9,6 @@ ones to about a tick, far ones less (`starts.steps`).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import numpy as np
 
 from scheduler.asking.starts import steps
 from scheduler.asking.starts.scene import age
+from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
 from scheduler.model import Promise, Running

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
 from scheduler.asking.starts.runtimes import RunTimes
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob, InvalidNode
 from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.foresight import Foresight

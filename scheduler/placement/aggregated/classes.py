@@ -11,10 +11,11 @@ keep what they hold is a class of its own; what they hold is idle like the rest,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from scheduler.copies import replace
 from scheduler.placement.access import NO_RULES, Zone
 from scheduler.placement.core_choices import core_choices_of, speed_class
 from scheduler.placement.feasibility import type_allowed

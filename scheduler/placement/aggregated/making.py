@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
 from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.options import PieceRow

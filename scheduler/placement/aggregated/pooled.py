@@ -13,11 +13,12 @@ jobs there are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.placement.aggregated.skeletons import PieceRow
 
 if TYPE_CHECKING:

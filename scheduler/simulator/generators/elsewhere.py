@@ -7,8 +7,10 @@ layer 4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from scheduler.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence

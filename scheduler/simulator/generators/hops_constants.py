@@ -11,7 +11,9 @@ The rest is from public facts about the hardware. docs/evidence.md tells how the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from scheduler.copies import replace
 
 
 @dataclass(frozen=True, slots=True)

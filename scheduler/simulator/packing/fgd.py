@@ -7,11 +7,12 @@ thousandths, allowed models; no memory) are its most frequent ones that make up 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.placement.parts.choices import left_idle, worth_trying
 from scheduler.placement.parts.least_stranded import workload_mix
 from scheduler.placement.parts.pool import tightest_gpu

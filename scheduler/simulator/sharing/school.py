@@ -6,11 +6,12 @@ each job's highest or mean use throughout.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.sharing.learned.images import Frame
 from scheduler.sharing.learned.masks import Limits
 from scheduler.sharing.learned.training import Recipe, Training

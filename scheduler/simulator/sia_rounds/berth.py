@@ -9,11 +9,12 @@ are told as such (`Cell.count` 0).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.copies import replace
 from scheduler.estimator.tables import cell_key, signature_of
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.fairness.lrf import BY_SAMPLES, is_guess

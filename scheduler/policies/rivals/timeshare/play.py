@@ -7,10 +7,11 @@ free is promised to the jobs that come. Speeds come from the common estimator, b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median_low
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import SolverFigures
 from scheduler.placement import turn

@@ -9,9 +9,10 @@ If the program is not solved in time, the round changes nothing: running jobs ke
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.tables import signature
 from scheduler.model import SolverFigures
