@@ -20,6 +20,10 @@ from portal.loaded import portal_loaded
 portal_loaded()
 assert "portal.dashboard.pages" in sys.modules or "portal.dashboard.views" in sys.modules, "the first request would load them"
 print(gc.get_freeze_count(), len(gc.get_objects()))
+before = gc.get_stats()
+rows = [{"job": number, "nodes": [number]} for number in range(60_000)]
+passes = [now["collections"] - then["collections"] for now, then in zip(gc.get_stats(), before)]
+assert passes[0] <= 13 and passes[2] == 0, passes
 """
 
 
