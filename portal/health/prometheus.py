@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -91,7 +90,7 @@ def _gauge(name: str, says: str, label: str, values: Mapping[str, int]) -> Gauge
 
 
 def _jobs() -> Iterator[Metric]:
-    queue = queue_counts(now=timezone.now())
+    queue = queue_counts(now=None)
     states = _states(queue)
     yield _gauge("berth_jobs", "Jobs by state.", "state", {state: states.get(state, 0) for state in JobState.values})
     reasons = Counter({"none": 0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Sum
@@ -40,19 +41,20 @@ def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
     sums = live.annotate(cores=Sum(Length("core_ids")), memory=Sum("memory_mib"))
     parts = {node: (cores, memory_mib) for node, cores, memory_mib in sums}
     for node in nodes:
-        node.counts = {
-            "gpus": gpus[node.pk],
-            "gpus_by_type": types[node.pk],
-            "gpus_allocated": gpus_held.get(node.pk, 0),
-            "cores_allocated": parts.get(node.pk, NOTHING)[0],
-            "memory_allocated_mib": parts.get(node.pk, NOTHING)[1],
-        }
+        cores, memory_mib = parts.get(node.pk, NOTHING)
+        node.counts = SimpleNamespace(
+            gpus=gpus[node.pk],
+            gpus_by_type=types[node.pk],
+            gpus_allocated=gpus_held.get(node.pk, 0),
+            cores_allocated=cores,
+            memory_allocated_mib=memory_mib,
+        )
     return list(nodes)
 
 
 def nodes_active(nodes: Sequence[Node], *, hours: int) -> list[Node]:
     """Add to each node that `nodes_counted` has seen `active`: its active rates over the last hours. Three queries."""
-    gpus = {node.pk: node.counts["gpus"] for node in nodes}
+    gpus = {node.pk: node.counts.gpus for node in nodes}
     rates = active_rates(nodes, hours=hours, now=timezone.now(), gpus=gpus)
     for node in nodes:
         node.active = rates[node.pk]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from django.db.models import QuerySet
+    from django.db.models import Expression, QuerySet
 
 ELIGIBLE = Q(state=JobState.PENDING, waiting_since__isnull=False)
 """The jobs whose waiting counts: not held, no dependency, within their tenant's quota."""
@@ -47,6 +47,10 @@ class SecondsUntil(Func):
     def as_postgresql(self, compiler: Any, connection: Any, **_: Any) -> Any:
         (since, first), (until, second) = (compiler.compile(each) for each in self.source_expressions)
         return f"date_part('epoch', {until}::timestamptz - {since})", (*second, *first)
+
+
+UNTOLD = (0.0, 0, None, None)
+"""The times and ratios of a group that is not told them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,26 +152,33 @@ def waiting_jobs() -> QuerySet[Job]:
     return Job.objects.runnable().filter(state__in=QUEUED, cancel_requested_at=None, ended_at=None)
 
 
-def queue_counts(*, now: datetime) -> QueueCounts:
-    """Count the whole queue. One query, grouped as the index stands, so that nothing is sorted."""
+def queue_counts(*, now: datetime | None) -> QueueCounts:
+    """Count the whole queue. One query, grouped as the index stands, so that nothing is sorted.
+
+    `now` None: jobs are counted, and no group is told its times and ratios, which take two thirds of the query's time.
+    """
+    rows = waiting_jobs().order_by().values_list("state", "reason", "gpus_least").annotate(jobs=Count("*"))
+    rows = rows.annotate(turn=Count("state", filter=ELIGIBLE), **({} if now is None else _times(now)))
+    groups = [group for row in rows for group in _groups(*row) if group.jobs]
+    return QueueCounts(tuple(sorted(groups, key=lambda group: (group.state, group.reason, group.gpus, group.counts))))
+
+
+def _times(now: datetime) -> dict[str, Expression]:
+    """Return what a group is told of its eligible jobs' times and ratios, in the order of `QueueGroup`."""
     waited = F("waited_s") + Greatest(SecondsUntil(F("waiting_since"), Value(now)), Value(0.0))
     ratio, aged = waited / F("age_s"), ELIGIBLE & Q(age_s__gt=0)
-    figures = {
-        "turn": Count("state", filter=ELIGIBLE),
+    return {
         "longest": Max(waited, output_field=FloatField(), filter=ELIGIBLE),
         "ratios": Count("state", filter=aged),
         "total": Sum(ratio, output_field=FloatField(), filter=aged),
         "most": Max(ratio, output_field=FloatField(), filter=aged),
     }
-    rows = waiting_jobs().order_by().values_list("state", "reason", "gpus_least").annotate(jobs=Count("*"), **figures)
-    groups = [group for row in rows for group in _groups(*row) if group.jobs]
-    return QueueCounts(tuple(sorted(groups, key=lambda group: (group.state, group.reason, group.gpus, group.counts))))
 
 
 def _groups(state: str, reason: str, gpus: int, jobs: int, turn: int, *told: Any) -> tuple[QueueGroup, QueueGroup]:
     """Return the eligible ones of a row and the others."""
-    aside = QueueGroup(state, reason, gpus, False, jobs - turn, 0.0, 0, None, None)
-    return aside, QueueGroup(state, reason, gpus, True, turn, *told)
+    aside = QueueGroup(state, reason, gpus, False, jobs - turn, *UNTOLD)
+    return aside, QueueGroup(state, reason, gpus, True, turn, *(told or UNTOLD))
 
 
 def demand_by_types() -> list[tuple[int, list[str], int]]:

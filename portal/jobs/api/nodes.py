@@ -11,10 +11,10 @@ from portal.api.base import ApiView, body_of, reason_of
 from portal.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.cluster.selectors import node_get, nodes_listed_for
-from portal.cluster.serializers import NodeDetailSerializer, NodeSerializer
 from portal.cluster.services import gpu_cordon, gpu_resume, node_declare_dead, node_drain, node_resume
 from portal.errors import NotFound
 from portal.jobs.node_use import nodes_active, nodes_counted, nodes_with_use
+from portal.jobs.serializers.nodes import NodeDetailSerializer, NodeSerializer
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:

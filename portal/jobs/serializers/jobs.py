@@ -9,6 +9,7 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from portal.api.rows import RowSerializer
 from portal.jobs.models import Attempt, Job
 from portal.jobs.serializers.attempts import AttemptSerializer, ProfileSerializer, ProgressSerializer
 from portal.jobs.states import JobState
@@ -23,7 +24,7 @@ def waited_s(job: Job) -> float:
     return round(job.waited_s + max(0.0, open_stretch), 3)
 
 
-class JobSerializer(serializers.ModelSerializer):
+class JobSerializer(RowSerializer, serializers.ModelSerializer):
     """A job in a list. A figure that is not known is null."""
 
     number = serializers.CharField(

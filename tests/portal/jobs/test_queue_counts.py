@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import asdict
 from datetime import timedelta
 from statistics import fmean
 
@@ -73,6 +74,10 @@ def test_the_database_counts_as_one_would_by_hand(cluster, rows):
         write(cluster, rows, now)
         with statements(1):
             counts = queue_counts(now=now)
+        with statements(1):
+            numbers = queue_counts(now=None)
+    untold = {"longest_s": 0.0, "ratios": 0, "ratio_sum": None, "ratio_max": None}
+    assert [asdict(group) for group in numbers.groups] == [asdict(group) | untold for group in counts.groups]
     queued = [
         row for row in rows if row["state"] in {"PENDING", "HELD"} and not row["cancelled"] and not row["array_size"]
     ]

@@ -7,13 +7,14 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from portal.api.rows import RowSerializer
 from portal.cluster.models import HEALTHS, Gpu, Node, NodeEvent
 from portal.cluster.selectors import event_told
 
 GPU_STATE = ("missing_since", "cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy", "outside_since")
 
 
-class NodeSerializer(serializers.ModelSerializer):
+class NodeSerializer(RowSerializer, serializers.ModelSerializer):
     gpu_type = serializers.CharField(source="gpu_type.name", read_only=True, default=None, allow_null=True)
     health = serializers.ChoiceField(choices=HEALTHS, read_only=True)
     gpus = serializers.IntegerField(source="counts.gpus", read_only=True, help_text="GPUs that the agent sees.")
