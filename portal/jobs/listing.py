@@ -63,6 +63,11 @@ def attempts_of(job: Job) -> QuerySet[Attempt]:
     )
 
 
+def attempts_measured(job: Job) -> QuerySet[Attempt]:
+    """Return a job's runs that began, the last one first, with nodes and GPUs and no more: what its figures read."""
+    return _with_parts(job.attempts.runs().filter(started_at__isnull=False).order_by("-epoch"))
+
+
 def profiles_of(job: Job) -> QuerySet[Attempt]:
     """Return a job's profiles, the last one first, as `attempts_of` does its runs, and with their GPU type."""
     return _with_parts(job.attempts.profiles().order_by("-epoch").select_related("speed", "profile_type"))

@@ -12,7 +12,7 @@ from portal.cluster.telemetry import MEAN_S, batches_between, rolled_up_between,
 from portal.dashboard.jobs.timeline import timeline_range
 from portal.dashboard.parts import figures
 from portal.dashboard.parts.formatting import GIB_MIB
-from portal.jobs.listing import attempts_of
+from portal.jobs.listing import attempts_measured
 from portal.jobs.states import FINAL
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def job_figure_make(*, job: Job, name: str) -> dict[str, Any] | None:
     start, end = timeline_range(job=job)
     axis: dict[str, Any] = {"start": start.isoformat(), "end": end.isoformat()}
     axis["now"] = None if job.state in FINAL else timezone.now().isoformat()
-    attempts = [attempt for attempt in attempts_of(job) if attempt.started_at]
+    attempts = list(attempts_measured(job))
     step_s = max(1, int((end - start).total_seconds() / POINTS))
     if step_s < MEAN_S and any(_is_coarse(attempt) for attempt in attempts):
         step_s = MEAN_S

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -136,3 +138,15 @@ def test_many_nodes_are_read_as_means(owner, cluster, monkeypatch):
 
     telemetry_pack(now=timezone.now() + timedelta(days=2))
     assert len(lines(owner, attempt, "gpu")["mean"]) == 5
+
+
+def test_a_figure_reads_of_runs_what_it_shows(owner, cluster):
+    attempt = ran(cluster, timedelta(days=2))
+    allocated(attempt, cluster.node)
+    measured(cluster.node, attempt)
+    for name in ("gpu", "cores", "memory"):
+        with CaptureQueriesContext(connection) as queries:
+            assert owner.get(reverse("job-figure", args=[attempt.job_id, name])).status_code == 200
+            sent = " ".join(query["sql"] for query in queries)
+        assert "jobs_allocation" in sent
+        assert not [table for table in ("jobs_slowing", "jobs_coresearch", "jobs_corestep") if table in sent], name
