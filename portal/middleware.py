@@ -39,6 +39,10 @@ class ContentSecurityPolicy:
         return response
 
 
+OWN_PAGES = (403, 404, 410, 507)
+"""Refusals with a page of their own; the others share one."""
+
+
 class BerthErrors:
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -53,9 +57,7 @@ class BerthErrors:
             return None
         if request.path.startswith("/api/") or "application/json" in request.headers.get("Accept", ""):
             return JsonResponse(exception.envelope(), status=exception.status)
-        template = {403: "errors/403.html", 404: "errors/404.html", 507: "errors/507.html"}.get(
-            exception.status, "errors/400.html"
-        )
+        template = f"errors/{exception.status if exception.status in OWN_PAGES else 400}.html"
         context = {"detail": exception.detail, "status": exception.status, "shell": None}
         return render(request, template, context, status=exception.status)
 

@@ -69,6 +69,7 @@ def test_who_asks_for_that_planning_is_told_so(world, damaged, client):
         page = _signed_in(world).get(path)
         assert page.status_code == 410, path
         assert f"The decisions of planning {damaged} cannot be read" in page.content.decode()
+        assert "<h1>It cannot be read any more</h1>" in page.content.decode()
 
 
 def test_the_pages_of_the_present_and_a_job_s_own_answer(world, damaged):
