@@ -51,7 +51,8 @@ class FrameError(BerthError):
         which = "a planning" if number is None else f"planning {number}"
         detail = (
             f"The decisions of {which} cannot be read any more: what is stored of them is damaged or incomplete. "
-            "Its figures are kept, and later plannings can be read."
+            "Its figures are kept, in the list of rounds. "
+            f"Up to {LONGEST - 1} that followed it may be lost with it; new ones are not."
         )
         super().__init__("decisions_unreadable", detail, status=410)
         self.number, self.why = number, why

@@ -12,7 +12,7 @@ from portal.rounds.planning.run import planning_run
 from portal.rounds.read.explained import explanation
 from portal.rounds.record import decisions
 from portal.rounds.record.decisions import decisions_read
-from portal.rounds.record.frames import FrameError
+from portal.rounds.record.frames import LONGEST, FrameError
 from tests.portal.api.conftest import refusal, world_make
 
 pytestmark = pytest.mark.django_db
@@ -60,7 +60,7 @@ def test_who_asks_for_that_planning_is_told_so(world, damaged, client):
     with pytest.raises(FrameError, match=f"The decisions of planning {damaged} cannot be read"):
         decisions_read(Planning.objects.get(number=damaged))
     told = refusal(world.operator("GET", f"/plannings/{damaged}"), 410, "decisions_unreadable")
-    assert "later plannings" in told["detail"]
+    assert f"Up to {LONGEST - 1} that followed it" in told["detail"]
     planning = Planning.objects.get(number=damaged)
     for path in (
         reverse("planning-detail", args=[damaged]),
