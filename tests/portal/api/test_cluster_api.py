@@ -83,7 +83,7 @@ def test_what_an_agent_tells_the_operator_is_not_told_to_tenants(world):
         seen[name] = (page + events + json.dumps(rest), {event["kind"]: event for event in rest})
     text, events = seen["lena"]
     assert "merger-plan" not in text
-    assert "7041" not in text
+    assert "7041-run-1" not in text
     assert (events["problem"]["detail"], events["drained"]["actor_name"]) == ("told to the operators", "an operator")
     assert events["drained"]["detail"] == "new disk"
     text, events = seen["root"]

@@ -54,7 +54,8 @@ def test_everybody_sees_what_is_wrong_and_operators_what_to_do(unwell):
         assert "Xid 79: it fell." in html
         assert "used by a process outside Berth" in html
         assert "b-cell-fail" in html
-    assert "4711" not in plain
+    assert "process 4711" not in plain
+    assert "stranger.py" not in plain
     assert "process 4711 (stranger.py)" in operator
     assert 'formaction="/cluster/n1/gpu-resume"' in operator
     assert "gpu-resume" not in plain
