@@ -13,7 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg import sql
 
 from portal.backups.errors import BackupError
-from portal.backups.migrating import migrating
+from portal.backups.migrating import OneByOne, migrating
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,8 +109,10 @@ def database_load(directory: Path, facts: dict[str, Any]) -> None:
 
 
 def _tables_make(applied: list[tuple[str, str]]) -> None:
-    """Migrate an empty database to exactly these migrations."""
+    """Migrate an empty database to exactly these migrations: by squashed ones if all of those are among them."""
     executor = MigrationExecutor(connection)
+    if not set(executor.loader.replacements) <= set(applied):
+        executor = OneByOne(connection)
     graph, wanted = executor.loader.graph, set(applied) & set(executor.loader.graph.nodes)
     last = [
         key

@@ -1,21 +1,24 @@
 """Migrations back to older states and forward again, back to nothing and forward again; the triggers stand afterwards.
 
-It is one test, for each way costs many seconds. What it carries along tells of itself in travellers.py. That no migration
-is missing is a rule of the house (tests/house.py).
+It is one test, for each way costs many seconds. It begins with a database that the squashed migrations made, and goes
+through those that they replace. What it carries along tells of itself in travellers.py. That no migration is missing is a
+rule of the house (tests/house.py).
 """
 
+import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
 from django.core.management.sql import emit_pre_migrate_signal
 from django.db import connection
-from django.db.migrations import Migration
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations import CreateModel, Migration
+from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.loader import MigrationLoader
 from django.db.models import Field
 
-from portal.backups.migrating import migrating
+from portal.backups.migrating import EachOne, OneByOne, migrating
 from portal.jobs.services.placing import attempts_start
 from portal.jobs.services.placings import Placing, Profile
 from portal.jobs.triggers import QUEUE_SQLITE, SQLITE
@@ -44,6 +47,32 @@ def tables():
     return {name for name in names if name.split("_")[0] in APPS}
 
 
+SCHEMA_OF_POSTGRES = (
+    (
+        "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, column_default, is_identity, "
+        "generation_expression FROM information_schema.columns WHERE table_schema = 'public'"
+    ),
+    "SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    (
+        "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE connamespace = 'public'::regnamespace AND contype <> 'n'"
+    ),
+)
+
+
+def schema():
+    """What the database says of its tables, columns, indexes and constraints, whatever the order of columns."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index') AND sql IS NOT NULL")
+            return {name: sorted(re.findall(r"\w+|[^\w\s]", sql)) for name, sql in cursor.fetchall()}
+        found = set()
+        for query in SCHEMA_OF_POSTGRES:
+            cursor.execute(query)
+            found.update(cursor.fetchall())
+        return found
+
+
 def migrate(*arguments):
     call_command("migrate", *arguments, verbosity=0)
 
@@ -59,7 +88,7 @@ def test_there_and_back(shared_cluster):
     profile_started(shared_cluster)
     shared_cluster.started()
     travellers = [each(shared_cluster) for each in TRAVELLERS]
-    before = tables()
+    before, made = tables(), schema()
     assert triggers_present() == {*SQLITE, *QUEUE_SQLITE}
     try:
         for each in travellers:
@@ -72,12 +101,61 @@ def test_there_and_back(shared_cluster):
         travellers[TRAVELLERS.index(Means)].back_again()
         emit_pre_migrate_signal(verbosity=0, interactive=False, db="default")
         with migrating():
-            MigrationExecutor(connection).migrate([(app, None) for app in FIRST])
-        assert tables() == set()
+            OneByOne(connection).migrate([(app, None) for app in FIRST])
+            assert tables() == set()
+            forward = OneByOne(connection)
+            forward.migrate(forward.loader.graph.leaf_nodes())
+        assert schema() == made, "squashed migrations make what those make that they replace"
     finally:
         migrate()
     assert tables() == before
     assert triggers_present() == {*SQLITE, *QUEUE_SQLITE}
+
+
+def test_squashed_migrations_end_where_those_end_that_they_replace():
+    squashed, each = MigrationLoader(None), EachOne(None)
+    assert squashed.replacements
+    assert not {*squashed.graph.nodes} & {key for it in squashed.replacements.values() for key in it.replaces}
+    assert not {*each.graph.nodes} & {*squashed.replacements}
+    ends = squashed.project_state(), each.project_state()
+    assert {*ends[0].models} == {*ends[1].models}
+    assert MigrationAutodetector(*ends).changes(squashed.graph) == {}
+
+
+def test_tables_of_one_migration_are_made_together_as_django_makes_them():
+    """The same models reach the editor, in the same order, and at the end all models know the same of each other."""
+    migration = MigrationLoader(None).get_migration("jobs", "0001_squashed_0050")
+    told = []
+    for context in (nullcontext(), migrating()):
+        state, tables, rows = (
+            MigrationLoader(None).project_state([("cluster", "0001_squashed_0022"), ("uploads", "0001_uploads")]),
+            [],
+            [],
+        )
+        assert state.apps, "they are made, so that they are made anew"
+        editor = SimpleNamespace(
+            create_model=lambda model, to=tables: to.append(model._meta.label),
+            connection=SimpleNamespace(vendor="sqlite", alias="default"),
+            atomic_migration=True,
+        )
+        with context:
+            after = migration.apply(state, editor)
+        for model in after.apps.get_models():
+            links = [
+                (field.name, field.related_model._meta.label)
+                for field in model._meta.get_fields()
+                if field.related_model
+            ]
+            rows.append((model._meta.label, sorted(links), [field.name for field in model._meta.local_fields]))
+            assert all(
+                field.related_model is after.apps.get_model(to)
+                for field in model._meta.get_fields()
+                if field.related_model
+                for to in [field.related_model._meta.label]
+            )
+        told.append((tables, sorted(rows)))
+    assert told[0] == told[1]
+    assert len(told[0][0]) == sum(type(each) is CreateModel for each in migration.operations) > 20
 
 
 def test_fields_between_migrations_are_made_quickly_as_django_makes_them():
@@ -98,7 +176,7 @@ def test_fields_between_migrations_are_made_quickly_as_django_makes_them():
 
 
 def test_the_states_of_a_way_back_are_kept_and_are_those_that_django_makes(monkeypatch):
-    loader = MigrationLoader(None)
+    loader = EachOne(None)
     nodes = [node for node in loader.graph.nodes if node[0] == "jobs"]
     node = max(nodes, key=lambda each: len(loader.get_migration(*each).operations) if each[1] > "0002" else 0)
     migration, state, editor = loader.get_migration(*node), loader.project_state(node, at_end=False), SimpleNamespace()
