@@ -11,6 +11,8 @@ What is packed is a sequence of frames: four bytes of length, then zlib over JSO
 from __future__ import annotations
 
 import json
+import logging
+import time
 import zlib
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
     from portal.cluster.models import Node
 
+log = logging.getLogger(__name__)
+
 BLOCK_S = 600
 TEN_S = 10
 BATCH_S = 30
@@ -43,6 +47,8 @@ LEVEL, QUICK = 6, 1
 """How hard zlib tries: QUICK for what lives for an hour."""
 GROUPS = {"gpu": "gpus", "attempt": "attempts"}
 """How a mean's name begins, and where a batch has the series: `gpu0.utilisation` is `batch["gpus"]["0"]["utilisation"]`."""
+
+_told_at_s: float | None = None
 
 
 def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
@@ -90,12 +96,26 @@ def frame_pack(value: Any, *, level: int = LEVEL) -> bytes:
 
 
 def frames_of(packed: bytes) -> Iterator[Any]:
-    """Yield the values of the frames in their order."""
+    """Yield the values of the frames in their order, up to the first that is damaged: who packs and rolls up goes on."""
     at = 0
     while at + 4 <= len(packed):
         length = int.from_bytes(packed[at : at + 4], "big")
-        yield json.loads(zlib.decompress(packed[at + 4 : at + 4 + length]))
+        try:
+            value = json.loads(zlib.decompress(packed[at + 4 : at + 4 + length]))
+        except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+            _damage_tell(len(packed) - at, error)
+            return
+        yield value
         at += 4 + length
+
+
+def _damage_tell(left: int, error: Exception) -> None:
+    """Say it in the log once a minute: a page asks each second."""
+    global _told_at_s  # noqa: PLW0603 - the process's log
+    now_s = time.monotonic()
+    if _told_at_s is None or now_s - _told_at_s >= 60:
+        _told_at_s = now_s
+        log.warning("Stored telemetry cannot be read (%s); the last %d bytes of a row are left out.", error, left)
 
 
 def block_start(at_s: float) -> float:
