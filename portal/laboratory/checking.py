@@ -156,7 +156,7 @@ def _check_asked(order: SimulationOrder) -> None:
 
 
 def inputs_of(simulation: Simulation) -> Inputs:
-    """Return what a stored simulation is made from. The same row, the same inputs."""
+    """Return what a stored simulation is made from. The same row, the same inputs. Raises LabError."""
     cluster = cluster_checked(simulation.cluster) if simulation.cluster else None
     if simulation.trace is None:
         generator, seed = GENERATORS[simulation.generator], simulation.seed
@@ -164,7 +164,11 @@ def inputs_of(simulation: Simulation) -> Inputs:
         jobs = generator.jobs_in(world, seed, simulation.generated_jobs)
         return Inputs(jobs, world, tenant_names(jobs, cluster))
     trace = simulation.trace
-    with _as_file(zlib.decompress(bytes(trace.content)), trace.format, None) as file:
+    try:
+        content = zlib.decompress(bytes(trace.content))
+    except zlib.error as error:
+        raise LabError("trace", "what is stored of it is damaged; upload it again") from error
+    with _as_file(content, trace.format, None) as file:
         jobs, names = file.read(cluster or NOWHERE)
     return Inputs(jobs, (cluster or NOWHERE).world, names)
 

@@ -1,6 +1,8 @@
-"""The laboratory's one error."""
+"""The laboratory's errors."""
 
 from __future__ import annotations
+
+from portal.errors import BerthError
 
 
 class SimulationError(Exception):
@@ -12,3 +14,14 @@ class SimulationError(Exception):
 
     def __reduce__(self) -> tuple[type[SimulationError], tuple[str, str]]:
         return SimulationError, (self.field, self.detail)  # it crosses from one process to another
+
+
+class CurvesError(BerthError):
+    """What is stored of a simulation's curves cannot be read. Code curves_unreadable."""
+
+    def __init__(self, number: int) -> None:
+        detail = (
+            f"The curves of simulation {number} cannot be read any more: what is stored of them is damaged. Its figures "
+            "are kept. Ask for the same simulation again to have both: the same input gives the same answer."
+        )
+        super().__init__("curves_unreadable", detail, status=410)

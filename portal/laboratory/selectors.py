@@ -14,7 +14,7 @@ from portal.cluster.models import GpuType, Node
 from portal.cluster.selectors import gpus_by_type
 from portal.errors import BerthError, NotFound
 from portal.jobs.models import Job
-from portal.laboratory.errors import SimulationError
+from portal.laboratory.errors import CurvesError, SimulationError
 from portal.laboratory.models import LabTrace, Simulation
 from portal.laboratory.sources.history import history_rows, restart_s_of
 from portal.tenants.models import Tenant
@@ -103,9 +103,12 @@ def simulations_waiting() -> QuerySet[Simulation, int]:
 
 
 def curves_of(simulation: Simulation) -> dict[str, dict[str, Any]]:
-    """Policy -> what the plots show; {} until it has completed."""
+    """Policy -> what the plots show; {} until it has completed. Raises CurvesError."""
     packed = bytes(simulation.curves)
-    return json.loads(zlib.decompress(packed)) if packed else {}
+    try:
+        return json.loads(zlib.decompress(packed)) if packed else {}
+    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+        raise CurvesError(simulation.pk) from error
 
 
 def simulations_chosen(user: User, numbers: Sequence[int]) -> list[Simulation]:

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from portal.dashboard.parts.formatting import number
 from portal.errors import NotFound
+from portal.laboratory.errors import CurvesError
 from portal.laboratory.experiments.base import cell
 from portal.laboratory.output.plots import plots_of, styles_of
 from portal.laboratory.output.told import jobs_note
@@ -80,8 +81,14 @@ def _cell(own: Mapping[str, Any], name: str, digits: int, best: str | None) -> d
 
 
 def plots_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
-    """Return `plots` (title, the URL of the figure, the table with the same content) and one `legend` for all."""
-    answer = answer_of(simulations)
+    """Return `plots` (title, the URL of the figure, the table with the same content) and one `legend` for all.
+
+    Where what is stored of them is damaged: `plots_lost`, the sentence that says so.
+    """
+    try:
+        answer = answer_of(simulations)
+    except CurvesError as error:
+        return {"plots": [], "legend": [], "plots_lost": error.detail}
     legend = [
         {
             "label": style.name,

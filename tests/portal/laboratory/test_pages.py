@@ -309,3 +309,34 @@ def test_nothing_of_it_is_an_outsiders(tenant, lena):
     assert outsider.get(reverse("laboratory-detail", args=[done.pk])).status_code == 404
     assert "what if" not in outsider.get(reverse("laboratory")).content.decode()
     assert "last week" not in outsider.get(reverse("laboratory-new")).content.decode()
+
+
+def damaged(packed):
+    return packed[: len(packed) // 2]
+
+
+def test_curves_that_cannot_be_read_take_neither_the_page_nor_the_figures_along(browser, lena, tenant):
+    made = [simulated(tenant, lena), simulated(tenant, lena)]
+    curves = Simulation.objects.get(pk=made[0].pk).curves
+    Simulation.objects.filter(pk=made[0].pk).update(curves=damaged(bytes(curves)))
+    for url in (
+        reverse("laboratory-detail", args=[made[0].pk]),
+        f"{reverse('laboratory-compare')}?run={made[0].pk}&run={made[1].pk}",
+    ):
+        page = browser.get(url)
+        assert page.status_code == 200
+        text = page.content.decode()
+        assert "Makespan, h" in text
+        assert f"The curves of simulation {made[0].pk} cannot be read any more" in text
+    assert browser.get(reverse("laboratory-figure", args=[made[0].pk, "cdf-jct-h"])).status_code == 410
+    assert browser.get(reverse("laboratory-answer", args=[made[0].pk])).status_code == 410
+    whole = browser.get(reverse("laboratory-detail", args=[made[1].pk])).content.decode()
+    assert "cannot be read" not in whole
+
+
+def test_a_trace_that_cannot_be_read_fails_its_simulation_with_what_to_do(browser, lena, tenant):
+    made = order(tenant, lena)
+    LabTrace.objects.update(content=damaged(bytes(LabTrace.objects.get().content)))
+    simulation_next()
+    failed = Simulation.objects.get(pk=made.pk)
+    assert (failed.state, failed.error) == ("FAILED", "trace: what is stored of it is damaged; upload it again")
