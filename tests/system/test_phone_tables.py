@@ -22,14 +22,30 @@ SPEED = {
 }
 
 
+def shown(browser, card):
+    css = "".join((SOURCE / f"static/css/{name}.css").read_text() for name in SHEETS)
+    page = browser.new_page(viewport=PHONE)
+    page.set_content(
+        f'<meta name="viewport" content="width=device-width"><style>{css}</style>'
+        f'<body><main class="b-page"><section class="b-card">{card}</section></main></body>'
+    )
+    return page
+
+
 def test_the_table_of_speeds_fits_a_phone():
     card = render_to_string("jobs/_speed.html", {"job": {"speed": {"rows": [SPEED], "facts": [], "empty": ""}}})
-    css = "".join((SOURCE / f"static/css/{name}.css").read_text() for name in SHEETS)
     with browser_started() as browser:
-        page = browser.new_page(viewport=PHONE)
-        page.set_content(
-            f'<meta name="viewport" content="width=device-width"><style>{css}</style>'
-            f'<body><main class="b-page"><section class="b-card">{card}</section></main></body>'
-        )
+        page = shown(browser, card)
         assert "\u221260.8" in page.inner_text("table")
         assert page.evaluate(HIDDEN) == [0], "pixels of the table that lie outside of its card"
+
+
+def test_an_event_of_a_node_keeps_its_reason_on_a_phone():
+    event = {"at": None, "node": "a100-01", "what": "drained", "reason": "a loud fan", "by": "ops"}
+    with browser_started() as browser:
+        page = shown(browser, render_to_string("cluster/_events.html", {"events": [event]}))
+        assert page.inner_text("tbody td:nth-child(3)").split("\n") == ["drained", "a loud fan (ops)"]
+        assert not page.is_visible("tbody td:nth-child(4)")
+        page.set_viewport_size({"width": 1200, "height": 800})
+        assert page.inner_text("tbody td:nth-child(3)") == "drained"
+        assert page.inner_text("tbody td:nth-child(4)") == "a loud fan"

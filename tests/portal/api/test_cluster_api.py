@@ -87,7 +87,7 @@ def test_what_an_agent_tells_the_operator_is_not_told_to_tenants(world):
     assert (events["problem"]["detail"], events["drained"]["actor_name"]) == ("told to the operators", "an operator")
     assert events["drained"]["detail"] == "new disk"
     text, events = seen["root"]
-    assert text.count("merger-plan") == 4, "its page's problem and event, the cluster's event, and REST's"
+    assert text.count("merger-plan") == 6, "its page's problem and event, the cluster's event (each twice), and REST's"
     assert events["drained"]["actor_name"] == "root"
 
 
