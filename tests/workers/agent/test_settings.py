@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ssl
 
 import pytest
 
@@ -82,15 +83,21 @@ def test_a_wrong_virtual_node_is_named(text, said):
     assert said in str(raised.value)
 
 
+def trusts_nobody(verify):
+    """Whether what uses it asks each TLS server for a certificate, and takes none."""
+    return verify.verify_mode is ssl.CERT_REQUIRED and verify.check_hostname and verify.get_ca_certs() == []
+
+
 @pytest.mark.parametrize("url", ["http://localhost:8000", "http://127.0.0.1", "http://[::1]:8000"])
 def test_plain_http_is_for_loopback(url, tmp_path):
-    assert trust_for(url, ca_sha256=None, insecure=False, directory=tmp_path) is True
+    assert trusts_nobody(trust_for(url, ca_sha256=None, insecure=False, directory=tmp_path))
 
 
 def test_plain_http_elsewhere_needs_a_word(tmp_path):
     with pytest.raises(SettingError, match="--insecure"):
         trust_for("http://portal.example:8000", ca_sha256=None, insecure=False, directory=tmp_path)
-    assert trust_for("http://portal.example:8000", ca_sha256=None, insecure=True, directory=tmp_path) is True
+    verify = trust_for("http://portal.example:8000", ca_sha256=None, insecure=True, directory=tmp_path)
+    assert trusts_nobody(verify), "a word for plain http is none for TLS that proves nothing"
 
 
 def test_a_pin_that_is_none_is_refused(tmp_path):

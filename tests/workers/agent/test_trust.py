@@ -89,3 +89,11 @@ def test_the_pin_does_not_excuse_another_host(certificates, server, tmp_path):
     verify = trust_for(server, ca_sha256=pin_of(certificates), insecure=False, directory=tmp_path)
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         httpx.get(server.replace("127.0.0.1", "localhost"), verify=verify)
+
+
+def test_over_plain_http_no_authority_is_read_and_none_trusted(server, tmp_path):
+    verify = trust_for(server.replace("https", "http"), ca_sha256=None, insecure=False, directory=tmp_path)
+    assert isinstance(verify, ssl.SSLContext), "else each client reads the system's authorities, for 20 ms"
+    assert verify.cert_store_stats()["x509"] == 0
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(server, verify=verify)
