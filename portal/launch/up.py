@@ -107,8 +107,8 @@ class Launch:
         services = programs.services(self.options, self.layout, environment=environment, site=site)
         self.supervisor.start_together(services, between=self.tick)
         self._until_port_answers()
-        for program in programs.agents(self.layout, demo=self.demo, site=site, join_tokens=prepared.join_tokens):
-            self.supervisor.start(program)
+        agents = programs.agents(self.layout, demo=self.demo, site=site, join_tokens=prepared.join_tokens)
+        self.supervisor.start_together(agents, between=self.tick)
         workload = self._workload_begin(environment)
         self._until_healthy(tls)
         self._workload_finish(workload)

@@ -7,10 +7,12 @@ import os
 import signal
 import socket
 import stat
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from portal.launch.processes import identity
@@ -52,6 +54,14 @@ def test_it_is_healthy_and_says_so(berth):
     assert facts["url"] == berth.url
     assert {each["role"] for each in facts["processes"].values()} == {"broker", "portal", "worker", "beat", "agent"}
     assert len(berth.pids("agent")) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers elsewhere")
+def test_services_and_agents_are_forks_of_a_process_each_that_loaded_all(berth):
+    roles = ("portal", "worker", "beat", "agent")
+    named = {name: psutil.Process(pid).name() for role in roles for name, pid in berth.pids(role).items()}
+    assert named == {name: f"berth-{name}"[:15] for name in named}
+    assert len(named) == 8
 
 
 def test_secrets_are_their_owners_alone(berth):

@@ -84,7 +84,9 @@ def _belongs(process: psutil.Process, layout: Layout) -> bool:
 
 
 def _is_agent(argv: list[str], layout: Layout) -> bool:
-    """Say whether it is `python -m workers.agent ... --dir DIR/nodes/NAME`. Its shims and jobs are not."""
+    """Say whether it is `python -m workers.agent ... --dir DIR/nodes/NAME`, or such a fork. Its shims and jobs are not."""
+    if argv[1:4] == ["-m", "workers.nursery", str(layout.nodes)]:
+        return True
     if argv[1:3] != ["-m", "workers.agent"] or "--dir" not in argv[:-1]:
         return False
     return Path(argv[argv.index("--dir") + 1]).parent == layout.nodes

@@ -2,8 +2,8 @@
 
 What a start of a Berth takes is nearly all imports, and most modules are those of several services. When all is loaded it
 says so, and reads one line of JSON: for each service its name, its words (the module that it runs, and its arguments), its
-niceness and its open files. Each is a fork of this process in a session of its own, whose parent ends at once. So the
-supervisor, a subreaper meanwhile, becomes its parent. It prints their pids and ends (docs/decisions/0226). The names on its
+niceness, what its environment alone has, and its open files. Each is a fork of this process in a session of its own. It prints
+their pids and ends, so the supervisor, a subreaper meanwhile, becomes their parent (docs/decisions/0226). The names on its
 command line are for readers of the list of processes.
 """
 
@@ -40,21 +40,10 @@ def load() -> None:
 
 
 def bear(service: dict[str, Any]) -> int:
-    """Fork one service, and leave it to the subreaper above; return its pid."""
-    reader, writer = os.pipe()
-    between = os.fork()
-    if between == 0:
-        try:
-            pid = os.fork()
-            if pid == 0:
-                _become(service)
-            os.write(writer, b"%d" % pid)
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as told:
-        pid = int(told.read(32))
-    os.waitpid(between, 0)
+    """Fork one service; return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        _become(service)
     return pid
 
 
@@ -72,6 +61,7 @@ def _become(service: dict[str, Any]) -> NoReturn:
             os.dup2(file, number)
         _close_all_but({0, 1, 2, service["signs"]})
         alive.adopt(service["signs"])
+        os.environ.update(service["environment"])
         sys.argv[:] = service["words"]
         code = run(sys.argv[0])
         leave(1 if code is None else code)
@@ -100,7 +90,7 @@ def main() -> int:
     _tell("loaded")
     born = {}
     for service in json.loads(sys.stdin.readline() or "[]"):
-        with contextlib.suppress(OSError, ValueError):  # no room for a process: the supervisor starts it later
+        with contextlib.suppress(OSError):  # no room for a process: the supervisor starts it later
             born[service["name"]] = bear(service)
     _tell(json.dumps(born))
     return 0

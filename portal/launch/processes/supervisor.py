@@ -63,14 +63,15 @@ class Supervisor:
         self.write_state()
 
     def start_together(self, programs: Iterable[Program], *, between: Callable[[], None]) -> None:
-        """Start services that load the same modules. `between` is called meanwhile, a few times a second."""
+        """Start services, or agents: they load the same modules. `between` is called meanwhile, a few times a second."""
         children = [Child(program) for program in programs]
         for child in children:
             child.started_at = self._clock()
         try:
             together.begin(children, self.layout, between=between)
         except OSError as error:
-            self._notify(f"the services could not be started together ({error.strerror}); each starts by itself")
+            names = ", ".join(child.program.name for child in children)
+            self._notify(f"{names} could not be started together ({error.strerror}); each starts by itself")
         for child in children:
             self.children[child.program.name] = child
             if child.process is None:

@@ -1,7 +1,8 @@
-"""Starts several services as forks of one process that has loaded what all of them work with (`portal.launch.processes.nursery`).
+"""Starts several programs as forks of one process that has loaded what all of them work with.
 
-That takes half of the processor time that each takes by itself. It is for the first start alone: one that ended is started
-again by its own command line, and so is each where this way fails, or where the system has no subreapers (docs/decisions/0226).
+Services are forks of `portal.launch.processes.nursery` (docs/decisions/0226), agents of `workers.nursery`, which loads no Django
+(docs/decisions/0221). That takes half of the processor time that each takes by itself. It is for the first start alone: one
+that ended is started again by its own command line, and so is each where this way fails, or where the system has no subreapers.
 """
 
 from __future__ import annotations
@@ -28,27 +29,31 @@ if TYPE_CHECKING:
     from portal.layout import Layout
 
 NURSERY = "portal.launch.processes.nursery"
+AGENTS = "workers.nursery"
 LIMIT_S = 120.0
 STUCK = "Some of them may be running: nothing is started beside them. See logs/nursery.log, and try again."
 _PR_GET_CHILD_SUBREAPER = 37
 
 
 def begin(children: list[Child], layout: Layout, *, between: Callable[[], None]) -> None:
-    """Start these services, as far as it goes: one without a `process` afterwards was not started.
+    """Start these, all services or all agents, as far as it goes: one without a `process` afterwards was not started.
 
     `between` is called while the modules load. When it raises, none was started yet.
     """
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux") or len(children) < 2:
         return
+    common = dict(set.intersection(*(set(child.program.environment.items()) for child in children)))
     with contextlib.ExitStack() as opened, _subreaper():
-        plan = [_service(child, *opened.enter_context(child.opened(layout))) for child in children]
-        log = opened.enter_context((layout.logs / "nursery.log").open("wb"))
-        argv = guarded_argv(str(layout.root), NURSERY, *(f"{each['name']}={each['words'][0]}" for each in plan))
+        plan = [_planned(child, common, *opened.enter_context(child.opened(layout))) for child in children]
+        log = opened.enter_context((layout.logs / "nursery.log").open("ab"))
+        names = [f"{each['name']}={each['words'][0]}" for each in plan]
+        by_itself = [sys.executable, "-m", AGENTS, str(layout.nodes)]
+        agents = children[0].program.role == "agent"
         nursery = opened.enter_context(
             subprocess.Popen(  # noqa: S603 - our own argv, no shell
-                argv,
+                [*(by_itself if agents else guarded_argv(str(layout.root), NURSERY)), *names],
                 cwd=SOURCE,
-                env=children[0].program.environment,
+                env=common,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -63,13 +68,17 @@ def begin(children: list[Child], layout: Layout, *, between: Callable[[], None])
             child.process = Born(pids[child.program.name])
 
 
-def _service(child: Child, output: int, writer: int) -> dict[str, Any]:
-    """Return what the nursery must know of a service: `nice` is its command line's first word where it has a niceness."""
+def _planned(child: Child, common: dict[str, str], output: int, writer: int) -> dict[str, Any]:
+    """Return what the nursery must know of a program: `nice` is its command line's first word where it has a niceness."""
     argv = child.program.argv
-    words = argv[argv.index(str(directory_of(argv))) + 1 :]
-    niceness = int(argv[2]) if argv[0] == "nice" else 0
-    signs = writer if child.program.signs else None
-    return {"name": child.program.name, "words": words, "niceness": niceness, "output": output, "signs": signs}
+    return {
+        "name": child.program.name,
+        "words": argv[argv.index(directory_of(argv) or "-m") + 1 :],
+        "niceness": int(argv[2]) if argv[0] == "nice" else 0,
+        "environment": {name: value for name, value in child.program.environment.items() if name not in common},
+        "output": output,
+        "signs": writer if child.program.signs else None,
+    }
 
 
 def _pids(nursery: subprocess.Popen[bytes], plan: bytes, between: Callable[[], None]) -> dict[str, int]:
@@ -88,7 +97,7 @@ def _pids(nursery: subprocess.Popen[bytes], plan: bytes, between: Callable[[], N
     try:
         told, _ = nursery.communicate(plan + b"\n", timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
-        raise LaunchError(f"The services did not start within {LIMIT_S:.0f} s.", STUCK) from None
+        raise LaunchError(f"What starts together did not start within {LIMIT_S:.0f} s.", STUCK) from None
     found: dict[str, int] = json.loads(told or b"{}")
     return found
 

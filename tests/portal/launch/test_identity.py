@@ -130,6 +130,9 @@ def test_an_embedded_broker_is_a_leftover_though_it_wipes_its_environment(layout
         (["python", "-m", "workers.agent", "--dir", "/elsewhere/n1"], False),
         (["python", "-m", "workers.shim", "--dir", "{nodes}/n1"], False),
         (["python", "-m", "workers.agent", "--dir"], False),
+        (["python", "-m", "workers.nursery", "{nodes}", "n1=workers.agent", "n2=workers.agent"], True),
+        (["python", "-m", "workers.nursery", "/elsewhere", "n1=workers.agent", "n2=workers.agent"], False),
+        (["python", "-m", "workers.nursery"], False),
     ],
 )
 def test_what_is_an_agent_of_ours(layout, argv, is_agent):
