@@ -41,6 +41,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Count what each file costs, when `./berth test` asks; not in the process that only hands out work to others."""
+    config.pluginmanager.import_plugin("tests.together")
     hands_out = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if COSTS in os.environ and not hands_out:
         config.pluginmanager.register(Costs(os.environ.pop(COSTS)))

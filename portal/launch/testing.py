@@ -50,32 +50,49 @@ WAITING_PART = [
     *("-p", "xdist", "-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"),
     *("--durations=25", "-m", f"({WAITING}) and not gpu"),
 ]
+TOGETHER = {
+    "shells": (
+        "tests/system/test_scripts_life.py",
+        "tests/system/test_shell.py",
+        "tests/system/test_terminal.py",
+        "tests/system/test_idle.py",
+        "tests/system/test_road.py",
+        "tests/system/test_forward.py",
+        "tests/system/test_secret_story.py",
+        "tests/system/test_lab.py",
+        "tests/system/test_gpus.py",
+    ),
+    "pages": (
+        "tests/system/test_browser.py",
+        "tests/system/test_live_pages.py",
+        "tests/system/test_board_pages.py",
+    ),
+    "looks": (
+        "tests/system/test_axe.py",
+        "tests/system/test_submit_page.py",
+        "tests/system/test_sharing.py",
+    ),
+}
+"""Files that share a Berth (tests/together.py). A group is the work of one process: 250 s of processor time at most."""
 FIRST = (
     "tests/postgres/test_same_on_postgres.py",
-    "tests/system/test_axe.py",
+    *TOGETHER["looks"],
+    *TOGETHER["pages"],
     "tests/system/test_postgres.py",
+    *TOGETHER["shells"],
     "tests/system/test_replans.py",
     "tests/system/test_kills.py",
     "tests/system/test_readme.py",
     "tests/system/test_restore.py",
-    "tests/system/test_browser.py",
-    "tests/system/test_live_pages.py",
-    "tests/system/test_submit_page.py",
     "tests/system/test_artefacts_kept.py",
-    "tests/system/test_idle.py",
     "tests/portal/backups/test_commands.py",
     "tests/system/test_launcher.py",
     "tests/system/test_full_disk.py",
-    "tests/system/test_scripts_life.py",
-    "tests/system/test_road.py",
-    "tests/system/test_board_pages.py",
     "tests/system/test_kills_lease.py",
     "tests/system/test_hostile_job.py",
     "tests/system/test_portal_machine.py",
-    "tests/system/test_terminal.py",
     "tests/system/test_hang.py",
     "tests/workers/agent/test_agent.py",
-    "tests/system/test_gpus.py",
 )
 """Those that take the most processor time, which begin first: no lane is to be left with one of them at the end."""
 CORE = "tests/scheduler"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.system.helpers import axe
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.watching import browser_started, sign_in, until
+from tests.system.helpers.watching import sign_in, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
@@ -30,8 +30,8 @@ CONSOLE = (
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False)
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture(scope="module")
@@ -42,24 +42,26 @@ def paths(berth):
     array = tenant.submit("sleep 1", name="many", array={"size": 3})
     running = tenant.submit("echo line; exec sleep 3000", name="long", gpus=8, gpu_types=["A100 80 GB"])
     tenant.wait_state(running, "RUNNING")
-    tenant.submit("sleep 600", gpus=8, gpu_types=["A100 80 GB"])
+    other = tenant.submit("sleep 600", gpus=8, gpu_types=["A100 80 GB"])
     waiting = tenant.submit("sleep 600", name="waits", gpus=8, gpu_types=["A100 80 GB"])
     tenant.wait_state(ended, "COMPLETED")
     tenant.wait_state(failed, "FAILED")
+    simulations = []
     for name in ("one", "two"):
         status, answer = berth.request(
             "/api/v1/simulations", method="POST", body=ORDER | {"name": name}, token=tenant.token
         )
         assert status == 201, answer
+        simulations.append(answer["id"])
         berth.request(
             f"/api/v1/simulations/{answer['id']}/share",
             method="POST",
             body={"shared_with": "operators"},
             token=tenant.token,
         )
-    berth.wait(lambda: _simulated(berth, tenant), limit_s=120, what="two simulations")
+    berth.wait(lambda: _simulated(tenant, simulations), limit_s=120, what="two simulations")
     jobs = [f"/jobs/{number}/" for number in (ended, failed, array, running, waiting)]
-    return [
+    yield [
         "/",
         "/jobs/",
         *jobs,
@@ -78,8 +80,8 @@ def paths(berth):
         "/laboratory/",
         "/laboratory/new",
         "/laboratory/traces/",
-        "/laboratory/1/",
-        "/laboratory/compare?run=1&run=2",
+        f"/laboratory/{simulations[0]}/",
+        "/laboratory/compare?run={}&run={}".format(*simulations),
         "/sharing/",
         "/rounds/",
         "/rounds/plannings/1/",
@@ -95,17 +97,18 @@ def paths(berth):
         "/help/operators-guide",
         "/nowhere",
     ]
+    for number in (running, other, waiting):
+        tenant.act(number, "cancel")
 
 
-def _simulated(berth, tenant):
-    _, answer = berth.request("/api/v1/simulations?state=COMPLETED", token=tenant.token)
-    return answer["count"] == 2
+def _simulated(tenant, numbers):
+    _, answer = tenant.berth.request("/api/v1/simulations?state=COMPLETED", token=tenant.token)
+    return {each["id"] for each in answer["results"]} >= set(numbers)
 
 
 @pytest.fixture(scope="module")
-def browser(berth):
-    with browser_started() as browser:
-        yield browser
+def browser(readers_shared):
+    return readers_shared.browser
 
 
 THEME = "document.documentElement.dataset.bsTheme || document.documentElement.className || ''"

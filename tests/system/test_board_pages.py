@@ -3,11 +3,11 @@
 import pytest
 
 from tests.system.helpers import axe
-from tests.system.helpers.watching import Readers, Watch, browser_started, until
+from tests.system.helpers.watching import Watch, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
-SLOW_MS = 60_000
+SPENDS_ITS_BERTH = True
 GROW = """
 from datetime import timedelta
 from django.utils import timezone
@@ -39,11 +39,10 @@ HIDE = """(hidden) => { Object.defineProperty(document, 'hidden', { configurable
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
+def berth(berth_shared):
     """Four virtual nodes, and a hundred that exist in the database only."""
-    berth = berth_up(demo=True, workload=False)
-    shell(berth, GROW)
-    return berth
+    shell(berth_shared, GROW)
+    return berth_shared
 
 
 def shell(berth, code):
@@ -51,14 +50,8 @@ def shell(berth, code):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with browser_started() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def readers(browser, berth):
-    return Readers(browser, berth, SLOW_MS)
+def readers(readers_shared):
+    return readers_shared
 
 
 @pytest.fixture

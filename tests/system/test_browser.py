@@ -12,7 +12,7 @@ from portal.launch.screenshots.camera import VIEWS, pictures_take
 from portal.launch.screenshots.pages import Page
 from portal.launch.screenshots.seeded import Seeded
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.watching import MARK, Readers, Watch, browser_started, credentials_send, until
+from tests.system.helpers.watching import MARK, Watch, credentials_send, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
@@ -24,19 +24,18 @@ SLOWLY = COUNTING.replace("0.5", "2")
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False)
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture(scope="module")
-def browser(berth):
-    with browser_started() as browser:
-        yield browser
+def readers(readers_shared):
+    return readers_shared
 
 
 @pytest.fixture(scope="module")
-def readers(browser, berth):
-    return Readers(browser, berth, SLOW_MS)
+def browser(readers):
+    return readers.browser
 
 
 @pytest.fixture
@@ -62,7 +61,8 @@ def jobs(berth):
     ended, running = tenant.submit("echo a short one", name="short"), tenant.submit(SLOWLY, name="long", gpus=2)
     tenant.wait_state(ended, "COMPLETED")
     tenant.wait_state(running, "RUNNING")
-    return {"ended": ended, "running": running}
+    yield {"ended": ended, "running": running}
+    tenant.act(running, "cancel")
 
 
 def paths(jobs):

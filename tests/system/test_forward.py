@@ -44,8 +44,8 @@ Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture(scope="module")

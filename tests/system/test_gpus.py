@@ -16,13 +16,14 @@ from tests.system.helpers.machine import machine
 
 pytestmark = pytest.mark.system
 
+SPENDS_ITS_BERTH = True  # by nodes that are gone in the end
 FAST, SMALL = "NVIDIA H100 80GB HBM3", "NVIDIA T4"
 TWO_TYPES = {"NVML_STUB_COUNT": "3", "NVML_STUB_TYPES": f"{SMALL}|{FAST}", "NVML_STUB_PCIE": "64"}
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture(scope="module")

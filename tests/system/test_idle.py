@@ -12,8 +12,8 @@ TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900", "BERTH_IDLE_CORES_PERCENT": "1"})
+def berth(berth_shared):
+    return berth_shared
 
 
 def test_what_nobody_uses_ends_and_what_somebody_types_in_or_works_runs_on(berth):
@@ -22,7 +22,7 @@ def test_what_nobody_uses_ends_and_what_somebody_types_in_or_works_runs_on(berth
     asked = {"idle_timeout_s": TIMEOUT_S, "gpus": 0, "cores": 1}
     sleeps, typed, works = (
         tenant.submit(command, **asked)
-        for command in ("sleep 900", "sleep 900", "while :; do seq 100000 > /dev/null; done")
+        for command in ("sleep 900", "sleep 900", "while :; do seq 1000000 > /dev/null; sleep 0.2; done")
     )
     for number in (sleeps, typed, works):
         tenant.wait_state(number, "RUNNING")

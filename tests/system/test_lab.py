@@ -15,8 +15,8 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False)
+def berth(berth_shared):
+    return berth_shared
 
 
 def lab(berth, *arguments):

@@ -9,11 +9,10 @@ import pytest
 
 from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.watching import Readers, Watch, browser_started, until
+from tests.system.helpers.watching import Watch, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
-SLOW_MS = 60_000
 HELD_SWAPS = 10
 TOLD_S = 150
 COUNTING = "i=0; while :; do i=$((i+1)); echo line $i of many; sleep 1; done"
@@ -36,19 +35,13 @@ STILL = "document.activeElement.__mine === true"
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False)
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with browser_started() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def readers(browser, berth):
-    return Readers(browser, berth, SLOW_MS)
+def readers(readers_shared):
+    return readers_shared
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ GREEDY = (
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
+def berth(berth_shared):
     """With the lease that Berth has by default: nothing here is to end by it."""
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+    return berth_shared
 
 
 @pytest.fixture

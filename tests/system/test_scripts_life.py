@@ -33,8 +33,8 @@ REVOKED_WITHIN_S = 5.0
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture

@@ -23,8 +23,11 @@ REST = "/jobs /jobs/{n} /jobs/{n}/logs /jobs/{n}/explain /jobs/{n}/artefacts /se
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_GIT_SCHEMES": "https,http"})
+def berth(berth_shared):
+    yield berth_shared
+    for name in ("hf-token", "gitlab"):
+        token = berth_shared.tokens["vision-lab"]
+        assert berth_shared.request(f"/api/v1/secrets/{name}", method="DELETE", token=token)[0] in {200, 204}
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ import pytest
 from portal.launch import broker
 from portal.launch.demo.sharers import asker, server, small_training
 from tests.system.helpers.client import Tenant, operator_settings, rows
-from tests.system.helpers.watching import Readers, Watch, browser_started, until
+from tests.system.helpers.watching import Watch, until
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
 
-SLOW_MS = 60_000
 LONG_S = 120.0
 PER_SECOND = 20
 """More queries than it answers: it is never idle, on a slow machine as on a fast one."""
@@ -47,17 +46,16 @@ while not recorder.should_stop():
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
+def berth(berth_shared):
     """Of 16 A100 one may be shared, of 8 others none: who shares is on that one."""
-    berth = berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
-    operator_settings(berth, shared_gpus="0.0625", tune_cores="off")
-    return berth
+    before = operator_settings(berth_shared, shared_gpus="0.0625", tune_cores="off")
+    yield berth_shared
+    operator_settings(berth_shared, **before)
 
 
 @pytest.fixture(scope="module")
-def readers(berth):
-    with browser_started() as browser:
-        yield Readers(browser, berth, SLOW_MS)
+def readers(readers_shared):
+    return readers_shared
 
 
 @pytest.fixture

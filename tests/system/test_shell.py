@@ -25,8 +25,8 @@ PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,8 @@ def tenant(berth):
 def job(tenant):
     number = tenant.submit("touch made-by-the-job; sleep 900", name="interactive")
     tenant.wait_state(number, "RUNNING")
-    return number
+    yield number
+    tenant.act(number, "cancel")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def again(berth):
 def test_the_terminal_is_put_back_however_it_ends(berth, tenant, environment, job, way):
     """The test holds the terminal's other end open, as one's own shell does, and looks at its modes after the end."""
     if way == "job":
-        job = tenant.submit("sleep 900")
+        job = tenant.submit("sleep 900", grace_s=3)  # a shell that somebody types in heeds no SIGTERM
         tenant.wait_state(job, "RUNNING")
     master, slave = pty.openpty()
     before = termios.tcgetattr(slave)

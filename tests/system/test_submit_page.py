@@ -2,17 +2,17 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.portal.notifications.receivers import http_server
 from tests.system.helpers.client import Tenant
-from tests.system.helpers.watching import Readers, Watch, browser_started, until
+from tests.system.helpers.watching import Watch, until
 from tests.workers.environments.git_server import GitServer, repository
 from tests.workers.environments.wheels import wheel_write
 
 pytestmark = [pytest.mark.system, pytest.mark.browser]
-SLOW_MS = 60_000
 DROP = """(files) => { const data = new DataTransfer(); files.forEach(([name, text]) => data.items.add(new File([text], name)));
   document.querySelector('[data-dropzone]').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); }"""
 
@@ -29,21 +29,14 @@ open(out + "/last.pt", "wb").write(b"weights" * 1000)
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up, tmp_path_factory):
-    wheels = wheel_write(tmp_path_factory.mktemp("wheels")).parent
-    environment = {"BERTH_AGENT_ENVIRONMENTS_WHEELS": str(wheels), "BERTH_GIT_SCHEMES": "https,ssh,http"}
-    return berth_up(demo=True, workload=False, environment=environment)
+def berth(berth_shared):
+    wheel_write(Path(berth_shared.environment["BERTH_AGENT_ENVIRONMENTS_WHEELS"]))
+    return berth_shared
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with browser_started() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def readers(browser, berth):
-    return Readers(browser, berth, SLOW_MS)
+def readers(readers_shared):
+    return readers_shared
 
 
 @pytest.fixture
@@ -251,6 +244,9 @@ def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth
         Tenant(berth).wait_state(number, "CANCELLED")
         berth.wait(lambda: told(calls, "ended", number), limit_s=120, what="the end to be told")
         assert [each["job"]["state"] for each in told(calls, "ended", number)] == ["CANCELLED"]
+        page.goto(f"{berth.url}/account/")
+        page.click(f"button[aria-label='Delete {calls.url}']")
+        until(page, "document.body?.innerText.includes('The webhook is deleted')")
 
 
 OLD_SCRIPT = """#!/bin/bash

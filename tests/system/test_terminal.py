@@ -18,8 +18,8 @@ FLOOD = "yes 0123456789012345678901234567890123456789 | head -c 30000000; echo f
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    return berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
+def berth(berth_shared):
+    return berth_shared
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def tenant(berth):
 
 @pytest.fixture
 def job(tenant):
-    number = tenant.submit("export MINE=1; touch made-by-the-job; sleep 600", name="interactive")
+    number = tenant.submit("export MINE=1; touch made-by-the-job; sleep 600", name="interactive", grace_s=3)
     tenant.wait_state(number, "RUNNING")
     yield number
     if tenant.state(number) == "RUNNING":

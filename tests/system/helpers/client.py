@@ -131,7 +131,7 @@ def operator_node_action(berth, node, verb, reason="a test"):
 
 
 def operator_settings(berth, **values):
-    """Change policy settings through the console's own page, which wants the whole form."""
+    """Change policy settings through the console's own page, which wants the whole form. Returns what they were."""
     path = "/admin/rounds/operatorsetting/"
     with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = {"csrfmiddlewaretoken": _csrf(browser.get("/login").text), **berth.operator}
@@ -142,6 +142,7 @@ def operator_settings(berth, **values):
         assert set(values) <= set(fields.values), sorted(fields.values)
         answer = browser.post(path, data={**fields.values, **values, "csrfmiddlewaretoken": _csrf(page)})
         assert answer.status_code == 200, answer.text[:500]
+    return {name: fields.values[name] for name in values}
 
 
 class _Fields(HTMLParser):

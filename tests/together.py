@@ -1,0 +1,146 @@
+"""Files whose tests share one Berth: one process runs them, one after another, and each leaves the Berth as it found it.
+
+A start and an end of a demo take eight seconds of processor time, a browser and its sign-ins five. Whatever a file leaves
+behind fails its last test, and the next file gets a new Berth; so it does after any failure.
+"""
+
+import contextlib
+import json
+
+import pytest
+
+from portal.launch.testing import TOGETHER
+from tests.berths import factory
+
+GROUP_OF = {file: group for group, files in TOGETHER.items() for file in files}
+ENVIRONMENT = {"BERTH_LEASE_S": "900", "BERTH_IDLE_CORES_PERCENT": "1", "BERTH_GIT_SCHEMES": "https,ssh,http"}
+"""What one of the files needs, and none is about: no job ends by a lease, and one file's jobs alone have idle time-outs."""
+WHEELS = "BERTH_AGENT_ENVIRONMENTS_WHEELS"
+"""In it stands a directory that is empty at first, in which a file may lay wheels."""
+LIMIT_S = 60.0
+"""So long a file's last jobs may take to end."""
+STANDING = {
+    "tenants": "select name, weight, gpu_quota, core_quota, queued_jobs_quota, is_active from tenants_tenant order by name",
+    "people": "select u.username, u.is_active, u.time_zone, m.role, m.tenant_id from tenants_user u "
+    "left join tenants_membership m on m.user_id = u.id order by u.username, m.tenant_id",
+    "nodes that take jobs": "select name from cluster_node where drained_at is null and dead_at is null order by name",
+    "their GPUs that take none": 'select n.name, g."index" from cluster_gpu g join cluster_node n on n.id = g.node_id '
+    "where n.drained_at is null and (g.cordoned_at is not null or g.missing_since is not null)",
+    "GPUs for sharing": "select g.id, g.mode from cluster_gpu g join cluster_node n on n.id = g.node_id "
+    "where n.drained_at is null and g.mode <> 'exclusive'",
+    "secrets": "select tenant_id, name from secrets_secret order by tenant_id, name",
+    "webhooks": "select url from notifications_hook order by url",
+    "open jobs": "select id, name, state from jobs_job where ended_at is null and id not in (select job_id from estimation_linkprobe)",
+    "open simulations": "select id, name, state from simulations_simulation where ended_at is null",
+}
+"""What one file would leave to the next one."""
+
+
+def standing(berth):
+    """{what: rows} of all that a file must leave as it was, and which processes run."""
+    from portal.rounds.settings.knobs import KNOBS  # late: few processes that run tests need it, or httpx
+    from tests.system.helpers.client import rows
+
+    found = {what: rows(berth, query) for what, query in STANDING.items()}
+    kept = {name: json.loads(value) for name, value in rows(berth, "select name, value from rounds_operatorsetting")}
+    found["operator settings"] = {knob.name: kept.get(knob.name, knob.default) for knob in KNOBS}
+    return found | {"processes": sorted(name for role in ROLES for name in berth.pids(role))}
+
+
+ROLES = ("supervisor", "broker", "portal", "worker", "beat", "agent")
+
+
+def changed(before, after):
+    """Say in words what is not as it was."""
+    return {what: (before[what], after[what]) for what in before if before[what] != after[what]}
+
+
+class Together:
+    """The Berth of the files that run now, and the browser whose people are signed in to it."""
+
+    def __init__(self, request):
+        self.request, self._started = request, contextlib.ExitStack()
+        self._berth = self._readers = None
+
+    def berth(self):
+        if self._berth is None:
+            start = self._started.enter_context(factory(self.request))
+            wheels = self.request.getfixturevalue("tmp_path_factory").mktemp("wheels")
+            self._berth = start(demo=True, workload=False, environment=ENVIRONMENT | {WHEELS: str(wheels)})
+        return self._berth
+
+    def readers(self):
+        from tests.system.helpers import watching  # late: it needs conftest.py, which needs this
+
+        if self._readers is None:
+            self._readers = watching.Readers(self._started.enter_context(watching.browser_started()), self.berth())
+        return self._readers
+
+    def end(self):
+        self._berth = self._readers = None
+        self._started.close()
+
+
+KEPT = pytest.StashKey()
+
+
+@pytest.fixture(scope="session")
+def together(request):
+    made = request.config.stash[KEPT] = Together(request)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def berth_shared(request, together):
+    """A demo without its workload which other files use too (`TOGETHER`). What a test changes of it, its file changes back.
+
+    A file with `SPENDS_ITS_BERTH` leaves it unfit for others. It stands last in its group.
+    """
+    assert str(request.path.relative_to(request.config.rootpath)) in GROUP_OF, "the file stands in no group"
+    berth, failed = together.berth(), request.session.testsfailed
+    before = standing(berth)
+    yield berth
+    if request.session.testsfailed > failed or hasattr(request.module, "SPENDS_ITS_BERTH"):
+        together.end()
+        return
+    with contextlib.suppress(AssertionError):  # told below, without all logs
+        berth.wait(lambda: not changed(before, standing(berth)), limit_s=LIMIT_S)
+    berth.wait_healthy()
+    if left := changed(before, standing(berth)):
+        together.end()
+        pytest.fail(f"{request.path.name} left behind (before, after):\n{json.dumps(left, indent=1)}", pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def readers_shared(together, berth_shared):
+    """People who are signed in to it, each once for all files of a group."""
+    return together.readers()
+
+
+def group_of(item):
+    return GROUP_OF.get(str(item.path.relative_to(item.config.rootpath)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End a group's Berth with its last test, for it idles at five seconds of processor time a minute."""
+    try:
+        return (yield)
+    finally:
+        made = item.config.stash.get(KEPT, None)
+        if made and (nextitem is None or group_of(item) != group_of(nextitem)):
+            made.end()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let `--dist loadfile` hand a group's files to one process, as it does with one file's tests."""
+    from xdist.scheduler import LoadFileScheduling  # late: few runs have several processes
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return GROUP_OF.get(file, file)
+
+    return ByGroup(config, log) if config.getvalue("dist") == "loadfile" else None
