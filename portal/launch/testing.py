@@ -65,6 +65,7 @@ TOGETHER = {
     "pages": (
         "tests/system/test_browser.py",
         "tests/system/test_live_pages.py",
+        "tests/system/test_replans.py",
         "tests/system/test_board_pages.py",
     ),
     "looks": (
@@ -80,7 +81,6 @@ FIRST = (
     *TOGETHER["pages"],
     "tests/system/test_postgres.py",
     *TOGETHER["shells"],
-    "tests/system/test_replans.py",
     "tests/system/test_kills.py",
     "tests/system/test_readme.py",
     "tests/system/test_restore.py",

@@ -17,10 +17,10 @@ WAITING = "trap 'exit 143' TERM; while :; do sleep 0.2; done"
 
 
 @pytest.fixture(scope="module")
-def berth(berth_up):
-    started = berth_up(demo=True, workload=False, environment={"BERTH_LEASE_S": "900"})
-    operator_settings(started, tick_s=1, replan_s=6, restart_cost_s=1, large_array_share=0.5)
-    return started
+def berth(berth_shared):
+    before = operator_settings(berth_shared, tick_s=1, replan_s=6, restart_cost_s=1, large_array_share=0.5)
+    yield berth_shared
+    operator_settings(berth_shared, **before)
 
 
 @pytest.fixture
