@@ -1,6 +1,7 @@
 """Tables that a phone shows whole: in a browser of its width, with our style sheets, without a server."""
 
 import pytest
+from django.template import Context, Template
 from django.template.loader import render_to_string
 
 from portal.layout import SOURCE
@@ -52,3 +53,12 @@ def test_an_event_of_a_node_keeps_its_reason_on_a_phone():
         page.set_viewport_size({"width": 1200, "height": 800})
         assert page.inner_text("tbody td:nth-child(3)") == "drained"
         assert page.inner_text("tbody td:nth-child(4)") == "a loud fan"
+
+
+def test_why_a_node_is_drained_fits_a_phone():
+    word = f"drained: fan of GPU 3 is loud, technician comes on Friday, see /srv/{'1a135a4eb3ba49c1' * 4}"
+    head = Template('{% load berth %}<div class="b-head"><h1>rtx-02</h1>{% health "drained" word %}</div>')
+    with browser_started() as browser:
+        page = shown(browser, head.render(Context({"word": word})))
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        assert page.inner_text(".b-state") == word
