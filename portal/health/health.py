@@ -92,13 +92,15 @@ def _disk(answer: dict[str, Any]) -> list[str]:
 def _figures() -> dict[str, Any]:
     tick_s = knobs_current()["tick_s"]
     fresh = timezone.now() - timedelta(seconds=UNREACHABLE_AFTER_S)
+    heard = Q(last_contact_at__gt=fresh, dead_at=None)
     nodes = Node.objects.aggregate(
-        total=Count("pk"), up=Count("pk", filter=Q(last_contact_at__gt=fresh, dead_at=None, drained_at=None))
+        total=Count("pk"), heard=Count("pk", filter=heard), up=Count("pk", filter=heard & Q(drained_at=None))
     )
     return {
         "beat_age_s": _age_s(PeriodicTask.objects.aggregate(at=Max("last_run_at"))["at"]),
         "last_planning_age_s": _age_s(Planning.objects.aggregate(at=Max("started_at"))["at"]),
         "nodes": nodes["up"],
+        "nodes_in_contact": nodes["heard"],
         "nodes_registered": nodes["total"],
         "limits": {
             "beat_age_s": BEAT_TICKS * tick_s + BEAT_SLACK_S,

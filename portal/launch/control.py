@@ -141,4 +141,5 @@ def health_lines(figures: dict[str, Any]) -> list[str]:
             lines.append(f"{what}: " + ("none yet" if age_s is None else f"{age_s:g} s ago"))
     if "nodes" in told and "nodes_registered" in told:
         lines.append(f"nodes: {told.pop('nodes')} of {told.pop('nodes_registered')} take jobs")
+        lines[-1] += f", {told.pop('nodes_in_contact')} are in contact" if "nodes_in_contact" in told else ""
     return lines + [f"{name}: {json.dumps(value)}" for name, value in told.items()]

@@ -195,9 +195,9 @@ class Launch:
         def good() -> bool:
             nonlocal last, tell_at
             last = health.ask_for(self.options, tls)
-            missing = nodes_wanted - int(last.facts.get("nodes") or 0)
+            missing = nodes_wanted - int(last.facts.get("nodes_in_contact") or 0)
             if last.serves and missing > 0:
-                last = health.Health(None, {}, f"{missing} of {nodes_wanted} nodes have not registered yet")
+                last = health.Health(None, {}, f"{missing} of {nodes_wanted} nodes are not in contact yet")
             if not last.serves and time.monotonic() > tell_at:
                 tell_at += TELL_AFTER_S
                 self.notices.step(f"not healthy yet: {last.words}")

@@ -15,6 +15,7 @@ FIGURES = {
     "beat_age_s": 1.1,
     "last_planning_age_s": None,
     "nodes": 3,
+    "nodes_in_contact": 4,
     "nodes_registered": 4,
 }
 
@@ -43,5 +44,5 @@ def test_figures_are_told_in_words():
         "disk: 76.9 of 252.0 GiB free",
         "the clock's last task: 1.1 s ago",
         "the last planning: none yet",
-        "nodes: 3 of 4 take jobs",
+        "nodes: 3 of 4 take jobs, 4 are in contact",
     ]
