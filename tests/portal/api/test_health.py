@@ -12,6 +12,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 
+from portal.cluster.models import Node
 from portal.health import health
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.planning.lease import idle_count
@@ -48,6 +49,18 @@ def test_all_is_well(well):
     assert (answer["database"], answer["broker"], answer["nodes"]) == ("ok", "ok", 3)
     assert answer["beat_age_s"] < 10
     assert answer["last_planning_age_s"] < 10
+
+
+def test_a_drained_node_is_in_contact_and_one_that_is_silent_or_dead_is_not(well):
+    """`./berth up` waits for the first; it would wait for ever for nodes that take jobs."""
+    drained, silent, dead = Node.objects.order_by("pk")[:3]
+    Node.objects.filter(pk=drained.pk).update(drained_at=timezone.now())
+    _, answer = ask()
+    assert (answer["nodes"], answer["nodes_in_contact"], answer["nodes_registered"]) == (2, 3, 3)
+    Node.objects.filter(pk=silent.pk).update(last_contact_at=timezone.now() - timedelta(hours=1))
+    Node.objects.filter(pk=dead.pk).update(dead_at=timezone.now())
+    _, answer = ask()
+    assert (answer["nodes"], answer["nodes_in_contact"], answer["nodes_registered"]) == (0, 1, 3)
 
 
 def test_no_broker(well, settings, tmp_path):
