@@ -49,7 +49,9 @@ def test_an_event_of_a_node_keeps_its_reason_on_a_phone():
         assert not page.is_visible("tbody td:nth-child(4)")
         path = {"reason": f"not sent: /var/{'1a135a4eb3ba49c1' * 8}stdout", "what": "problem"}
         wide = shown(browser, render_to_string("cluster/_events.html", {"events": [event | path]}))
-        assert wide.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        for width in (PHONE["width"], 900):
+            wide.set_viewport_size({"width": width, "height": 800})
+            assert wide.evaluate("document.documentElement.scrollWidth") == width
         page.set_viewport_size({"width": 1200, "height": 800})
         assert page.inner_text("tbody td:nth-child(3)") == "drained"
         assert page.inner_text("tbody td:nth-child(4)") == "a loud fan"
