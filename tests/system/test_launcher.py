@@ -133,7 +133,7 @@ def test_down_keep_jobs_leaves_them_and_the_next_up_adopts_them(berth, tenant, t
     (tmp_path / "finish").touch()
     for number in (leased, rigid):
         assert tenant.wait_state(number, "COMPLETED")["epoch"] == 1
-        assert tenant.log(number) == "finished\n"
+        assert tenant.wait_log(number, "finished") == "finished\n"
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def test_the_road_on_postgres(berth, postgres_url):
     endless = tenant.submit("sleep 600", restartable=True)
     for each in (number, wide, after):
         tenant.wait_state(each, "COMPLETED", limit_s=40)
-    assert tenant.log(number) == "on Postgres\n"
+    assert tenant.wait_log(number, "on Postgres") == "on Postgres\n"
     assert {tenant.log(wide, rank=rank) for rank in (0, 1)} == {"rank 0\n", "rank 1\n"}
     tenant.wait_state(endless, "RUNNING")
     victims = berth.kill("portal")

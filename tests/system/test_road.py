@@ -46,7 +46,7 @@ def test_from_submission_to_completion_with_a_growing_log(tenant):
     assert tenant.log(number, stream="stdout").startswith(before)
     job = tenant.wait_state(number, "COMPLETED")
     assert tenant.log(number, stream="stdout") == "".join(f"line {i}\n" for i in range(1, 9))
-    assert tenant.log(number, stream="stderr") == "bye\n"
+    assert tenant.wait_log(number, "bye", stream="stderr") == "bye\n"
     (attempt,) = job["attempts"]
     assert (job["exit_code"], attempt["state"], attempt["epoch"]) == (0, "COMPLETED", 1)
     assert attempt["created_at"] <= attempt["started_at"] <= attempt["ended_at"]
@@ -86,7 +86,7 @@ def test_a_job_ends_at_its_time_limit(tenant):
     )  # on a busy machine a shell says its first word after seconds
     job = tenant.wait_state(number, "TIMEOUT")
     assert "limit" in job["end_detail"]
-    assert tenant.log(number) == "on\n"
+    assert tenant.wait_log(number, "on") == "on\n"
 
 
 def test_a_job_above_its_memory_is_ended(tenant):

@@ -172,7 +172,7 @@ def test_from_a_template_with_one_value_changed_and_relaunched(page, berth):
         page.click("button:has-text('Submit job')")
     second = page.url.rstrip("/").rpartition("/")[2]
     tenant.wait_state(second, "COMPLETED")
-    assert tenant.log(second) == "again\n"
+    assert tenant.wait_log(second, "again") == "again\n"
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_story_11_a_script_of_an_old_cluster_says_what_became_of_each_line_and_r
         page.click("button:has-text('Submit job')")
     number, tenant = page.url.rstrip("/").rpartition("/")[2], Tenant(berth)
     tenant.wait_state(number, "COMPLETED")
-    assert tenant.log(number) == f"job {number} with 2 GPUs\n"
+    assert tenant.wait_log(number, "with 2 GPUs") == f"job {number} with 2 GPUs\n"
 
 
 def test_story_17_a_quota_that_is_nearly_used_is_seen_before_it_hurts(page, berth):
