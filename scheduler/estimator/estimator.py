@@ -4,8 +4,9 @@
 
 1. *entity*: measured on this node, for this number of GPUs and nodes; 2. *type*: the same on any node of the type;
 3. *theory*: the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes (or
-nearly), with another number of GPUs; 5. *sizes*: the same on one node; 6. *assumed*: speed(type) * r^-0.1 per GPU, scaled by
-what is known of the job on other types; speed(type) is the operator's, or learned (`type_speeds`).
+nearly), with another number of GPUs; 5. *sizes*: the same on one node; 6. *assumed*: speed(type) * r^e per GPU, scaled by
+what is known of the job on other types; speed(type) is the operator's, or learned (`type_speeds`); e is -0.1, or learned
+(`scaling`).
 
 Hops' distributed table, by nodes alone, would answer where `nodes` does, but ahead of the theory. We ask the theory
 first: it knows both what the GPUs' number and what their spreading costs, where another size's measurement holds the
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
+from scheduler.estimator import scaling
 from scheduler.estimator.layers import (
     ASSUMED_RHO,
     AssumedLayer,
@@ -207,13 +209,14 @@ def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequ
     """All layers, top-down."""
     known = frozenset(key.signature for key in knowledge.cells) | {name for name, _ in knowledge.profiles}
     measured = by_type(knowledge.cells)
+    usual = scaling.learn(measured)
     layers = (
         EntityLayer(knowledge),
         TypeLayer(knowledge, measured),
         TheoryLayer(knowledge, _types(knowledge.profiles)),
-        NodesLayer(measured),
-        SizesLayer(measured),
-        AssumedLayer(learn(measured, speeds)),
+        NodesLayer(measured, usual),
+        SizesLayer(measured, usual),
+        AssumedLayer(learn(measured, speeds, usual), usual),
     )
     return Estimator(layers, nodes, known)
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.estimator.iteration import throughput
-from scheduler.estimator.measured import SCALING_EXPONENT, Measured
+from scheduler.estimator.scaling import USUAL, Usual
 from scheduler.estimator.tables import cell_key, signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from scheduler.estimator.measured import Measured
     from scheduler.estimator.type_speeds import TypeSpeeds
     from scheduler.model import Job, Node
     from scheduler.model.speeds import Knowledge
@@ -115,10 +116,11 @@ class NodesLayer:
     """Measured on the type over as many nodes, with another number of GPUs."""
 
     measured: Mapping[str, Mapping[str, Measured]]
+    usual: Usual = USUAL
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
         known = self.measured.get(signature(job), {}).get(node.gpu_type or "")
-        value = None if known is None or nodes == 1 else known.over(gpus, nodes)
+        value = None if known is None or nodes == 1 else known.over(gpus, nodes, self.usual.of(job.tenant))
         return None if value is None else Estimate(value, "nodes", in_samples=True)
 
     def sensitivity(self, job: Job) -> float | None:
@@ -133,10 +135,12 @@ class SizesLayer:
     """Measured on one node of the type, with other numbers of GPUs."""
 
     measured: Mapping[str, Mapping[str, Measured]]
+    usual: Usual = USUAL
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
-        known = self.measured.get(signature(job), {}).get(node.gpu_type or "")
-        value = None if known is None or nodes > 1 else known.on_one(gpus)
+        types = self.measured.get(signature(job), {})
+        known = types.get(node.gpu_type or "")
+        value = None if known is None or nodes > 1 else known.on_one(gpus, self.usual.of(job.tenant), types)
         return None if value is None else Estimate(value, "sizes", in_samples=True)
 
     def sensitivity(self, job: Job) -> float | None:
@@ -145,14 +149,18 @@ class SizesLayer:
 
 @dataclass(frozen=True, slots=True)
 class AssumedLayer:
-    """Per-GPU throughput = the type's relative speed * r^-0.1, over several nodes 1/`ASSUMED_RHO` of it: not worth spreading."""
+    """Per-GPU throughput = the type's relative speed * r^e (`scaling.Usual`; r^-0.1 where nothing is known).
+
+    Over several nodes 1/`ASSUMED_RHO` of it: not worth spreading.
+    """
 
     speeds: TypeSpeeds
+    usual: Usual = USUAL
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate:
         speed = self.speeds.of(job.tenant).get(node.gpu_type or "", 1.0)
         rho = ASSUMED_RHO if nodes > 1 else 1.0
-        return Estimate(speed * gpus**SCALING_EXPONENT / rho, "assumed", in_samples=False)
+        return Estimate(speed * gpus ** self.usual.of(job.tenant) / rho, "assumed", in_samples=False)
 
     def sensitivity(self, job: Job) -> float:
         return ASSUMED_RHO

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 SCALING_EXPONENT = -0.1
 """How per-GPU throughput falls with the GPU count r, by assumption."""
+
+NO_TYPES: Mapping[str, Measured] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +51,43 @@ class Measured:
                     return self.aggregated[gpus] / spread
         return None
 
-    def on_one(self, gpus: int) -> float | None:
+    def on_one(
+        self, gpus: int, usual: float = SCALING_EXPONENT, types: Mapping[str, Measured] = NO_TYPES
+    ) -> float | None:
         """Per-GPU throughput of `gpus` GPUs on one node judged by other numbers of GPUs there; None without any.
 
-        By the power of r between (beyond: of) the two nearest sizes, a loss of none to all of what more GPUs add; by
-        assumption, r^-0.1, where one size was measured.
+        By the power of r between (beyond: of) the two nearest sizes; where one size was measured by that of the job's
+        other `types`, else by what is `usual` (see `scaling`).
         """
         sizes = sorted(self.aggregated)
         if not sizes:
             return None
         after = min(max(bisect_left(sizes, gpus), 1), len(sizes) - 1)
-        exponent = SCALING_EXPONENT
-        if len(sizes) > 1:
-            low, high = sizes[after - 1], sizes[after]
-            slope = math.log(self.aggregated[high] / self.aggregated[low]) / math.log(high / low)
-            exponent = min(0.0, max(-1.0, slope))
+        several = len(sizes) > 1
+        exponent = (
+            self._exponent(sizes[after - 1], sizes[after]) if several else _elsewhere(sizes[0], gpus, usual, types)
+        )
         nearest = min(sizes, key=lambda each: (max(each / gpus, gpus / each), each))
         return float(self.aggregated[nearest] * (gpus / nearest) ** exponent)
+
+    def slope(self) -> float | None:
+        """The exponent from the smallest to the largest size measured on one node; None without two."""
+        return self._exponent(min(self.aggregated), max(self.aggregated)) if len(self.aggregated) > 1 else None
+
+    def _exponent(self, low: int, high: int) -> float:
+        """Between two sizes measured on one node."""
+        return _exponent(self.aggregated[low], self.aggregated[high], high / low)
 
     @property
     def both_ways(self) -> bool:
         """Whether it ran on one node and on several, of whatever size: then the measured speeds tell what to choose."""
         return bool(self.aggregated) and any(gpus is not None for sizes in self.distributed.values() for gpus in sizes)
 
-    def over(self, gpus: int, nodes: int) -> float | None:
+    def over(self, gpus: int, nodes: int, usual: float = SCALING_EXPONENT) -> float | None:
         """Per-GPU throughput of `gpus` GPUs judged by other numbers of GPUs on as many nodes, else on the nearest number of
         several nodes; None without any.
 
-        The nearest by ratio (of two the smaller), changed as by assumption, r^-0.1; else that of an unknown number.
+        The nearest by ratio (of two the smaller), changed as is `usual`; else that of an unknown number.
         """
         near = sorted(self.distributed, key=lambda each: (max(each / nodes, nodes / each), each))
         sizes = self.distributed[near[0]] if near else {}
@@ -82,7 +95,20 @@ class Measured:
         if not known:
             return sizes.get(None)
         nearest = min(known, key=lambda each: (max(each / gpus, gpus / each), each))
-        return float(sizes[nearest] * (gpus / nearest) ** SCALING_EXPONENT)
+        return float(sizes[nearest] * (gpus / nearest) ** usual)
+
+
+def _exponent(one: float, two: float, ratio: float) -> float:
+    """That of per-GPU throughput from one size to `ratio` times it: more GPUs lose none to all of what they add."""
+    return min(0.0, max(-1.0, math.log(two / one) / math.log(ratio)))
+
+
+def _elsewhere(size: int, gpus: int, usual: float, types: Mapping[str, Measured]) -> float:
+    """The exponent between two sizes on one node by the types where several were measured; else what is usual."""
+    known = [each for _, each in sorted(types.items()) if len(each.aggregated) > 1 and size != gpus]
+    pairs = [(each.on_one(size), each.on_one(gpus)) for each in known]
+    found = [_exponent(one, two, gpus / size) for one, two in pairs if one and two]
+    return fmean(found) if found else usual
 
 
 def by_type(cells: Mapping[CellKey, Cell]) -> dict[str, dict[str, Measured]]:

@@ -23,6 +23,12 @@ def signature_of(tenant: int, model_label: str | None, job: int) -> str:
     return f"tenant:{tenant}:{model_label}" if model_label else f"job:{job}"
 
 
+def tenant_of(signature: str) -> int | None:
+    """Whose model label it is; None for a job's own."""
+    kind, _, rest = signature.partition(":")
+    return int(rest.partition(":")[0]) if kind == "tenant" else None
+
+
 def signature(job: Job) -> str:
     return signature_of(job.tenant, job.model_label, job.id)
 

@@ -17,11 +17,14 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.links import towards
+from scheduler.estimator.scaling import USUAL
+from scheduler.estimator.tables import tenant_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.estimator.measured import Measured
+    from scheduler.estimator.scaling import Usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ class TypeSpeeds:
         return self.own.get(tenant, self.every)
 
 
-def learn(measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, float]) -> TypeSpeeds:
+def learn(
+    measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, float], usual: Usual = USUAL
+) -> TypeSpeeds:
     """The speeds by what was measured (by signature and type), over what the operator told."""
     several = {name: types for name, types in measured.items() if len(types) > 1 and tenant_of(name) is not None}
     if not several:
@@ -45,7 +50,7 @@ def learn(measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, flo
     found: dict[int, dict[str, list[float]]] = {}
     for name, types in several.items():
         tenant = tenant_of(name)
-        for gpu_type, ratio in _ratios(types, reference).items():
+        for gpu_type, ratio in _ratios(types, reference, usual.of(tenant)).items():
             found.setdefault(tenant or 0, {}).setdefault(gpu_type, []).append(ratio)
     base = told.get(reference, 1.0)
     own = {
@@ -61,20 +66,14 @@ def learn(measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, flo
     return TypeSpeeds(every, {tenant: {**every, **speeds} for tenant, speeds in own.items()})
 
 
-def tenant_of(signature: str) -> int | None:
-    """Whose model label it is; None for a job's own."""
-    kind, _, rest = signature.partition(":")
-    return int(rest.partition(":")[0]) if kind == "tenant" else None
-
-
-def _ratios(types: Mapping[str, Measured], reference: str) -> dict[str, float]:
+def _ratios(types: Mapping[str, Measured], reference: str, usual: float) -> dict[str, float]:
     """Mean log of a type's speed over the reference's, at the sizes measured on both; without any, at the type's own."""
     base = types.get(reference)
     found: dict[str, float] = {}
     for gpu_type, each in types.items():
         if base is not None and gpu_type != reference:
             sizes = sorted(each.aggregated.keys() & base.aggregated.keys()) or sorted(each.aggregated)
-            pairs = [(each.on_one(size), base.on_one(size)) for size in sizes]
+            pairs = [(each.on_one(size, usual, types), base.on_one(size, usual, types)) for size in sizes]
             logs = [math.log(own / other) for own, other in pairs if own and other]
             if logs:
                 found[gpu_type] = fmean(logs)
