@@ -19,6 +19,7 @@ from portal.estimation.queries import queries_add
 from portal.estimation.runs import Run, type_beside
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
+from scheduler.intake.validation import RATE_LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,11 +109,11 @@ def _measures_note(run: Run, *, records: list[Record], since: datetime, now: dat
 
 
 def per_gpu(run: Run, record: Record) -> float | None:
-    """Samples a second a GPU; None when the record does not tell."""
+    """Samples a second a GPU; None when the record does not tell, or tells what no job can do."""
     if record["seconds"] < SHORTEST_S or not record["samples"] or not run.gpus:
         return None
     rate = record["samples"] / record["seconds"] / run.gpus
-    return rate if rate < FASTEST else None
+    return rate if RATE_LEAST <= rate < FASTEST else None
 
 
 def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime) -> None:

@@ -20,6 +20,7 @@ from portal.estimation.models import (
 )
 from portal.jobs.states import FINAL
 from scheduler.estimator import tables
+from scheduler.intake.validation import RATE_LEAST
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.pattern import Pattern
@@ -55,7 +56,8 @@ def _of(known: Mapping[int, str]) -> Q:
 
 
 def _cells(known: Mapping[int, str]) -> dict[CellKey, Cell]:
-    rows = ThroughputCell.objects.filter(_of(known)).values_list(
+    sound = Q(mean__gte=RATE_LEAST)  # less was kept until records of it were refused
+    rows = ThroughputCell.objects.filter(sound & _of(known)).values_list(
         "signature_id", "node_id", "gpu_type__name", "gpus", "nodes", "count", "mean", "squares"
     )
     return {

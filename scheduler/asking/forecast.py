@@ -25,6 +25,8 @@ from scheduler.asking.starts.calibration import Calibration, Drawn
 from scheduler.asking.starts.draws import Draw
 from scheduler.asking.starts.ranges import LONGEST_S, StartRange
 from scheduler.asking.starts.scene import Experience, Scene
+from scheduler.copies import replace
+from scheduler.intake.take_in import sound_knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,12 +67,13 @@ def forecast(
 ) -> Mapping[int, StartRange]:
     """The ranges of the waiting jobs that may start by themselves; held, dependent and impossible ones are not in it.
 
-    The same arguments give the same answer unless `limit_s` (on `clock`) cuts draws off. Bad nodes and jobs are left out.
+    The same arguments give the same answer unless `limit_s` (on `clock`) cuts draws off. Bad nodes, jobs and speeds are left out.
     ValueError for a reach without horizon, draws or jobs.
     """
     if min(reach.draws, reach.horizon_s, reach.jobs) < 1:
         raise ValueError(f"{reach}: each must be at least 1")
     deadline_s = clock() + limit_s
+    state = replace(state, knowledge=sound_knowledge(state.knowledge))
     scene = Scene(state, now_s, parameters, reach.jobs, experience)
     starts = _starts(scene, reach, rng, lambda: clock() >= deadline_s)
     calibration = Calibration(experience.foretold)

@@ -19,6 +19,7 @@ from scheduler.asking.remedies import remedy_sentence
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
+from scheduler.intake.take_in import sound_knowledge
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, idle_offers, usable
 from scheduler.placement.ledger import Ledger
@@ -179,7 +180,7 @@ def _asked_throughput(state: ClusterState, job: Job) -> float | None:
     """Of the smallest size asked, on the fastest node of the types asked that could hold it whole; None if none can."""
     if job.is_cpu:
         return None
-    estimator = estimator_for(state.knowledge, state.gpu_speeds, state.nodes)
+    estimator = estimator_for(sound_knowledge(state.knowledge), state.gpu_speeds, state.nodes)
     allowed = {
         (node.gpu_type, node.speed): node
         for node in state.nodes

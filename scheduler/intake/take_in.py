@@ -166,6 +166,11 @@ def _array_history(history: ArrayHistory, faults: list[SchedulerError]) -> Array
     return ArrayHistory(tuned, sound)
 
 
+def sound_knowledge(knowledge: Knowledge) -> Knowledge:
+    """Without what is unsound: for who asks about a snapshot without planning it."""
+    return _knowledge(knowledge, [])[0]
+
+
 def _knowledge(knowledge: Knowledge, faults: list[SchedulerError]) -> tuple[Knowledge, dict[str, str]]:
     """The sound measurements, and for each signature with unsound ones what they are."""
     suspects: dict[str, str] = {}

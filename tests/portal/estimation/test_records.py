@@ -53,6 +53,25 @@ def known(job):
     return knowledge_load([model.Job(id=job.pk, tenant=job.tenant_id, requirement=(1,), model_label=job.model or None)])
 
 
+@pytest.mark.parametrize("samples", [5e-324, 1e-300, 1e-10])
+def test_a_rate_that_no_job_can_have_says_nothing_and_the_next_record_counts(cluster, samples):
+    """Else a quotient of two speeds would be 0, and predictions, also of others' starts, would fail on its logarithm."""
+    attempt = cluster.running(gpus=2, model="vgg")
+    assert send(attempt, record(400.0))["code"] is None
+    other = cluster.running(gpus=1, model="vgg")
+    assert send(other, record(samples))["code"] is None
+    assert {key.gpus for key in known(other.job).cells} == {2}
+    assert send(other, record(100.0), offset=100)["code"] is None
+    assert {key.gpus for key in known(other.job).cells} == {1, 2}
+
+
+def test_rates_that_were_taken_before_are_left_out(cluster):
+    attempt = cluster.running(gpus=2, model="vgg")
+    send(attempt, record(400.0))
+    ThroughputCell.objects.update(mean=5e-324)
+    assert known(attempt.job).cells == {}
+
+
 def test_section_2_throughput_goes_to_the_entity_and_the_type_by_gpu_count(cluster):
     attempt = cluster.running(gpus=2, model="vgg")
     assert send(attempt, record(400.0), record(800.0))["code"] is None

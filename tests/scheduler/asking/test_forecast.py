@@ -7,7 +7,9 @@ import pytest
 
 from scheduler.asking.forecast import Reach, forecast
 from scheduler.asking.starts.ranges import LONGEST_S, Accuracy, StartRange, accuracy
+from scheduler.estimator.tables import cell_key
 from scheduler.model import ClusterState, GpuPart, Reason, Running, Tenant
+from scheduler.model.speeds import Cell, Knowledge
 from scheduler.parameters import Parameters
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
@@ -31,6 +33,15 @@ def held(number, where, gpus, *, started_s=NOW_S - 1, end_s=NOW_S + 600, tenant=
     return Running(
         number, tenant, running(0, tenant, where, gpus, gpus).pieces, started_s, (gpus,), expected_end_s=end_s
     )
+
+
+@pytest.mark.parametrize("absurd", [5e-324, math.nan, -1.0, 0.0])
+def test_absurd_speeds_of_one_label_take_no_forecast_from_others(absurd):
+    cells = {cell_key("tenant:1:x", kind, 1, 1): Cell(1, mean) for kind, mean in (("a", 1e8), ("b", absurd))}
+    nodes = [node(1, 4, gpu_type="a"), node(2, 4, gpu_type="b")]
+    state = ClusterState(nodes, [job(1, 1, 2, model_label="x"), job(2, 1, tenant=2)], knowledge=Knowledge(cells))
+    found = forecast(state, NOW_S, Parameters(), np.random.default_rng(1), ticking(), reach=Reach(draws=1))
+    assert found.keys() == {1, 2}
 
 
 @pytest.mark.parametrize("policy", ["fifo", "hops", "berth", "coda"])
