@@ -13,13 +13,13 @@ from portal.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
 from portal.estimation.distilling import signature_locked
 from portal.estimation.links import vote_note
 from portal.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
+from portal.estimation.models.progress import SHORTEST_S, rate_of
 from portal.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.estimation.prediction import prediction_make
 from portal.estimation.queries import queries_add
 from portal.estimation.runs import Run, type_beside
 from portal.events.services import live_event
 from portal.jobs.models import Allocation
-from scheduler.intake.validation import RATE_LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
     from portal.estimation.runs import Record
 
-SHORTEST_S = 0.5
-"""Records over less time say how far a job is, not how fast it runs."""
 SLACK_S = 60.0
-FASTEST = 1e12
 
 
 def records_apply(*, node: Node, parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -110,10 +107,7 @@ def _measures_note(run: Run, *, records: list[Record], since: datetime, now: dat
 
 def per_gpu(run: Run, record: Record) -> float | None:
     """Samples a second a GPU; None when the record does not tell, or tells what no job can do."""
-    if record["seconds"] < SHORTEST_S or not record["samples"] or not run.gpus:
-        return None
-    rate = record["samples"] / record["seconds"] / run.gpus
-    return rate if RATE_LEAST <= rate < FASTEST else None
+    return rate_of(record["samples"] / run.gpus, record["seconds"]) if run.gpus else None
 
 
 def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime) -> None:
@@ -132,7 +126,7 @@ def _speed_note(run: Run, *, records: list[Record], dropped: int, now: datetime)
             row.query_counts = queries_add(row.query_counts, record["queries"])
             row.queries_late += record.get("late", 0)
         if record["seconds"] >= SHORTEST_S:
-            row.last_samples_per_s = record["samples"] / record["seconds"]
+            row.last_samples_per_s = rate_of(record["samples"], record["seconds"])
         row.samples_done = row.samples_done if record["done"] is None else record["done"]
         row.samples_saved = row.samples_saved if record.get("saved") is None else record["saved"]
     row.at = now

@@ -5,6 +5,19 @@ from __future__ import annotations
 from django.db import models
 
 from portal.estimation.queries import Queries, queries_summary
+from scheduler.intake.validation import RATE_LEAST
+
+SHORTEST_S = 0.5
+"""What took less time says how far a job is, not how fast it runs."""
+FASTEST = 1e12
+
+
+def rate_of(samples: float, seconds: float) -> float | None:
+    """Return samples a second; None where they tell no speed, or one that no job can have."""
+    if seconds < SHORTEST_S:
+        return None
+    rate = samples / seconds
+    return rate if samples == 0 or RATE_LEAST <= rate < FASTEST else None
 
 
 class JobProgress(models.Model):
@@ -55,7 +68,7 @@ class AttemptSpeed(models.Model):
     @property
     def samples_per_s(self) -> float | None:
         """Return the attempt's mean over all GPUs; None before anything was timed."""
-        return self.samples / self.seconds if self.seconds > 0 else None
+        return rate_of(self.samples, self.seconds)
 
     @property
     def queries(self) -> Queries | None:
