@@ -6,7 +6,7 @@
 P is renormalised over the types the job may use, R_avg is the mean of its requirement set, throughput is per GPU.
 Without samples `age` is the first known of: the declared duration times the owner's median actual/declared ratio
 (clipped to 0.2-5, so that under-declaring does not pay), the median run time of the tenant's jobs of the category, of
-the category, of the cluster, one hour. Never less than one tick.
+the category, of the cluster, one hour. Never less than one tick; by samples ten years at most.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RATIO_LOW, RATIO_HIGH = 0.2, 5.0
 LAST_RESORT_S = 3600.0
+LONGEST_S = 10 * 366 * 86_400.0
+"""Ten years. A job may tell as much work as it likes, and what waits for its end is told a date."""
 HISTORY_JOBS = 2000
 """The medians are over the latest completed jobs, so many; a driver reads or keeps them."""
 DECLARED = "declared"
@@ -55,12 +57,12 @@ def age_of(
     It is fixed at the first start; if nothing was known of the job's speed then, that age gives way once something is.
     """
     if job.age_s is not None and not job.age_guessed:
-        return Age(max(job.age_s, tick_s), FIXED)
+        return Age(min(max(job.age_s, tick_s), LONGEST_S), FIXED)
     modelled = None
     if job.total_samples is not None:
         modelled = age_from_samples(job, samples_per_s or {}, gpus_by_type or {})
     if modelled is not None:
-        return Age(max(modelled, tick_s), BY_SAMPLES)
+        return Age(min(max(modelled, tick_s), LONGEST_S), BY_SAMPLES)
     age_s, source = _from_history(job, history) if job.age_s is None else (job.age_s, FIXED)
     return Age(max(age_s, tick_s), source)
 

@@ -14,7 +14,7 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness.lrf import LAST_RESORT_S
+from scheduler.fairness.lrf import LAST_RESORT_S, LONGEST_S
 from scheduler.model import Reservation
 from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distributed_gpus, usable
 
@@ -32,9 +32,9 @@ def starving(picked: Sequence[Ranked], reserve_lr: float | None, most: int) -> l
 
 
 def expected_end_s(live: Running, now_s: float) -> float:
-    """When it is expected to end; never before now."""
+    """When it is expected to end; never before now, and in ten years at the latest."""
     known = live.started_s + LAST_RESORT_S if live.expected_end_s is None else live.expected_end_s
-    return max(known, now_s + 1.0)
+    return min(max(known, now_s + 1.0), now_s + LONGEST_S)
 
 
 def soonest(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from portal.jobs.description import MAX_SECONDS
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -33,7 +35,7 @@ def expected_end(job: Job, attempt: Attempt, fraction: float | None, now: dateti
         left_s = job.age_s - ran
     if left_s is None:
         return None
-    end = now + timedelta(seconds=left_s)
+    end = now + timedelta(seconds=min(left_s, MAX_SECONDS))  # ages kept before these had a bound are of millions of years
     limit = limit_at(job, attempt)
     return min(end, limit) if limit else end
 

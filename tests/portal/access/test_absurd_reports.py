@@ -7,7 +7,7 @@ from django.db import transaction
 
 from portal.agents.serializers import LONGEST_S, MOST_SAMPLES, SMALL
 from portal.estimation.records import records_apply
-from portal.jobs.models import Allocation
+from portal.jobs.models import Allocation, Job
 from tests.portal.access.routes import path_of
 from tests.portal.access.rows import PAGES, REST
 from tests.portal.access.world import CASTS
@@ -52,6 +52,7 @@ def no_constant(name):
 
 def test_no_page_and_no_answer_fails_for_what_jobs_tell(world, offers_known):
     told = 0
+    Job.objects.exclude(started_at=None).update(age_s=8e19)  # as it was kept before it had a bound
     while told < len(ABSURD):
         with transaction.atomic():
             told += tell(told)
