@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from portal.errors import BerthError
 from portal.jobs.description import (
     FIELDS,
+    MAX_COUNT,
     NOT_SUPPORTED,
     READ_ONLY,
     JobDescription,
     description_parse,
 )
 from portal.jobs.learning_rates import learning_rate_at
+from scheduler.intake.validation import NUMBER_MOST
 
 
 def parsed(**fields) -> JobDescription:
@@ -127,10 +129,17 @@ def test_bad_gpus_are_refused_by_name(gpus):
     assert code in {"wrong_type", "out_of_range", "blank", "duplicate", "conflict", "required", "unknown_field"}
 
 
+def test_what_may_be_asked_for_is_what_plannings_reckon_with():
+    assert MAX_COUNT <= NUMBER_MOST
+
+
 @pytest.mark.parametrize(
     ("fields", "code", "field"),
     [
         ({"command": None}, "required", "command"),
+        ({"command": "x", "samples": 10**15 + 1}, "out_of_range", "samples"),
+        ({"command": "x", "parameters": 10**15 + 1}, "out_of_range", "parameters"),
+        ({"command": "x", "epochs": 10**8, "dataset_size": 10**8}, "out_of_range", "epochs"),
         ({"command": " \n"}, "blank", "command"),
         ({"command": "a\0b"}, "null_character", "command"),
         ({"command": "\ud800"}, "invalid_unicode", "command"),
