@@ -35,9 +35,8 @@ def expected_end(job: Job, attempt: Attempt, fraction: float | None, now: dateti
         left_s = job.age_s - ran
     if left_s is None:
         return None
-    end = now + timedelta(
-        seconds=min(left_s, MAX_SECONDS)
-    )  # ages kept before these had a bound are of millions of years
+    # Ages that were kept before they had a bound may be of millions of years.
+    end = now + timedelta(seconds=min(left_s, MAX_SECONDS))
     limit = limit_at(job, attempt)
     return min(end, limit) if limit else end
 
