@@ -26,8 +26,7 @@ MAX_CORES, MAX_MEMORY_MIB, MAX_DISK_GIB = 65_536, 2**40, 1_000_000
 MAX_SECONDS, IDLE_LEAST_S = 10 * 366 * 86_400, 60
 GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
 """Of a job that names none; of any; and what the operator allows unless he says otherwise."""
-MAX_COUNT, MAX_SMALL = 10**15, 2**31 - 1
-"""No planning reckons with more than the first (`scheduler.intake.validation.NUMBER_MOST`), nor does a record tell of more."""
+MAX_COUNT, MAX_SMALL = 10**15, 2**31 - 1  # no planning reckons with more than the first
 PRIORITY_LIMIT = 100
 R_NUM = 8
 LATENCY_CLASSES = ("batch", "latency")

@@ -72,6 +72,7 @@ def test_it_does_not_count_as_running_before(stage):
     )
     stage.start()
     wait_until((stage.root / "begun").exists)
+    wait_until(lambda: stage.engine.job(stage.directory))  # written beside it
     assert stage.engine.job(stage.directory)["building"] is True
     (stage.root / "go").touch()
     assert stage.result()["reason"] == "exit"
