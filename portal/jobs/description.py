@@ -274,10 +274,10 @@ def _samples(given: Mapping[str, Any]) -> int:
     for name in ("epochs", "dataset_size"):
         if name not in given:
             raise BerthError("required", "`epochs` and `dataset_size` go together; give both.", field=name)
-    product = checks.whole(given["epochs"], "epochs", 1, MAX_COUNT) * checks.whole(
-        given["dataset_size"], "dataset_size", 1, MAX_COUNT
-    )
-    return checks.whole(product, "epochs", 1, MAX_COUNT)
+    epochs, size = (checks.whole(given[name], name, 1, MAX_COUNT) for name in ("epochs", "dataset_size"))
+    if epochs * size > MAX_COUNT:
+        raise BerthError("out_of_range", f"`epochs` times `dataset_size` may be {MAX_COUNT} at most.", field="epochs")
+    return epochs * size
 
 
 def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:

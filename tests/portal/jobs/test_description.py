@@ -129,6 +129,11 @@ def test_bad_gpus_are_refused_by_name(gpus):
     assert code in {"wrong_type", "out_of_range", "blank", "duplicate", "conflict", "required", "unknown_field"}
 
 
+def test_too_large_a_product_is_told_as_a_product():
+    with pytest.raises(BerthError, match="`epochs` times `dataset_size`"):
+        description_parse({"command": "x", "gpus": 1, "epochs": 10**8, "dataset_size": 10**8})
+
+
 def test_what_may_be_asked_for_is_what_plannings_reckon_with():
     assert MAX_COUNT <= NUMBER_MOST
 
