@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, transaction
+from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
@@ -18,24 +20,49 @@ LOOK_S = 1.0
 """The schedule's table is looked at so often at most: a tick sends one task, and many are due at the same moment."""
 
 
+AHEAD = timedelta(seconds=2)
+"""A last run that lies so far ahead was noted before the clock was set back."""
+
+
 class LivingScheduler(DatabaseScheduler):
-    """Notes the last runs of all tasks that were due at one moment in one transaction, when nothing more is due."""
+    """Notes the last runs of all tasks that were due at one moment in one transaction, when nothing more is due.
+
+    After the clock was set back each task counts as run just now: by what was noted it would be due when the clock has come
+    there again, and until then nothing would be planned, repaired or sent.
+    """
 
     _look_at_s = 0.0
 
     def tick(self, *arguments: Any, **options: Any) -> float:
         """One look at the schedule; the seconds until the next."""
         alive.sign()
+        self._clock_follow()
         wait_s: float = super().tick(*arguments, **options)
         if wait_s > 0 and self._dirty:
             self._do_sync()
         return wait_s
 
+    def _clock_follow(self) -> None:
+        now, entries = timezone.now(), (self._schedule or {}).values()
+        # An entry's row tells its last run: the entry that follows it has the same row, and stands in the heap alone.
+        ahead = [each for each in entries if each.model.last_run_at > now + AHEAD]
+        if not ahead:
+            return
+        log.warning("this machine's clock was set back: %s tasks count as run now, not in the future", len(ahead))
+        for entry in ahead:
+            entry.model.last_run_at = now
+            self._dirty.add(entry.name)
+        for entry in entries:
+            entry.last_run_at = entry.model.last_run_at
+        self._heap = None  # it is ordered by when they were due
+
     def schedule_changed(self) -> bool:
         if time.monotonic() < self._look_at_s:
             return False
         self._look_at_s = time.monotonic() + LOOK_S
-        return bool(super().schedule_changed())
+        before = self._last_timestamp
+        # A change at an earlier time than the last one is one too: the clock was set back between them.
+        return bool(super().schedule_changed()) or before not in {None, self._last_timestamp}
 
     def should_sync(self) -> bool:
         return False  # not after each task: `tick` knows when nothing more is due

@@ -1,7 +1,8 @@
 """Leases that are alike: a row with `holder` and `until`, taken, kept and given back by conditional UPDATE.
 
 The same on SQLite and Postgres: of several that try at once the database lets one, and a killed holder is replaced when
-its lease is over.
+its lease is over. One that ends later than any lease that is taken now was taken before the clock was set back, and binds
+nobody: it would for as long as the clock had been ahead.
 """
 
 from __future__ import annotations
@@ -22,15 +23,25 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 
+SLACK_S = 5.0
+"""By how much the clocks of two machines of one portal may differ."""
+
+
 def holder_new() -> str:
     """Return a name that no other holder has had: machine, process and moment."""
     return f"{socket.gethostname()}:{os.getpid()}:{time.monotonic_ns()}"
 
 
-def lease_take(rows: QuerySet[Any], *, holder: str, limit_s: float, **fields: Any) -> bool:
-    """Take the one row for `limit_s` seconds if nobody holds it, and set `fields` with it; return whether it was taken."""
+def lease_take(
+    rows: QuerySet[Any], *, holder: str, limit_s: float, longest_s: float | None = None, **fields: Any
+) -> bool:
+    """Take the one row for `limit_s` seconds if nobody holds it, and set `fields` with it; return whether it was taken.
+
+    `longest_s`: how long it is held at most, where others hold it for longer.
+    """
     now = timezone.now()
-    free = rows.filter(Q(until=None) | Q(until__lt=now))
+    longest = timedelta(seconds=max(limit_s, longest_s or 0.0) + SLACK_S)
+    free = rows.filter(Q(until=None) | Q(until__lt=now) | Q(until__gt=now + longest))
     return bool(free.update(holder=holder, until=now + timedelta(seconds=limit_s), **fields))
 
 
@@ -45,10 +56,10 @@ def lease_give(mine: QuerySet[Any], **fields: Any) -> bool:
 
 
 @contextmanager
-def lease_held(rows: QuerySet[Any], *, limit_s: float) -> Iterator[bool]:
+def lease_held(rows: QuerySet[Any], *, limit_s: float, longest_s: float | None = None) -> Iterator[bool]:
     """Hold the one row; yields False, and nothing is to be done, while another holds it."""
     holder = holder_new()
-    taken = lease_take(rows, holder=holder, limit_s=limit_s)
+    taken = lease_take(rows, holder=holder, limit_s=limit_s, longest_s=longest_s)
     try:
         yield taken
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -98,7 +99,9 @@ def _figures() -> dict[str, Any]:
     )
     return {
         "beat_age_s": _age_s(PeriodicTask.objects.aggregate(at=Max("last_run_at"))["at"]),
-        "last_planning_age_s": _age_s(Planning.objects.aggregate(at=Max("started_at"))["at"]),
+        "last_planning_age_s": _age_s(
+            Planning.objects.order_by("-number").values_list("started_at", flat=True).first()
+        ),
         "nodes": nodes["up"],
         "nodes_in_contact": nodes["heard"],
         "nodes_registered": nodes["total"],
@@ -110,7 +113,16 @@ def _figures() -> dict[str, Any]:
 
 
 def _age_s(at: datetime | None) -> float | None:
-    return None if at is None else round(max(0.0, (timezone.now() - at).total_seconds()), 1)
+    """Return how long ago it was; what is yet to come, for the clock was set back, is as old as we have known it."""
+    if at is None:
+        return None
+    age_s = (timezone.now() - at).total_seconds()
+    return round(age_s if age_s >= 0 else time.monotonic() - _first_seen_s(at), 1)
+
+
+@lru_cache(maxsize=8)
+def _first_seen_s(at: datetime) -> float:
+    return time.monotonic()
 
 
 LATE = {

@@ -32,7 +32,7 @@ def node_seen(*, node: Node, live: dict[str, Any] | None = None, memory_share: f
     One that had been unreachable is back: pages and planner are told.
     """
     now = timezone.now()
-    fresh = node.last_contact_at and now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
+    fresh = node.last_contact_at and timedelta(0) <= now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
     if fresh and live is None:
         return
     was_away = not node.is_reachable

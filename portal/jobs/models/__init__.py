@@ -2,6 +2,7 @@
 
 from portal.jobs.models.attempts import Allocation, Attempt, GpuAllocation, LogChunk
 from portal.jobs.models.besides import (
+    ClockMark,
     CoreTuning,
     IdempotencyKey,
     JobApart,
@@ -22,6 +23,7 @@ from portal.jobs.models.tuning import CoreSearch, CoreStep
 __all__ = [
     "Allocation",
     "Attempt",
+    "ClockMark",
     "CoreSearch",
     "CoreStep",
     "CoreTuning",

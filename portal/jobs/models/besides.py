@@ -209,6 +209,16 @@ class JobApart(models.Model):
         return f"{self.job_id} apart from {self.beside_id}"
 
 
+class ClockMark(models.Model):
+    """When a machine of the portal's was booted, by its own clock: if that moves, the clock was set."""
+
+    boot = models.CharField(max_length=64, primary_key=True, help_text="The kernel's name of this boot.")
+    booted_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"booted {self.booted_at:%F %T}"
+
+
 class QueueChange(models.Model):
     """A waiting job that came, changed or left: written by triggers, so that a planner reads only what changed.
 

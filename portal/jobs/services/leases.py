@@ -1,20 +1,32 @@
-"""Leases of parts: what happens when they are over, and longer ones before a planned stop of the portal."""
+"""Leases of parts: what happens when they are over, or the clock is set, and longer ones before a planned stop of the portal."""
 
 from __future__ import annotations
 
+import logging
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
-from portal.jobs.models import Allocation
+from portal.cluster.models import Node
+from portal.jobs.models import Allocation, ClockMark
 from portal.jobs.services.events import event_record
 from portal.jobs.services.parts import part_lose
 from portal.layout import Layout, read_json
 
+log = logging.getLogger(__name__)
+
 RETURN_S = 120
 """So long have nodes to report after the portal was away: it begins to answer, and their agents try every 10 s."""
+SET_S = 5.0
+"""A clock that moved by less against the time since boot was not set; a clock that is slewed moves both."""
+FORGOTTEN = timedelta(days=400)
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def portal_since() -> datetime | None:
@@ -31,17 +43,58 @@ def leases_expire(*, grace_s: int) -> int:
     RETURN_S at most. A job may have ended well meanwhile. Each end is a transaction of its own: one that fails keeps no
     other from ending.
     """
+    leases_follow_clock()
     now = timezone.now()
     limit = now - timedelta(seconds=grace_s)
     since = portal_since()
     over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("node", "attempt")
     lost = 0
     for part in over.order_by("pk"):
-        if since is not None and now < since + timedelta(seconds=min(part.attempt.lease_s or 0, RETURN_S)):
+        if since is not None and since <= now < since + _to_return(part.attempt.lease_s):
             continue
         detail = f"no word from {part.node.name} for its whole lease"
         lost += part_lose(part=part, detail=detail, lease_before=limit)
     return lost
+
+
+def _to_return(lease_s: int | None) -> timedelta:
+    return timedelta(seconds=min(lease_s or 0, RETURN_S))
+
+
+@transaction.atomic
+def leases_follow_clock() -> float:
+    """Carry the leases along if this machine's clock was set since the last call; return by how many seconds, 0 else.
+
+    Set forward, it says nothing about nodes: each has a lease more to report, RETURN_S at most. Set back, a node that is
+    silent from now on is unreachable soon, and its jobs are missed after their leases, not when the clock has come there again.
+    """
+    booted_at = timezone.now() - timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+    mark, is_new = ClockMark.objects.get_or_create(boot=BOOT_ID.read_text().strip(), defaults={"booted_at": booted_at})
+    if is_new:
+        ClockMark.objects.filter(booted_at__lt=booted_at - FORGOTTEN).delete()
+        return 0.0
+    by = booted_at - mark.booted_at
+    if abs(by.total_seconds()) < SET_S:
+        return 0.0
+    # Of several that see it at once, one carries them.
+    if not ClockMark.objects.filter(pk=mark.pk, booted_at=mark.booted_at).update(booted_at=booted_at):
+        return 0.0
+    log.warning("this machine's clock was set by %+.0f s: the leases of what runs go along", by.total_seconds())
+    Node.objects.filter(last_contact_at__gt=timezone.now()).update(last_contact_at=timezone.now())
+    _leases_carry(by)
+    return by.total_seconds()
+
+
+def _leases_carry(by: timedelta) -> None:
+    live = Allocation.objects.filter(released_at=None, lease_until__isnull=False)
+    for lease_s in set(live.values_list("attempt__lease_s", flat=True)):
+        alike, now = live.filter(attempt__lease_s=lease_s), timezone.now()
+        if by > timedelta(0):
+            least = now + _to_return(lease_s)
+            alike.filter(lease_until__lt=least).update(lease_until=least)
+        else:  # a longer one (maintenance) keeps what is left of it
+            most = now + timedelta(seconds=lease_s or 0)
+            alike.filter(lease_until__gt=most).update(lease_until=Greatest(F("lease_until") + by, most))
 
 
 @transaction.atomic

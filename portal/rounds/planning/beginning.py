@@ -59,8 +59,10 @@ def record_begin(turn: Turn, *, policy: str, now: datetime) -> Planning:
 
 
 def thorough_due(last: datetime | None, *, now: datetime, tick_s: float) -> bool:
-    """Say whether no planning had its whole time limit for a tick: nudges in a row must not put it off for ever."""
-    return last is None or (now - last).total_seconds() >= tick_s
+    """Say whether no planning had its whole time limit for a tick: nudges in a row must not put it off for ever, nor may a
+    clock that was set back, by which the last one is yet to come.
+    """
+    return last is None or not 0 <= (now - last).total_seconds() < tick_s
 
 
 def limit_s(parameters: Parameters, *, whole: bool, load_s: float) -> float:
@@ -82,9 +84,12 @@ def replan_due(present: Round) -> bool:
 
 
 def round_present(*, now: datetime, values: dict[str, Any], over: bool = False) -> Round:
-    """Return the present round; a new one begins once the last is `replan_s` old, or is `over` before."""
+    """Return the present round; a new one begins once the last is `replan_s` old, or is `over` before.
+
+    Or where the clock was set back to before it began.
+    """
     last = Round.objects.order_by("-number").first()
-    if last is not None and not over and (now - last.started_at).total_seconds() < values["replan_s"]:
+    if last is not None and not over and 0 <= (now - last.started_at).total_seconds() < values["replan_s"]:
         return last
     if last is not None:
         round_close(round_=last, now=now, tick_s=values["tick_s"])

@@ -46,7 +46,7 @@ def lease_take(*, holder: str) -> int | None:
         if leases.lease_take(row, holder=holder, limit_s=LEASE_S, number=F("number") + 1):
             return PlanningLease.objects.values_list("number", flat=True).get(pk=1, holder=holder)
         # Word is left with a holder only: one that has just gone would never read it.
-        if PlanningLease.objects.filter(pk=1, until__gte=now).update(again=True):
+        if row.filter(until__gte=now).update(again=True):
             return None
     return None
 
@@ -94,8 +94,11 @@ def lease_release(*, holder: str, number: int) -> bool:
 
 
 def planned_since(moment: datetime) -> bool:
-    """Say whether a planning has read the database after `moment`: a nudge from then has been heeded."""
-    return PlanningLease.objects.filter(pk=1, snapshot_at__gt=moment).exists()
+    """Say whether a planning has read the database after `moment`: a nudge from then has been heeded.
+
+    One that is yet to come by this clock, which was set back since, says nothing of it.
+    """
+    return PlanningLease.objects.filter(pk=1, snapshot_at__gt=moment, snapshot_at__lte=timezone.now()).exists()
 
 
 def _held(holder: str, number: int) -> QuerySet[PlanningLease]:

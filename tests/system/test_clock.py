@@ -1,0 +1,49 @@
+"""The clock of the portal's machine is set while jobs run: by less than a minute, for the nodes' own clocks stay as they are."""
+
+import time
+
+import pytest
+
+from tests.native.clock import Clock
+from tests.system.helpers.client import Tenant
+
+pytestmark = pytest.mark.system
+
+AHEAD_S = 50.0
+"""A node whose clock differs by a minute is drained."""
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory):
+    return Clock(tmp_path_factory.mktemp("clock"))
+
+
+@pytest.fixture(scope="module")
+def berth(berth_up, clock):
+    return berth_up(environment=clock.environment)
+
+
+def noticed(berth, by):
+    log = berth.layout.logs / "worker.log"
+    berth.wait(lambda: f"clock was set by {by} s" in log.read_text(), what="the step's notice")
+
+
+def test_forward_nobody_is_lost_and_back_plannings_go_on(berth, clock):
+    tenant = Tenant(berth)
+    runs = tenant.submit("exec sleep 3000", restartable=True)
+    tenant.wait_state(runs, "RUNNING")
+    began = tenant.job(runs)["started_at"]
+    clock.set(AHEAD_S)
+    ahead = tenant.submit("true")
+    assert tenant.wait_state(ahead, "COMPLETED")["submitted_at"] > began
+    noticed(berth, "+50")
+    clock.set(0.0)
+    there_again_s = time.monotonic() + AHEAD_S
+    back = tenant.submit("true")
+    assert tenant.job(back)["submitted_at"] < tenant.job(ahead)["submitted_at"]
+    tenant.wait_state(back, "COMPLETED")
+    noticed(berth, "-50")
+    assert time.monotonic() < there_again_s, "plannings and repairs waited until the clock had come there again"
+    job = tenant.job(runs)
+    assert (job["state"], job["started_at"], job["requeues"]) == ("RUNNING", began, 0)
+    berth.wait_healthy()
