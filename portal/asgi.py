@@ -9,6 +9,9 @@ from django.core.asgi import get_asgi_application
 
 from portal.secret_key import key_require
 
+APART = 4
+"""Requests at once to `/healthz`, and to `/livez`: they have threads of their own, for they tell that all others are taken."""
+
 key_require()
 asgi_application = get_asgi_application()
 
@@ -19,18 +22,21 @@ from django.urls import path, re_path
 from portal.agents.channel import channel_application
 from portal.agents.sync import sync_application
 from portal.api.origins import own_pages_only
+from portal.api.request_threads import RequestThreads
 from portal.dashboard.board import ticker
 from portal.dashboard.forward.socket import forward_application
 from portal.dashboard.shell.consumers import LiveConsumer
 from portal.dashboard.terminal.socket import terminal_application
 from portal.events import relay
+from portal.health.within import Within
 from portal.jobs.api.log_socket import LogConsumer
 from portal.loaded import portal_loaded
-from portal.middleware import RequestThreads
 from portal.uploads.receiving import Receiving
 
 django_application = RequestThreads(asgi_application)
 http_routes = [
+    path("livez", RequestThreads(asgi_application, most=APART)),
+    path("healthz", Within(RequestThreads(asgi_application, most=APART))),
     path("api/agent/v1/sync", sync_application),
     path("api/v1/uploads/content/<str:sha256>", Receiving(django_application)),
     re_path(r"", django_application),

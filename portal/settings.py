@@ -113,6 +113,17 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-32000;",
     }
 
+elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
+    # A server that is gone without a word (its machine lost power, a network in between drops all) is given up after half a
+    # minute; the system's own limit is a quarter of an hour. What DATABASE_URL says comes first.
+    DATABASES["default"]["OPTIONS"] = {
+        "connect_timeout": 10,
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
+    } | DATABASES["default"].get("OPTIONS", {})
+
 REDIS_URL = env("REDIS_URL") or "redis://127.0.0.1:6379/0"
 CHANNEL_LAYERS = {
     "default": {

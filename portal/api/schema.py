@@ -112,7 +112,7 @@ _REFUSALS = {
     415: "The body is not `application/json`.",
     416: "Nothing of it lies in the range that was asked for; `Content-Range` says how long it is.",
     429: "Too many of these in a minute; `Retry-After` says how long to wait.",
-    503: "The database does not answer; try again shortly.",
+    503: "The database does not answer, or (`busy`) too much is asked of the portal; try again shortly.",
     507: "`disk_low`: the portal's disk is almost full; nothing was changed. `Retry-After` says when to try again.",
 }
 

@@ -14,6 +14,8 @@ from portal.launch.processes.lock import SupervisorLock, supervisor_state
 from portal.layout import Layout, read_json, write_json
 
 DOWN_LIMIT_S = 120.0
+PATIENCE_S = 7.0
+"""For `/healthz`, which answers within five seconds."""
 
 
 def say(text: str) -> None:
@@ -72,7 +74,7 @@ def status_of(layout: Layout) -> dict[str, Any]:
         return {"state": "crashed" if crashed else "stopped", "data": str(layout.root), "url": mode.get("base_url")}
     if "port" not in state:
         return {"state": "starting", "data": str(layout.root), "url": None, "processes": state["children"]}
-    asked = health.health_ask(host=state["host"], port=state["port"], tls=state["tls"])
+    asked = health.health_ask(host=state["host"], port=state["port"], tls=state["tls"], limit_s=PATIENCE_S)
     return {
         "state": "running" if asked.good else "unhealthy",
         "data": str(layout.root),

@@ -1,6 +1,7 @@
-"""Requests run on threads that stay, each with its open database; one that hangs delays no other."""
+"""Requests run on threads that stay, each with its open database, and on so many at most; one that hangs delays no other."""
 
 import asyncio
+import json
 import threading
 import time
 
@@ -10,7 +11,9 @@ from django.core.asgi import get_asgi_application
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from portal.middleware import MOST_FREE, RequestThreads
+from portal.api.request_threads import BUSY, MOST_FREE, RequestThreads
+from portal.api.streams import Streamed
+from portal.health.within import UNANSWERED, Within
 from tests.portal.access.wire import http
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
@@ -38,9 +41,9 @@ def waited(condition, limit_s=10.0):
 class Door:
     """Requests that run `work` in their thread; `threads` are those that worked, in order."""
 
-    def __init__(self, work=lambda: None):
+    def __init__(self, work=lambda: None, **limits):
         self.work, self.threads = work, []
-        self.door = RequestThreads(self.application)
+        self.door = RequestThreads(self.application, **limits)
 
     async def application(self, *_):
         await sync_to_async(self.in_thread)()
@@ -53,6 +56,16 @@ class Door:
     async def ask(self):
         await self.door({}, None, None)
         await self.until_free(1)
+
+    async def from_address(self, address, path="/api/v1/jobs"):
+        """Ask, and return what was sent."""
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        await self.door({"client": (address, 1), "path": path}, None, send)
+        return sent
 
     async def until_free(self, count):
         assert await asyncio.to_thread(waited, lambda: len(self.door._free) >= count)
@@ -102,3 +115,108 @@ async def test_what_fails_gives_its_thread_back():
             await door.ask()
         await door.until_free(1)
     assert len({*door.threads}) == 1
+
+
+async def test_more_than_there_are_threads_wait_for_one():
+    go = threading.Event()
+    door = Door(work=lambda: go.wait(10), most=2)
+    asked = [asyncio.create_task(door.from_address(f"10.0.0.{each}")) for each in range(6)]
+    assert await asyncio.to_thread(waited, lambda: len(door.threads) == 2)
+    await asyncio.sleep(0.1)
+    assert len(door.threads) == 2
+    go.set()
+    await asyncio.gather(*asked)
+    assert len(door.threads) == 6
+    assert len({*door.threads}) == 2
+
+
+async def test_one_address_leaves_threads_to_others_and_they_take_turns():
+    go, order = threading.Event(), []
+    door = Door(work=lambda: go.wait(10), most=3, of_one=2)
+    greedy = [asyncio.create_task(door.from_address("10.0.0.1")) for _ in range(9)]
+    assert await asyncio.to_thread(waited, lambda: len(door.threads) == 2)
+    other = asyncio.create_task(door.from_address("10.0.0.2"))
+    assert await asyncio.to_thread(waited, lambda: len(door.threads) == 3), "a thread was left for it"
+    third = asyncio.create_task(door.from_address("10.0.0.3"))
+    await asyncio.sleep(0.05)
+    third.add_done_callback(lambda _: order.append("third"))
+    greedy[-1].add_done_callback(lambda _: order.append("last of the first"))
+    go.set()
+    await asyncio.gather(*greedy, other, third)
+    assert order[0] == "third", "it did not wait behind all of the first's"
+    assert await asyncio.to_thread(waited, lambda: not door.door._taken), "nothing is kept of who is gone"
+
+
+async def test_who_waits_too_long_is_told_to_come_again():
+    go = threading.Event()
+    door = Door(work=lambda: go.wait(10), most=1, wait_s=0.2)
+    first = asyncio.create_task(door.from_address("10.0.0.1"))
+    assert await asyncio.to_thread(waited, lambda: door.threads)
+    start, body = await door.from_address("10.0.0.2")
+    assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
+    assert json.loads(body["body"])["error"] == {"code": "busy", "field": None, "detail": BUSY}
+    start, body = await door.from_address("10.0.0.2", path="/jobs/")
+    assert (start["status"], body["body"].decode()) == (503, BUSY)
+    go.set()
+    await first
+    assert await door.from_address("10.0.0.2") == []
+
+
+async def test_who_went_away_while_it_waited_takes_no_thread():
+    go = threading.Event()
+    door = Door(work=lambda: go.wait(10), most=1)
+    first = asyncio.create_task(door.from_address("10.0.0.1"))
+    assert await asyncio.to_thread(waited, lambda: door.threads)
+    gone, stays = (asyncio.create_task(door.from_address("10.0.0.2")) for _ in range(2))
+    await asyncio.sleep(0.05)
+    gone.cancel()
+    go.set()
+    await asyncio.gather(first, gone, stays, return_exceptions=True)
+    assert len(door.threads) == 2
+
+
+async def test_who_reads_slowly_holds_no_thread_and_gets_all(opened):
+    reads, sent = asyncio.Event(), []
+
+    def parts():
+        for each in range(3):
+            connection.ensure_connection()
+            yield bytes([each]) * 70_000
+
+    def view():
+        connection.ensure_connection()  # this thread's
+
+    async def application(_scope, _receive, send):
+        await sync_to_async(view)()
+        async for part in Streamed(parts()):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def slow(message):
+        sent.append(message["body"])
+        await reads.wait()
+
+    door = RequestThreads(application, most=1)
+    downloads = [asyncio.create_task(door({"client": ("10.0.0.1", 1)}, None, slow)) for _ in range(20)]
+    assert await asyncio.to_thread(waited, lambda: len(sent) == 20), "all have begun, one after the other"
+    assert len(opened) <= 3, "one request's thread, and few of those that go on with answers"
+    reads.set()
+    await asyncio.gather(*downloads)
+    assert b"".join(sorted(sent)) == b"".join(sorted([bytes([each]) * 70_000 for each in range(3)] * 20))
+
+
+async def test_health_is_told_in_time_while_the_database_does_not_answer():
+    go = threading.Event()
+    door = Door(work=lambda: go.wait(10))
+    within, sent = Within(door.door, limit_s=0.2), []
+
+    async def send(message):
+        sent.append(message)
+
+    await within({"client": None}, None, send)
+    assert sent[0]["status"] == 503
+    assert json.loads(sent[1]["body"]) == UNANSWERED
+    go.set()
+    await door.until_free(1)
+    await within({"client": None}, None, send)
+    assert len(sent) == 2, "what came too late was not sent, and what comes in time is the application's"

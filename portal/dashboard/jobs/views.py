@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from portal.accounts.looked import looked_at
 from portal.api.csv_text import csv_lines
 from portal.api.streams import Streamed
+from portal.bulk import among
 from portal.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
 from portal.dashboard.jobs.columns import USUAL, columns_parse
 from portal.dashboard.jobs.figures import job_figure_make
@@ -278,7 +279,15 @@ def job_csv(request: HttpRequest) -> HttpResponse:
 def _csv_rows(jobs: QuerySet[Job], zone: tzinfo) -> Iterator[list[object]]:
     """Yield the heading and a row a job; times are in the reader's zone."""
     yield ["id", "name", "state", "tenant", "owner", "gpus", "reason", "waited_s", "submitted", "ended", "exit"]
-    for job in jobs.iterator(chunk_size=CSV_CHUNK):
-        told = [job.number, job.name, job.state, job.tenant.name, job.owner.username, " ".join(map(str, job.gpus))]
-        times = [at and at.astimezone(zone).isoformat() for at in (job.submitted_at, job.ended_at)]
-        yield [*told, job.reason, round(job.waited_s, 1), *times, job.exit_code]
+    # Each part is its own query: they are made as they are read, on any thread, and no cursor stays open meanwhile.
+    keys = list(jobs.values_list("pk", flat=True))
+    for first in range(0, len(keys), CSV_CHUNK):
+        some = keys[first : first + CSV_CHUNK]
+        found = {job.pk: job for job in jobs.order_by().filter(pk__in=among(some))}
+        yield from (_csv_row(found[key], zone) for key in some if key in found)
+
+
+def _csv_row(job: Job, zone: tzinfo) -> list[object]:
+    told = [job.number, job.name, job.state, job.tenant.name, job.owner.username, " ".join(map(str, job.gpus))]
+    times = [at and at.astimezone(zone).isoformat() for at in (job.submitted_at, job.ended_at)]
+    return [*told, job.reason, round(job.waited_s, 1), *times, job.exit_code]

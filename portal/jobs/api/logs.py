@@ -48,8 +48,10 @@ FOLLOW_WAIT_S, MAX_FOLLOW_WAIT_S = 10, 25
 FOLLOW_PERIOD_S = 0.4
 RIGHTS_S = 3.0
 """So often one who follows is asked for the right to, again."""
-MAX_FOLLOWERS = 32
-"""Each waiting reader holds a thread. One too many is answered at once and asks again from `next_offset`."""
+MAX_FOLLOWERS = 16
+"""Each waiting reader holds a thread, of which one address has 32 at most. One too many is answered at once and asks again
+from `next_offset`.
+"""
 
 _followers = threading.BoundedSemaphore(MAX_FOLLOWERS)
 

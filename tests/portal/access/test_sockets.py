@@ -24,7 +24,7 @@ from tests.portal.access.rows import AGENT
 from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS
 
-HTTP = {"api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
+HTTP = {"livez", "healthz", "api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
 OF_JOBS = {f"ws/jobs/<str:number>/{name}" for name in ("logs", "terminal", "forward")}
 SOCKETS = {"ws/live", "api/agent/v1/channel"} | OF_JOBS
 OURS = (b"origin", b"http://testserver")
