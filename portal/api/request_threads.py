@@ -54,10 +54,10 @@ class _Lent(Executor):
     def __init__(self, threads: RequestThreads, client: str) -> None:
         self.threads, self.client = threads, client
         self.thread: RoomyThread | None = None
-        self._answers = False
+        self.answers = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        if self._answers:
+        if self.answers:
             return self.threads.answering.submit(_of_answer, fn, *args, **kwargs)
         if self.thread is None:
             self.thread = self.threads.take(self.client)
@@ -67,8 +67,9 @@ class _Lent(Executor):
 
     def give_back(self) -> None:
         """Free the thread after what it still does; later calls run elsewhere."""
-        self._answers = True
-        thread, self.thread = self.thread, None
+        with self.threads.lock:  # who waited for a thread and is gone must not be given one
+            self.answers = True
+            thread, self.thread = self.thread, None
         if thread is not None:
             thread.submit(self.threads.put_back, thread, self.client)
 
@@ -94,7 +95,7 @@ class RequestThreads:
         wait_s: float = WAIT_S,
     ) -> None:
         self._django, self._most, self._of_one, self._wait_s = django, most, of_one, wait_s
-        self._lock = Lock()
+        self.lock = Lock()
         self._free: deque[RoomyThread] = deque()
         self._taken: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()
@@ -118,7 +119,7 @@ class RequestThreads:
 
     def take(self, client: str) -> RoomyThread | None:
         """Return a thread that is free, or a new one; None when there are enough."""
-        with self._lock:
+        with self.lock:
             if self._taken[client] >= self._of_one or self._taken.total() >= self._most:
                 return None
             self._taken[client] += 1
@@ -127,13 +128,13 @@ class RequestThreads:
     def queue(self, lent: _Lent, call: Callable[[], Any]) -> Future[Any]:
         """Let a request's first call wait for a thread. Its result: the call's, or BusyError."""
         waiting = _Waiting(lent, Future(), call)
-        with self._lock:
+        with self.lock:
             self._waiting.setdefault(lent.client, deque()).append(waiting)
         asyncio.get_running_loop().call_later(self._wait_s, self._give_up, waiting)
         return waiting.future
 
     def _give_up(self, waiting: _Waiting) -> None:
-        with self._lock:
+        with self.lock:
             mine = self._waiting.get(waiting.lent.client, deque())
             if waiting not in mine:
                 return
@@ -145,7 +146,7 @@ class RequestThreads:
         """Give a thread to who waits next, or make it free. It does this itself, after whatever a request that broke off
         still does there.
         """
-        with self._lock:
+        with self.lock:
             self._taken[client] -= 1
             self._taken += Counter()  # an address of which nothing is left is not kept
             following = self._next()
@@ -165,8 +166,8 @@ class RequestThreads:
         """Take out the first that waits, of the addresses in turn, and that may run; who is gone is left out."""
         for client in list(self._waiting):
             mine = self._waiting[client]
-            while mine and mine[0].future.cancelled():
-                mine.popleft()
+            while mine and mine[0].lent.answers:
+                mine.popleft().future.cancel()
             if not mine:
                 del self._waiting[client]
             elif self._taken[client] < self._of_one:

@@ -11,7 +11,7 @@ from django.core.asgi import get_asgi_application
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from portal.api.request_threads import BUSY, MOST_FREE, RequestThreads
+from portal.api.request_threads import BUSY, MOST_FREE, RequestThreads, _Lent
 from portal.api.streams import Streamed
 from portal.health.within import UNANSWERED, Within
 from tests.portal.access.wire import http
@@ -173,6 +173,18 @@ async def test_who_went_away_while_it_waited_takes_no_thread():
     go.set()
     await asyncio.gather(first, gone, stays, return_exceptions=True)
     assert len(door.threads) == 2
+
+
+async def test_a_thread_is_not_lost_to_who_went_away_just_before_it_was_free():
+    threads = RequestThreads(None, most=1)
+    first, gone = _Lent(threads, "10.0.0.1"), _Lent(threads, "10.0.0.2")
+    await asyncio.wrap_future(first.submit(str))
+    waits = gone.submit(str)
+    gone.give_back()
+    first.give_back()
+    assert await asyncio.to_thread(waited, lambda: threads._free)
+    assert waits.cancelled()
+    assert await asyncio.to_thread(waited, lambda: not threads._taken)
 
 
 async def test_who_reads_slowly_holds_no_thread_and_gets_all(opened):
