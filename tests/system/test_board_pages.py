@@ -1,7 +1,11 @@
 """A cluster too large for a cell a GPU: strips drawn from numbers that stay true by differences, and the dialog that drains."""
 
+import time
+
 import pytest
 
+from portal.events.shared import STALE_S
+from tests.servers import stretched
 from tests.system.helpers import axe
 from tests.system.helpers.watching import Watch, until
 
@@ -28,6 +32,7 @@ Node.objects.filter(name="h007").update(live={"at": time.time() + 3600, "gpus": 
 DRAWN = """(() => { const canvas = document.querySelector('.b-board canvas'); if (!canvas || !canvas.width) { return 0; }
   const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   let inked = 0; for (let at = 3; at < data.length; at += 4) { inked += data[at] > 0; } return inked; })()"""
+MANY = "document.querySelector('.b-board') !== null"
 SAID = r"^h\d+, up, 8 GPUs, (0 held, 8|2 held, 6) idle$"  # two while a probe measures its links
 PLACE = "Berth.board().nodes.indexOf('h007')"
 USE = f"Berth.board() && Berth.board().use[Berth.board().gpus.slice(0, {PLACE}).reduce((a, b) => a + b, 0)]"
@@ -66,6 +71,11 @@ def opened(readers, berth):
         page.asked = []
         page.on("request", lambda request: page.asked.append(request.url.removeprefix(berth.url)))
         page.goto(f"{berth.url}{path}")
+        # What pages share may have been made a moment before the hundred nodes came.
+        deadline = time.monotonic() + stretched(STALE_S)
+        while not page.evaluate(MANY) and time.monotonic() < deadline:
+            page.wait_for_timeout(300)
+            page.reload()
         return page
 
     yield start
