@@ -13,7 +13,10 @@ class Migration(migrations.Migration):
                 (
                     "boot",
                     models.CharField(
-                        help_text="The kernel's name of this boot.", max_length=64, primary_key=True, serialize=False
+                        help_text="The kernel's name of this boot, and the machine's.",
+                        max_length=128,
+                        primary_key=True,
+                        serialize=False,
                     ),
                 ),
                 ("booted_at", models.DateTimeField()),

@@ -212,7 +212,9 @@ class JobApart(models.Model):
 class ClockMark(models.Model):
     """When a machine of the portal's was booted, by its own clock: if that moves, the clock was set."""
 
-    boot = models.CharField(max_length=64, primary_key=True, help_text="The kernel's name of this boot.")
+    boot = models.CharField(
+        max_length=128, primary_key=True, help_text="The kernel's name of this boot, and the machine's."
+    )
     booted_at = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,6 +62,11 @@ def _to_return(lease_s: int | None) -> timedelta:
     return timedelta(seconds=min(lease_s or 0, RETURN_S))
 
 
+def boot_name() -> str:
+    """Return what names this boot of this machine: containers of one machine may count the time since boot from elsewhere."""
+    return f"{BOOT_ID.read_text().strip()} {socket.gethostname()}"[:128]
+
+
 @transaction.atomic
 def leases_follow_clock() -> float:
     """Carry the leases along if this machine's clock was set since the last call; return by how many seconds, 0 else.
@@ -69,7 +75,7 @@ def leases_follow_clock() -> float:
     silent from now on is unreachable soon, and its jobs are missed after their leases, not when the clock has come there again.
     """
     booted_at = timezone.now() - timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
-    mark, is_new = ClockMark.objects.get_or_create(boot=BOOT_ID.read_text().strip(), defaults={"booted_at": booted_at})
+    mark, is_new = ClockMark.objects.get_or_create(boot=boot_name(), defaults={"booted_at": booted_at})
     if is_new:
         ClockMark.objects.filter(booted_at__lt=booted_at - FORGOTTEN).delete()
         return 0.0
