@@ -38,8 +38,13 @@ def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
         "tenant": tenant.name,
         "url": None,
         "bars": [bar for bar in bars if bar is not None],
-        "legend": [("mine", f"you {number(mine)}"), ("ours", f"others of {tenant.name} {number(rest)}")],
+        "legend": [("mine", f"you {_held(mine)}"), ("ours", f"others of {tenant.name} {_held(rest)}")],
     }
+
+
+def _held(gpus: float) -> str:
+    """13, 5.5, 0.25: parts of GPUs are told, so that mine and the others' come to the whole."""
+    return number(gpus, next((digits for digits in (0, 1) if round(gpus, digits) == round(gpus, 2)), 2))
 
 
 def _mine(scope: Scope, tenant: Tenant) -> float:
@@ -55,9 +60,9 @@ def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> HomeBar:
     cells = ["mine"] * round(mine) + ["ours"] * (round(use.gpus) - round(mine))
     cells += ["left"] * (whole - len(cells))
     return {
-        "value": f"{number(use.gpus)} of {number(total)}",
+        "value": f"{_held(use.gpus)} of {number(total)}",
         "label": "GPUs now" if quota is not None else "GPUs now, no quota",
-        "end": f"{number(max(0, total - use.gpus))} left" if quota is not None else "",
+        "end": f"{_held(max(0, total - use.gpus))} left" if quota is not None else "",
         "cells": cells if whole <= CELLS else [],
         "parts": [("mine", mine), ("ours", max(0.0, use.gpus - mine))],
         "total": max(1.0, float(whole)),

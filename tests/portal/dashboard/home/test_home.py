@@ -286,3 +286,17 @@ def test_a_cpu_job_asks_for_no_gpus(browser, cluster):
     job = cluster.submit(gpus=0, cores=1)
     page = re.sub(r"<[^>]+>", " ", text(browser, f"/jobs/{job.pk}/"))
     assert "GPUs none" in " ".join(page.split())
+
+
+def test_parts_of_gpus_are_told_so_that_mine_and_the_others_come_to_the_whole(browser, cluster):
+    """Rounded each for itself, 0.5 of mine and 1.5 of the others' were 0 and 2 of 2."""
+    given.shared(cluster.node, 3)
+    mate = given.member("tomas", cluster.tenant)
+    for owner in (cluster.owner, mate):
+        cluster.submit(user=owner, **given.shareable(0.5))
+    cluster.submit(user=mate, gpus=1)
+    planning_run()
+    card = re.sub(r"<[^>]+>|\s+", " ", part(browser, "share"))
+    assert "2 of 4" in card
+    assert "you 0.5" in card
+    assert f"others of {cluster.tenant.name} 1.5" in card
