@@ -30,6 +30,10 @@ MOST, MOST_OF_ONE = 48, 32
 """So many requests are answered at once, and so many from one address: each may have a connection, of which Postgres has 100
 unless told otherwise. On two cores more threads answer no more requests a second.
 """
+UNDER_WAY, UNDER_WAY_OF_ONE = 4_000, 1_000
+"""So many are under way at once, whose bodies still come, who wait and whose answers are still read included: each takes
+memory, a quarter of a MiB where an answer is long and nobody reads it.
+"""
 WAIT_S = 10.0
 RETRY_AFTER_S = 5
 ANSWERING = 16
@@ -93,8 +97,11 @@ class RequestThreads:
         most: int = MOST,
         of_one: int = MOST_OF_ONE,
         wait_s: float = WAIT_S,
+        under_way_of_one: int = UNDER_WAY_OF_ONE,
     ) -> None:
         self._django, self._most, self._of_one, self._wait_s = django, most, of_one, wait_s
+        self._under_way: Counter[str] = Counter()  # the event loop's alone
+        self._under_way_of_one = under_way_of_one
         self.lock = Lock()
         self._free: deque[RoomyThread] = deque()
         self._taken: Counter[str] = Counter()
@@ -102,7 +109,12 @@ class RequestThreads:
         self.answering = ThreadPoolExecutor(ANSWERING, "answering")
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        lent = _Lent(self, str((scope.get("client") or ("",))[0]))
+        client = str((scope.get("client") or ("",))[0])
+        if self._under_way[client] >= self._under_way_of_one or self._under_way.total() >= UNDER_WAY:
+            await _busy_tell(scope, send)
+            return
+        lent = _Lent(self, client)
+        self._under_way[client] += 1
 
         async def sending(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.body" and message.get("more_body"):
@@ -116,6 +128,9 @@ class RequestThreads:
             await _busy_tell(scope, send)
         finally:
             lent.give_back()
+            self._under_way[client] -= 1
+            if not self._under_way[client]:
+                del self._under_way[client]
 
     def take(self, client: str) -> RoomyThread | None:
         """Return a thread that is free, or a new one; None when there are enough."""

@@ -162,6 +162,20 @@ async def test_who_waits_too_long_is_told_to_come_again():
     assert await door.from_address("10.0.0.2") == []
 
 
+async def test_so_many_of_one_address_are_under_way_and_no_more_are_begun():
+    go = threading.Event()
+    door = Door(work=lambda: go.wait(10), most=1, under_way_of_one=3)
+    asked = [asyncio.create_task(door.from_address("10.0.0.1")) for _ in range(3)]
+    assert await asyncio.to_thread(waited, lambda: door.threads)
+    start, _ = await door.from_address("10.0.0.1")
+    assert start["status"] == 503
+    other = asyncio.create_task(door.from_address("10.0.0.2"))
+    go.set()
+    assert await asyncio.gather(*asked, other) == [[]] * 4
+    assert await door.from_address("10.0.0.1") == []
+    assert not door.door._under_way
+
+
 async def test_who_went_away_while_it_waited_takes_no_thread():
     go = threading.Event()
     door = Door(work=lambda: go.wait(10), most=1)

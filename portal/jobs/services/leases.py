@@ -67,7 +67,6 @@ def boot_name() -> str:
     return f"{BOOT_ID.read_text().strip()} {socket.gethostname()}"[:128]
 
 
-@transaction.atomic
 def leases_follow_clock() -> float:
     """Carry the leases along if this machine's clock was set since the last call; return by how many seconds, 0 else.
 
@@ -75,19 +74,21 @@ def leases_follow_clock() -> float:
     silent from now on is unreachable soon, and its jobs are missed after their leases, not when the clock has come there again.
     """
     booted_at = timezone.now() - timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
-    mark, is_new = ClockMark.objects.get_or_create(boot=boot_name(), defaults={"booted_at": booted_at})
-    if is_new:
+    before = ClockMark.objects.filter(boot=boot_name()).values_list("booted_at", flat=True).first()
+    if before is None:
+        ClockMark.objects.get_or_create(boot=boot_name(), defaults={"booted_at": booted_at})
         ClockMark.objects.filter(booted_at__lt=booted_at - FORGOTTEN).delete()
         return 0.0
-    by = booted_at - mark.booted_at
-    if abs(by.total_seconds()) < SET_S:
+    by = booted_at - before
+    if abs(by.total_seconds()) < SET_S:  # nothing is written then, and no lock taken
         return 0.0
-    # Of several that see it at once, one carries them.
-    if not ClockMark.objects.filter(pk=mark.pk, booted_at=mark.booted_at).update(booted_at=booted_at):
-        return 0.0
-    log.warning("this machine's clock was set by %+.0f s: the leases of what runs go along", by.total_seconds())
-    Node.objects.filter(last_contact_at__gt=timezone.now()).update(last_contact_at=timezone.now())
-    _leases_carry(by)
+    with transaction.atomic():
+        # Of several that see it at once, one carries them.
+        if not ClockMark.objects.filter(boot=boot_name(), booted_at=before).update(booted_at=booted_at):
+            return 0.0
+        log.warning("this machine's clock was set by %+.0f s: the leases of what runs go along", by.total_seconds())
+        Node.objects.filter(last_contact_at__gt=timezone.now()).update(last_contact_at=timezone.now())
+        _leases_carry(by)
     return by.total_seconds()
 
 
