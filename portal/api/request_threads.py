@@ -2,17 +2,20 @@
 
 A request takes a thread for its first call (its body has come by then) and gives it back with the first part of its answer.
 What it still does then, the next parts of a download for one, any of a few other threads does. When all are taken, requests
-wait in turn by the addresses that they came from; who waits too long is told to come again.
+wait in turn by the addresses that they came from; who waits too long is told to come again. A node that was answered before
+counts for itself, not for its address: a job that asks from there without end must not silence it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections import Counter, OrderedDict, deque
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +41,7 @@ WAIT_S = 10.0
 RETRY_AFTER_S = 5
 ANSWERING = 16
 """Threads for what is still to be done of answers that have begun."""
+OF_NODES, MOST_NODES = "/api/agent/", 20_000
 BUSY = "Too many requests are being answered; try again in a few seconds."
 
 
@@ -102,6 +106,7 @@ class RequestThreads:
         self._django, self._most, self._of_one, self._wait_s = django, most, of_one, wait_s
         self._under_way: Counter[str] = Counter()  # the event loop's alone
         self._under_way_of_one = under_way_of_one
+        self._nodes: OrderedDict[str, None] = OrderedDict()
         self.lock = Lock()
         self._free: deque[RoomyThread] = deque()
         self._taken: Counter[str] = Counter()
@@ -109,7 +114,8 @@ class RequestThreads:
         self.answering = ThreadPoolExecutor(ANSWERING, "answering")
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        client = str((scope.get("client") or ("",))[0])
+        bearer = _bearer_of(scope)
+        client = bearer if bearer in self._nodes else str((scope.get("client") or ("",))[0])
         if self._under_way[client] >= self._under_way_of_one or self._under_way.total() >= UNDER_WAY:
             await _busy_tell(scope, send)
             return
@@ -119,6 +125,8 @@ class RequestThreads:
         async def sending(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.body" and message.get("more_body"):
                 lent.give_back()
+            elif bearer and message["type"] == "http.response.start" and message["status"] < HTTPStatus.BAD_REQUEST:
+                self._node_keep(bearer)
             await send(message)
 
         try:
@@ -131,6 +139,12 @@ class RequestThreads:
             self._under_way[client] -= 1
             if not self._under_way[client]:
                 del self._under_way[client]
+
+    def _node_keep(self, bearer: str) -> None:
+        self._nodes[bearer] = None
+        self._nodes.move_to_end(bearer)
+        if len(self._nodes) > MOST_NODES:
+            self._nodes.popitem(last=False)
 
     def take(self, client: str) -> RoomyThread | None:
         """Return a thread that is free, or a new one; None when there are enough."""
@@ -189,6 +203,14 @@ class RequestThreads:
                 self._waiting.move_to_end(client)
                 return mine.popleft()
         return None
+
+
+def _bearer_of(scope: dict[str, Any]) -> str:
+    """Return what names who sent a node's token, without telling it; empty for a request that is no node's."""
+    if not scope.get("path", "").startswith(OF_NODES):
+        return ""
+    sent = next((value for name, value in scope.get("headers", ()) if name == b"authorization"), b"")
+    return hashlib.sha256(sent).hexdigest() if sent else ""
 
 
 def _run(waiting: _Waiting) -> None:

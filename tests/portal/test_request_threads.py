@@ -176,6 +176,43 @@ async def test_so_many_of_one_address_are_under_way_and_no_more_are_begun():
     assert not door.door._under_way
 
 
+async def test_a_node_that_was_answered_before_is_not_silenced_by_a_job_beside_it():
+    go = threading.Event()
+    go.set()
+    statuses = {b"Bearer node": 200}
+
+    async def application(scope, _receive, send):
+        await sync_to_async(go.wait)(10)
+        status = statuses.get(dict(scope["headers"]).get(b"authorization"), 401)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    door = RequestThreads(application, of_one=1, under_way_of_one=3)
+
+    async def ask(token, path="/api/agent/v1/report"):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"client": ("10.0.0.1", 1), "path": path, "headers": [(b"authorization", token)]}
+        await door(scope, None, send)
+        return sent[0]["status"]
+
+    assert await ask(b"Bearer node") == 200
+    assert await ask(b"Bearer guessed") == 401
+    go.clear()
+    asked = [asyncio.create_task(ask(b"Bearer guessed")) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    assert await ask(b"Bearer guessed 2") == 503
+    node = asyncio.create_task(ask(b"Bearer node"))
+    await asyncio.sleep(0.1)
+    assert not node.done()
+    assert door._taken.total() == 2, "the node has a thread, beside that of its address"
+    go.set()
+    assert await asyncio.gather(*asked, node) == [401, 401, 401, 200]
+
+
 async def test_who_went_away_while_it_waited_takes_no_thread():
     go = threading.Event()
     door = Door(work=lambda: go.wait(10), most=1)
