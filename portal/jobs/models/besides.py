@@ -210,12 +210,19 @@ class JobApart(models.Model):
 
 
 class ClockMark(models.Model):
-    """When a machine of the portal's was booted, by its own clock: if that moves, the clock was set."""
+    """When a machine of the portal's was booted, by its own clock: if that moves, the clock was set.
+
+    And when it last looked for leases that are over, so that a time is noticed in which nobody could.
+    """
 
     boot = models.CharField(
         max_length=128, primary_key=True, help_text="The kernel's name of this boot, and the machine's."
     )
     booted_at = models.DateTimeField()
+    looked_at = models.DateTimeField(null=True, help_text="When it last looked for leases that are over.")
+    returned_at = models.DateTimeField(
+        null=True, help_text="When it last did so after no machine had for a while: nodes could not report meanwhile."
+    )
 
     def __str__(self) -> str:
         return f"booted {self.booted_at:%F %T}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max, Q
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 RETURN_S = 120
 """So long have nodes to report after the portal was away: it begins to answer, and their agents try every 10 s."""
+AWAY_S = 30
+"""Leases are looked at every 5 s. If they were not for so long, the database or the worker was away, or both hung."""
+NOTE_S = 10
 SET_S = 5.0
 """A clock that moved by less against the time since boot was not set; a clock that is slewed moves both."""
 FORGOTTEN = timedelta(days=400)
@@ -40,14 +43,14 @@ def portal_since() -> datetime | None:
 def leases_expire(*, grace_s: int) -> int:
     """End the parts whose lease and grace are over: their shims have killed them by then. Return how many.
 
-    A portal that was away heard nobody, which says nothing about nodes: each has a lease more to report from its start, but
-    RETURN_S at most. A job may have ended well meanwhile. Each end is a transaction of its own: one that fails keeps no
-    other from ending.
+    A portal or database that was away heard nobody, which says nothing about nodes: each has a lease more to report from its
+    return, but RETURN_S at most. A job may have ended well meanwhile. Each end is a transaction of its own: one that fails
+    keeps no other from ending.
     """
     leases_follow_clock()
     now = timezone.now()
     limit = now - timedelta(seconds=grace_s)
-    since = portal_since()
+    since = max(filter(None, (portal_since(), _back_since(now))), default=None)
     over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("node", "attempt")
     lost = 0
     for part in over.order_by("pk"):
@@ -56,6 +59,25 @@ def leases_expire(*, grace_s: int) -> int:
         detail = f"no word from {part.node.name} for its whole lease"
         lost += part_lose(part=part, detail=detail, lease_before=limit)
     return lost
+
+
+def _back_since(now: datetime) -> datetime | None:
+    """Note that leases are looked at; return since when they are again after nobody had looked for AWAY_S. None: never so."""
+    # What lies ahead was noted before the clock was set back.
+    noted = ClockMark.objects.aggregate(
+        latest=Max("looked_at", filter=Q(looked_at__lte=now)),
+        mine=Max("looked_at", filter=Q(boot=boot_name(), looked_at__lte=now)),
+        back=Max("returned_at", filter=Q(returned_at__lte=now)),
+    )
+    mine, back = ClockMark.objects.filter(boot=boot_name()), noted["back"]
+    if noted["latest"] is not None and now - noted["latest"] > timedelta(seconds=AWAY_S):
+        away_s = (now - noted["latest"]).total_seconds()
+        log.warning("leases were not looked at for %.0f s: nodes have time to report", away_s)
+        back = now
+        mine.update(looked_at=now, returned_at=now)
+    elif noted["mine"] is None or now - noted["mine"] > timedelta(seconds=NOTE_S):  # else no lock is taken
+        mine.update(looked_at=now)
+    return back
 
 
 def _to_return(lease_s: int | None) -> timedelta:
@@ -84,7 +106,8 @@ def leases_follow_clock() -> float:
         return 0.0
     with transaction.atomic():
         # Of several that see it at once, one carries them.
-        if not ClockMark.objects.filter(boot=boot_name(), booted_at=before).update(booted_at=booted_at):
+        seen = ClockMark.objects.filter(boot=boot_name(), booted_at=before)
+        if not seen.update(booted_at=booted_at, looked_at=F("looked_at") + by):
             return 0.0
         log.warning("this machine's clock was set by %+.0f s: the leases of what runs go along", by.total_seconds())
         Node.objects.filter(last_contact_at__gt=timezone.now()).update(last_contact_at=timezone.now())

@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_declare_dead, node_hello, node_register, node_token_revoke
 from portal.errors import Conflict
-from portal.jobs.models import Allocation, Attempt, Job
+from portal.jobs.models import Allocation, Attempt, ClockMark, Job
 from portal.jobs.services import leases, parts, report_apply
 from portal.jobs.services.leases import leases_expire, leases_maintain
 from portal.jobs.services.parts import FORGOTTEN_S
@@ -56,6 +56,38 @@ class TestLease:
         given.portal_started(tmp_path, ago_s=wait_s + 1)
         assert leases_expire(grace_s=GRACE_S) == 1
         assert (state(attempt), state(silent)) == ("COMPLETED", "PENDING")
+
+    @pytest.mark.parametrize(("lease_s", "wait_s"), [(900, leases.RETURN_S), (30, 30)])
+    def test_repairs_that_did_not_come_wait_for_nodes_too(self, cluster, lease_s, wait_s):
+        """The database was away, or the worker: the portal stood all the time, and could take no report."""
+        attempt, silent = cluster.running(restartable=True), cluster.running(restartable=True)
+        Attempt.objects.update(lease_s=lease_s)
+        assert leases_expire(grace_s=GRACE_S) == 0
+        ClockMark.objects.update(looked_at=timezone.now() - timedelta(seconds=leases.AWAY_S + 5))
+        lease_ended(3600)
+        assert leases_expire(grace_s=GRACE_S) == 0
+        cluster.end(attempt)
+        assert leases_expire(grace_s=GRACE_S) == 0
+        ClockMark.objects.update(returned_at=timezone.now() - timedelta(seconds=wait_s + 1))
+        assert leases_expire(grace_s=GRACE_S) == 1
+        assert (state(attempt), state(silent)) == ("COMPLETED", "PENDING")
+
+    @pytest.mark.parametrize(
+        ("mine_ago_s", "anothers_ago_s"),
+        [(leases.AWAY_S - 5, None), (3600, 5), (-3600, None)],
+        ids=["a little late", "another machine repairs", "before the clock was set back"],
+    )
+    def test_repairs_that_came_spare_nobody(self, cluster, mine_ago_s, anothers_ago_s):
+        cluster.running(restartable=True)
+        leases_expire(grace_s=GRACE_S)
+        now = timezone.now()
+        ClockMark.objects.update(looked_at=now - timedelta(seconds=mine_ago_s))
+        if anothers_ago_s is not None:
+            looked_at = now - timedelta(seconds=anothers_ago_s)
+            ClockMark.objects.create(boot="another", booted_at=now, looked_at=looked_at)
+        lease_ended(GRACE_S + 1)
+        assert leases_expire(grace_s=GRACE_S) == 1
+        assert ClockMark.objects.get(boot=leases.boot_name()).looked_at <= timezone.now()
 
     def test_without_the_lease_check_it_would_run_twice(self, cluster, monkeypatch):
         attempt = cluster.running(restartable=True)
