@@ -122,7 +122,9 @@ def test_a_job_is_kept_out_of_everything_but_its_own(shim, tmp_path, version):  
         result = run.start().result()
     assert result["exit_code"] == 0, (run.directory / "stderr").read_text()
     found = json.loads(run.stdout())
-    assert {name: said for name, said in found["refused"].items() if said == "done"} == {}
+    # What the system keeps for root is not walled: against a job of root nothing helps (`_SYSTEM`).
+    systems = {"interpreter": "done"} if os.geteuid() == 0 and Path(os.__file__).is_relative_to("/usr") else {}
+    assert {name: said for name, said in found["refused"].items() if said == "done"} == systems
     filtered = {"outside truncate": "Permission denied"} if version < 3 else {}  # Landlock 2 does not know the call
     assert {name: said for name, said in found["allowed"].items() if said != "done"} == filtered
     assert set(found["apart"].values()) == ({"Operation not permitted"} if version >= 6 else {"done"})
