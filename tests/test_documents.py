@@ -77,6 +77,7 @@ def test_management_command_exists(document, name):
 @pytest.mark.parametrize(("document", "flag"), by_document(r"(?<![\w-])(--[a-z][a-z0-9-]+)"))
 def test_flag_exists(document, flag):
     agents = {setting.flag for setting in SETTINGS} | {"--join"}
+    campaign = re.findall(r'"(--[a-z]+)"', (ROOT / "tests/system/campaign/__main__.py").read_text())
     foreign = {
         "--nproc",
         "--exclude",
@@ -89,7 +90,7 @@ def test_flag_exists(document, flag):
         "--no-browser",
         "--ip",
     }  # of torchrun, Django, curl, squeue, jupyter and an example
-    assert flag in agents | foreign | QUOTED or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
+    assert flag in agents | foreign | QUOTED | {*campaign} or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
 
 
 @pytest.mark.parametrize(("document", "url"), by_document(rf"(?<![\w.-])((?:{'|'.join(OWN_PATHS)})[\w/{{}}.-]*)"))

@@ -187,14 +187,14 @@ def state_kept(berth, number):
     return None
 
 
+HELD_AFTER_THE_END = (
+    """select a.id, a.attempt_id from jobs_allocation a join jobs_attempt t on t.id = a.attempt_id
+       where t.ended_at is not null and a.released_at is null""",
+    """select g.id, a.attempt_id from jobs_gpuallocation g join jobs_allocation a on a.id = g.allocation_id
+       join jobs_attempt t on t.id = a.attempt_id where t.ended_at is not null and g.released_at is null""",
+)
+
+
 def leaks(berth):
     """Allocations and GPUs still held by attempts that have ended; there must be none."""
-    return rows(
-        berth,
-        "select a.id, a.attempt_id from jobs_allocation a join jobs_attempt t on t.id = a.attempt_id "
-        "where t.ended_at is not null and a.released_at is null",
-    ) + rows(
-        berth,
-        "select g.id, a.attempt_id from jobs_gpuallocation g join jobs_allocation a on a.id = g.allocation_id "
-        "join jobs_attempt t on t.id = a.attempt_id where t.ended_at is not null and g.released_at is null",
-    )
+    return [held for query in HELD_AFTER_THE_END for held in rows(berth, query)]

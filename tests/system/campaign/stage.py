@@ -1,0 +1,120 @@
+"""All that a campaign runs on: Postgres, a broker, a demo, and nodes of other machines, with a wire to each."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+
+from portal.bench.postgres import postgres_started
+from portal.launch import broker
+from portal.layout import SOURCE, Layout
+from tests.servers import BrokerServer, RunningBerth, private_directory
+from tests.system.campaign.wires import Wires
+from tests.system.helpers.client import HELD_AFTER_THE_END
+
+FAR = ("far-1", "far-2", "far-3", "far-4")
+VIRTUAL = "gpus=4,type='RTX 3090',gpu-memory-mib=24576,cores=32,memory-mib=131072,core-percent=4"
+DATABASE, BROKER = "database", "broker"
+
+
+class Stage:
+    """`berth`: the demo with four nodes of its own. `agents`: {name: process} of four more, each behind a wire. `ledger`: a directory.
+
+    `killed`: pids of jobs that a fault killed. `lease_s`: the length of leases, of which faults last a part or twice as long. `source`: the code to try.
+    """
+
+    def __init__(self, directory, *, lease_s, source=SOURCE):
+        self.directory, self.lease_s, self.source = Path(directory), lease_s, Path(source)
+        self.ledger = self.directory / "ledger"
+        self.wires, self.agents, self.killed = Wires(), {}, set()
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as failing:
+            failing.push(self._open)
+            self._build()
+            failing.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self._open.close()
+
+    def _build(self):
+        stack = self._open
+        stack.enter_context(self.wires)
+        postgres = stack.enter_context(private_directory())  # its account must reach it
+        self.sql = stack.enter_context(postgres_started(postgres))
+        self.sql("CREATE DATABASE berth")
+        self._database = f"host={postgres} user=berth dbname=berth"
+        self.broker = self._broker_started(stack)
+        server = self.broker.server
+        database = self.wires.add(DATABASE, str(postgres / ".s.PGSQL.5432"))
+        redis = self.wires.add(BROKER, str(server.socket_path))
+        environment = {
+            "DATABASE_URL": f"postgres://berth@127.0.0.1:{database}/berth",
+            "REDIS_URL": f"redis://:{urlsplit(server.url).password}@127.0.0.1:{redis}/0",
+            "BERTH_DEMO_WORKLOAD": "0",
+            "BERTH_AGENT_ACCOUNTS": "off",  # else a job has a /tmp of its own, and could not write the ledger there
+            "BERTH_LEASE_S": str(self.lease_s),
+            "BERTH_LEASE_GRACE_S": "5",
+            "BERTH_HANG_LIMIT_S": "15",
+            "PYTHONPATH": str(self.source),
+        }
+        self.berth = RunningBerth(self.directory / "data", broker.free_port(), ["--demo"], environment)
+        stack.callback(self.berth.end)
+        self.berth.up()
+        self._ports = {name: self.wires.add(name, ("127.0.0.1", self.berth.port)) for name in FAR}
+        stack.callback(self._agents_kill)
+        for name in FAR:
+            self.agent_start(name)
+        self.berth.wait(lambda: self.rows("select count(*) from cluster_node") == [(4 + len(FAR),)], what="the nodes")
+
+    def _broker_started(self, stack):
+        layout = Layout.at(self.directory / "broker")
+        layout.prepare()
+        started = BrokerServer(layout, broker.server_configure(layout))
+        started.start()
+        stack.callback(started.kill)
+        return started
+
+    def agent_start(self, name):
+        """Start a far node's agent, for the first time or again."""
+        own = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "BERTH_AGENT_ACCOUNTS": "off"}
+        directory = self.berth.data / "nodes" / name
+        if not directory.exists():
+            own["BERTH_AGENT_TOKEN"] = re.search(r"berthjoin_\S+", self.berth.command("manage", "join_token").stdout)[0]
+        argv = [sys.executable, "-m", "workers.agent", "--url", f"http://127.0.0.1:{self._ports[name]}", "--name", name]
+        argv += ["--dir", str(directory), "--virtual", VIRTUAL, "--trust-tenants"]
+        with (self.berth.layout.logs / f"{name}.log").open("a") as log:
+            self.agents[name] = subprocess.Popen(argv, cwd=self.source, env=own, stdout=log, stderr=log)
+
+    def _agents_kill(self):
+        for agent in self.agents.values():
+            agent.kill()
+            agent.wait()
+
+    def rows(self, query):
+        """What the database says, past the wires."""
+        with psycopg.connect(self._database) as connection:
+            return connection.execute(query).fetchall()
+
+    def leaks(self):
+        """How many allocations and GPUs are still held by attempts that have ended."""
+        return sum(len(self.rows(query)) for query in HELD_AFTER_THE_END)
+
+    def refused(self):
+        """How many messages of nodes were refused, as stale: 0 means that no fault ever bit."""
+        return int(self.rows("select sum(refused_messages) from cluster_node")[0][0])
+
+    def healthy(self):
+        """Whether /healthz says `ok` at this moment."""
+        try:
+            status, answer = self.berth.request("/healthz", limit_s=8)
+        except OSError:
+            return False
+        return status == 200 and answer["state"] == "ok"
