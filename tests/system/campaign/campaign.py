@@ -14,6 +14,7 @@ from tests.system.helpers.ledger import Ledger, pids_running
 
 WELL_LIMIT_S = 120
 SETTLE_LIMIT_S = 300
+ANSWER_LIMIT_S = 300
 UNAVAILABLE = 503
 NAME = "campaign"
 SIZES = (0, 1, 1, 1, 2, 4, [1, 2, 4])
@@ -28,7 +29,9 @@ def campaign(directory, *, seconds, rng, rate, lease_s, faults, source, say):
         with crowd:
             recoveries = _faults_come(stage, rng, faults, seconds, say)
         say(f"{len(crowd.accepted)} jobs accepted; no more faults")
-        return _settled(stage, crowd), recoveries
+        verdict = _settled(stage, crowd)
+    verdict.unwell = [name for name, times in recoveries.items() if max(times) >= WELL_LIMIT_S]
+    return verdict, recoveries
 
 
 def _faults_come(stage, rng, names, seconds, say):
@@ -103,7 +106,8 @@ class Crowd:
             self._repeat(ledger, round(rng.uniform(0, 20), 1), flags, kind, uuid.UUID(int=rng.getrandbits(128)).hex)
 
     def _repeat(self, ledger, seconds, flags, kind, key):
-        while True:
+        ends = time.monotonic() + ANSWER_LIMIT_S
+        while time.monotonic() < ends:
             try:
                 number = ledger.submit(seconds, *flags, key=key, **kind)
             except OSError:  # cut off: the answer to the same key tells whether it was accepted
@@ -115,3 +119,4 @@ class Crowd:
             else:
                 self.accepted[int(number)] = "restartable" in kind or "checkpointable" in kind
                 return
+        raise AssertionError(f"a submission was not answered for {ANSWER_LIMIT_S} s")

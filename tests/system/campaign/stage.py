@@ -23,9 +23,10 @@ DATABASE, BROKER = "database", "broker"
 
 
 class Stage:
-    """`berth`: the demo with four nodes of its own. `agents`: {name: process} of four more, each behind a wire. `ledger`: a directory.
+    """`berth`: the demo with four nodes of its own. `agents`: {name: process} of four more, each behind a wire.
 
-    `killed`: pids of jobs that a fault killed. `lease_s`: the length of leases, of which faults last a part or twice as long. `source`: the code to try.
+    `ledger`: the directory in which jobs write. `killed`: pids of jobs that a fault killed. `lease_s`: the length of leases;
+    faults last a part of it, or twice as long. `source`: the code to try.
     """
 
     def __init__(self, directory, *, lease_s, source=SOURCE):

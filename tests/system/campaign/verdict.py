@@ -5,20 +5,22 @@ from dataclasses import dataclass, field
 
 from tests.system.helpers.client import FINAL
 
-MUST_NOT_BE = ("stuck", "lost", "untrue", "unasked", "overlapping", "orphans", "leaks")
+MUST_NOT_BE = ("unwell", "stuck", "lost", "untrue", "unasked", "overlapping", "orphans", "leaks")
 
 
 @dataclass
 class Verdict:
-    """Numbers of jobs. `stuck`, `lost`, `untrue`, `unasked`, `overlapping`, `orphans` (pids) and `leaks` must be empty.
+    """Numbers of jobs. What `MUST_NOT_BE` names must be empty.
 
-    `lost`: did not end well. `untrue`: Berth's word is not what the ledger says. `unasked`: made twice of one submission.
-    `refused`: messages of nodes, as stale. `spoilt`: those that the campaign itself killed, or whose shim it killed. `again`:
-    those that may run again and did, though they had ended well: their node could not say so within their lease.
+    `unwell`: faults after which `/healthz` never said `ok` again. `lost`: did not end well. `untrue`: Berth's word is not what
+    the ledger says. `unasked`: made twice of one submission. `orphans`: pids of jobs after their end. `refused`: messages of
+    nodes, as stale. `spoilt`: those that the campaign itself killed, or whose shim it killed. `again`: those that may run
+    again and did, though they had ended well: their node could not say so within their lease.
     """
 
     accepted: int = 0
     ended: dict = field(default_factory=dict)
+    unwell: list = field(default_factory=list)
     stuck: list = field(default_factory=list)
     lost: list = field(default_factory=list)
     untrue: list = field(default_factory=list)
