@@ -95,7 +95,7 @@ def test_without_a_daemon_nothing_is_said(tmp_path):
     assert NO_MPS != ""
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "0", "999999999", str(os.getpid())])
+@pytest.mark.parametrize("text", ["", "x", "-1", "0", "999999999", pytest.param(str(os.getpid()), id="a test")])
 def test_a_file_that_names_no_daemon_is_none(tmp_path, text):
     (tmp_path / PID_FILE).write_text(text)
     assert isinstance(mps_daemon(tmp_path), str)
