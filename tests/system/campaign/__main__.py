@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -45,4 +46,5 @@ def main(words=None):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended then, too
     sys.exit(main())
