@@ -50,7 +50,7 @@ def leases_expire(*, grace_s: int) -> int:
     leases_follow_clock()
     now = timezone.now()
     limit = now - timedelta(seconds=grace_s)
-    since = max(filter(None, (portal_since(), _back_since(now))), default=None)
+    since = _heard_since(now)
     over = Allocation.objects.filter(released_at=None, lease_until__lt=limit).select_related("node", "attempt")
     lost = 0
     for part in over.order_by("pk"):
@@ -58,7 +58,13 @@ def leases_expire(*, grace_s: int) -> int:
             continue
         detail = f"no word from {part.node.name} for its whole lease"
         lost += part_lose(part=part, detail=detail, lease_before=limit)
+        now = timezone.now()
+        since = _heard_since(now)  # many losses take long: that is no time away, but the database may hang among them
     return lost
+
+
+def _heard_since(now: datetime) -> datetime | None:
+    return max(filter(None, (portal_since(), _back_since(now))), default=None)
 
 
 def _back_since(now: datetime) -> datetime | None:

@@ -89,6 +89,26 @@ class TestLease:
         assert leases_expire(grace_s=GRACE_S) == 1
         assert ClockMark.objects.get(boot=leases.boot_name()).looked_at <= timezone.now()
 
+    def test_many_losses_that_take_long_are_no_time_away(self, cluster, monkeypatch):
+        """A switch fails: each loss takes a while, and the repairs after them spare nobody."""
+        *_, last = [cluster.running(restartable=True) for _ in range(4)]
+        leases_expire(grace_s=GRACE_S)
+        lease_ended(GRACE_S + 1)
+        Allocation.objects.filter(attempt=last).update(lease_until=timezone.now() + timedelta(hours=1))
+        original, now, passed = leases.part_lose, timezone.now, timedelta()
+
+        def slowly(**keywords):
+            nonlocal passed
+            passed += timedelta(seconds=leases.AWAY_S / 2)
+            return original(**keywords)
+
+        monkeypatch.setattr(timezone, "now", lambda: now() + passed)
+        monkeypatch.setattr(leases, "leases_follow_clock", lambda: 0.0)  # time passes, no clock is set
+        monkeypatch.setattr(leases, "part_lose", slowly)
+        assert leases_expire(grace_s=GRACE_S) == 3
+        Allocation.objects.filter(attempt=last).update(lease_until=timezone.now() - timedelta(seconds=GRACE_S + 1))
+        assert leases_expire(grace_s=GRACE_S) == 1
+
     def test_without_the_lease_check_it_would_run_twice(self, cluster, monkeypatch):
         attempt = cluster.running(restartable=True)
         leases_expire(grace_s=-1000)  # no waiting for the lease
