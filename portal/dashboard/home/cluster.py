@@ -130,13 +130,14 @@ def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
 
 def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     waits = sum(group.jobs for group in snapshot.queue.eligible)
-    mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).count()
+    mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).aggregate(jobs=Count("pk"), tasks=Count("array"))
+    tasks = ", each waiting task of an array counted" if mine["tasks"] else ""  # the list of my jobs counts an array once
     block, apart = max(idle_blocks(snapshot), default=0), idle_for_sharing(snapshot)
     more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""
     return [
         (
             f"{count_of(waits, 'job')} wait{'s' if waits == 1 else ''}",
-            f"{number(mine)} of them yours",
+            f"{number(mine['jobs'])} of them yours{tasks}",
         ),
         (
             count_of(block, "GPU"),
