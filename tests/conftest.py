@@ -9,6 +9,7 @@ import pytest
 from _pytest import runner
 
 from portal.deep_calls import roomy
+from portal.launch.screenshots.camera import BROWSERS
 from portal.launch.testing import COSTS, FAILED
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
@@ -25,9 +26,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 gc.disable()  # until all tests are collected: what is imported stays
 
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LOUD = {
-    "browser": "no Chromium on this machine (`apt install chromium`)",
+    "browser": "no Chromium on this machine (`apt install chromium-headless-shell` or `chromium`)",
     "postgres": "no Postgres could be started here",
     "curl": "no curl on this machine (`apt install curl`)",
     "gcc": "no gcc: the NVML stub could not be built (`apt install gcc libc6-dev`)",
@@ -51,7 +51,7 @@ def pytest_configure(config):
 
 def chromium_path():
     """The browser on PATH, or None."""
-    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 @pytest.fixture(scope="session", autouse=True)

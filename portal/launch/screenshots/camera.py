@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from portal.launch.screenshots.pages import Page
     from portal.launch.screenshots.seeded import Seeded
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+"""By name on PATH, the first that is there. The shell is Debian's Chromium without windows: a page takes it half as much work."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 DRAWN = "[...document.querySelectorAll('.b-plot')].every((each) => !each.offsetParent || each.childNodes.length)"
 """Whether each plot in view has been drawn, or says that it has nothing to show."""
@@ -140,15 +141,16 @@ def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Tak
     where = f"{page.name}, {view.name}"
     try:
         answer = tab.goto(berth.url + page.path.format(**berth.names), wait_until="load")
+        if answer is not None and answer.status >= 400 and page.name not in EXPECTED:
+            taken.faults.append((where, f"answered with {answer.status}"))
+            return
         tab.wait_for_timeout(SETTLE_MS)  # plots and fragments come after the load
         tab.wait_for_selector(".htmx-request", state="detached")
         if not _drawn(tab):
             taken.faults.append((where, "a plot was not drawn"))
-    except Error as error:  # no answer in time, or one without a body
+    except Error as error:  # no answer in time, or, in the whole browser, one without a body
         taken.faults.append((where, error.message.partition("\n")[0]))
         return
-    if answer is not None and answer.status >= 400 and page.name not in EXPECTED:
-        taken.faults.append((where, f"answered with {answer.status}"))
     wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     if wide > 0 and not page.path.startswith(("/admin/", "/api/")):
         taken.faults.append((where, f"scrolls sideways by {wide} pixels"))
