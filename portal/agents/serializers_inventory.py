@@ -88,7 +88,7 @@ class Inventory(serializers.Serializer):
     gpu_type = serializers.CharField(max_length=64, allow_null=True)
     gpus = GpuInventory(many=True, max_length=MOST_GPUS)
     cores = serializers.IntegerField(min_value=1, max_value=65536)
-    memory_mib = serializers.IntegerField(min_value=1, max_value=2**40)
+    memory_mib = serializers.IntegerField(min_value=1, max_value=2**39)
     storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

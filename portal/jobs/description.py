@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
-MAX_CORES, MAX_MEMORY_MIB, MAX_DISK_GIB = 65_536, 2**40, 1_000_000
+MAX_CORES, MAX_MEMORY_MIB, MAX_DISK_GIB = 65_536, 2**39, 1_000_000
 MAX_SECONDS, IDLE_LEAST_S = 10 * 366 * 86_400, 60
 GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
 """Of a job that names none; of any; and what the operator allows unless he says otherwise."""

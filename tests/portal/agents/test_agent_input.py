@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from portal.cluster.models import Gpu, Node, TelemetryFrame
 from portal.tenants.services import secret_digest
+from scheduler.intake.validation import COUNT_MOST
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -115,6 +116,7 @@ BAD_HELLO = {
     "absurd GPU memory": ({"gpus": [gpu(0, memory_mib=2**40)]}, 400, None),
     "no cores": ({"cores": 0}, 400, "cores"),
     "absurd memory": ({"memory_mib": 2**60}, 400, "memory_mib"),
+    "more than plannings count": ({"memory_mib": COUNT_MOST + 1}, 400, "memory_mib"),
     "400 digits": ({"memory_mib": HUGE}, 400, "memory_mib"),
     "another's storage": ({"storage_domain": "node:n2"}, 400, "storage_domain"),
     "a name of 200": ({"name": "n" * 200}, 400, "name"),

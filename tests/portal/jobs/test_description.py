@@ -18,7 +18,7 @@ from portal.jobs.description import (
     description_parse,
 )
 from portal.jobs.learning_rates import learning_rate_at
-from scheduler.intake.validation import NUMBER_MOST
+from scheduler.intake.validation import COUNT_MOST, NUMBER_MOST
 
 
 def parsed(**fields) -> JobDescription:
@@ -157,6 +157,7 @@ def test_what_may_be_asked_for_is_what_plannings_reckon_with():
         ({"name": "x" * 129}, "too_long", "name"),
         ({"time_limit_s": 0}, "out_of_range", "time_limit_s"),
         ({"memory_mib": 0}, "out_of_range", "memory_mib"),
+        ({"memory_mib": COUNT_MOST}, "out_of_range", "memory_mib"),
         ({"expected_duration_s": math.nan}, "out_of_range", "expected_duration_s"),
         ({"expected_duration_s": 10**400}, "out_of_range", "expected_duration_s"),
         ({"priority": 101}, "priority_too_high", "priority"),
