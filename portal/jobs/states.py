@@ -26,13 +26,16 @@ RETRIED = frozenset({S.FAILED, S.TIMEOUT, S.OUT_OF_MEMORY, S.NODE_FAIL})
 """Ends after which a person may let a job wait again: the one way out of an end (`job_retry`)."""
 
 FOLLOWERS: dict[JobState, frozenset[JobState]] = {
-    S.PENDING: frozenset({S.STARTING, S.HELD, S.CANCELLED}),
-    S.HELD: frozenset({S.PENDING, S.CANCELLED}),
+    S.PENDING: frozenset({S.STARTING, S.HELD, S.CANCELLED, S.COMPLETED}),
+    S.HELD: frozenset({S.PENDING, S.CANCELLED, S.COMPLETED}),
     S.STARTING: frozenset({S.RUNNING, S.PENDING, S.FAILED, S.NODE_FAIL, S.CANCELLED}),
     S.RUNNING: (FINAL | {S.PREEMPTED, S.PENDING}),
     S.PREEMPTED: frozenset({S.PENDING, S.CANCELLED}),
 }
-"""What may follow a state. A job goes back from a live state to PENDING only while retries or requeues last."""
+"""What may follow a state. A job goes back from a live state to PENDING only while retries or requeues last.
+
+One that waits again after a loss is COMPLETED if its attempt had ended well, and the node can tell only now.
+"""
 
 
 class AttemptState(TextChoices):

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AGAIN = [
     "tests/portal/jobs/test_invariant_resources.py",
     "tests/portal/jobs/test_invariant_once.py",
+    "tests/portal/jobs/test_losses_made_good.py",
     "tests/portal/jobs/test_ending.py",
     "tests/portal/jobs/test_arrays.py",
     "tests/portal/jobs/test_races.py",

@@ -76,6 +76,23 @@ def test_a_silent_nodes_job_ends_there_before_it_runs_elsewhere(berth, tmp_path)
     assert pids_running(ledger.directory) == []
 
 
+def test_what_ended_well_on_a_silent_node_is_not_run_again(berth, tmp_path):
+    ledger = Ledger(tmp_path, Tenant(berth))
+    number = ledger.submit(2, restartable=True, gpu_types=["RTX 3090"])
+    (first,) = berth.wait(lambda: ledger.entries("start", number), limit_s=60, what="its run")
+    os.kill(berth.pids("agent")[first["node"]], signal.SIGSTOP)
+    for node in ("rtx-01", "rtx-02"):  # nothing may begin anew before the node can tell
+        operator_node_action(berth, node, "drain")
+    ledger.tenant.wait_state(number, "PENDING", limit_s=90)
+    os.kill(berth.pids("agent")[first["node"]], signal.SIGCONT)
+    job = ledger.tenant.wait_state(number, "COMPLETED", limit_s=60)
+    assert [(each["epoch"], each["state"]) for each in job["attempts"]] == [(1, "NODE_FAIL")]
+    for node in ("rtx-01", "rtx-02"):
+        operator_node_action(berth, node, "resume")
+    ledger.check(ledger.settle())
+    assert len(ledger.entries("start", number)) == 1
+
+
 def test_without_the_shims_lease_this_test_would_fail(berth_once, tmp_path):
     """The server, the database and the agents are whole; still the job runs twice, and the ledger tells."""
     copy = mutated_copy(

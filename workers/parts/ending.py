@@ -146,6 +146,8 @@ class Ending:
         if part.gpu_over and report["reason"] == "stopped":
             report |= {"reason": "gpu_memory_limit", "detail": part.gpu_over}
         report["overran"] = result.get("overran") is True  # an older shim does not say
+        if (report["reason"], report["exit_code"]) == ("exit", 0):
+            part.dropped = False  # it had ended well before the portal closed it as lost: it may still count
         self._tools.journal.report(part, {**report, "state": "ended", "at": result["ended_at"]}, phase="ended")
         self._forget(part)
         log.info("part ended", **part.name, job=part.job, **report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import F
 
@@ -12,10 +12,10 @@ from portal.jobs.services.changes import job_move
 from portal.jobs.services.preempting import use_count
 from portal.jobs.services.profiling import profile_close
 from portal.jobs.sharing.apart import apart_note
-from portal.jobs.states import FOLLOWERS, AttemptState, JobState, StopCause, StopReason
+from portal.jobs.states import FOLLOWERS, LIVE, QUEUED, AttemptState, JobState, StopCause, StopReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
 A = AttemptState
@@ -80,6 +80,32 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     page_event(stream=f"job:{job.pk}", topic="log", id=job.pk)
 
 
+def ended_unheard(*, part: Allocation, report: Mapping[str, Any]) -> bool:
+    """Say whether a part that was lost had ended well, by a report that comes only now."""
+    well = report["state"] == "ended" and (report.get("reason") or "exit") == "exit" and report.get("exit_code") == 0
+    return well and part.end_reason == "lost"
+
+
+def loss_make_good(*, attempt: Attempt) -> bool:
+    """End the job of a lost attempt that had ended well, which its node can tell only now; return whether it ended so.
+
+    Only while the job waits and nothing of it has begun anew: it is not run again then. The attempt's own end stays. Where
+    another part was stopped or lost too, or a person asked for another run, the job runs again. The caller holds the road.
+    """
+    job = Job.objects.get(pk=attempt.job_id)
+    begun = job.epoch != attempt.epoch or Attempt.objects.live().filter(job=job).exists()
+    if attempt.is_profile or begun or attempt.stop_reason:
+        return False
+    return job_move(
+        job_id=job.pk,
+        to=JobState.COMPLETED,
+        only_from=QUEUED,
+        text=f"Attempt {attempt.epoch} had ended well before its node could tell: the job is not run again.",
+        exit_code=0,
+        end_detail="",
+    )
+
+
 def _never_ran(parts: list[tuple[str, int | None]]) -> bool:
     return any(reason in NEVER_RAN for reason, _ in parts)
 
@@ -127,6 +153,7 @@ def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int 
     job_move(
         job_id=job.pk,
         to=JobState(state),
+        only_from=LIVE,
         text=f"{_ended_words(attempt, state, detail)}.",
         exit_code=exit_code,
         end_detail=detail[:300],

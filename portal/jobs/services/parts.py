@@ -17,7 +17,7 @@ from portal.jobs.services.asked.payloads import commit_note
 from portal.jobs.services.changes import job_move
 from portal.jobs.services.control import nodes_wake
 from portal.jobs.services.cores import cores_acknowledge
-from portal.jobs.services.ending import attempt_settle
+from portal.jobs.services.ending import attempt_settle, ended_unheard, loss_make_good
 from portal.jobs.services.events import neighbours_tell
 from portal.jobs.services.locks import attempt_lock
 from portal.jobs.services.preempting import overran_note, restart_measure
@@ -82,7 +82,7 @@ def _parts_of(*, node: Node, keys: Collection[Any]) -> dict[tuple[Any, Any], All
 def _refusal(mine: Mapping[tuple[Any, Any], Allocation], report: Mapping[str, Any]) -> str | None:
     """Return why a report is refused by what was true before this message; None: it must be looked at under lock.
 
-    Such a refusal stays right: a part that ended stays ended, and a sequence only grows.
+    Such a refusal stays right: a part that ended stays ended, and a sequence only grows. A good end of a lost part is looked at.
     """
     part = mine.get((report["attempt"], report["rank"]))
     if part is None:
@@ -90,7 +90,7 @@ def _refusal(mine: Mapping[tuple[Any, Any], Allocation], report: Mapping[str, An
     if part.attempt.epoch != report["epoch"]:
         return None
     if part.state == Allocation.State.ENDED or part.attempt.ended_at is not None:
-        return "ended"
+        return None if ended_unheard(part=part, report=report) else "ended"
     return "stale_sequence" if report["sequence"] <= part.sequence else None
 
 
@@ -106,7 +106,7 @@ def _report_one(*, node: Node, report: Mapping[str, Any]) -> str | None:
     if attempt.epoch != report["epoch"]:
         return "stale_epoch"
     if part.state == Allocation.State.ENDED or attempt.ended_at is not None:
-        return "ended"
+        return None if ended_unheard(part=part, report=report) and loss_make_good(attempt=attempt) else "ended"
     # The conditional update is the fence: a repeated or overtaken message changes no row.
     if not Allocation.objects.filter(pk=part.pk, sequence__lt=report["sequence"]).update(sequence=report["sequence"]):
         return "stale_sequence"

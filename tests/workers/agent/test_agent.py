@@ -464,6 +464,18 @@ def test_a_part_that_comes_back_into_the_list_tells_its_end(portal, node):
     assert (ended["reason"], ended["signal"]) == ("stopped", signal.SIGKILL)
 
 
+def test_a_good_end_is_told_though_the_part_was_closed_before_the_agent_saw_it(portal, node):
+    key = portal.want(command="sleep 0.5")
+    node.start()
+    portal.wait_report(key, "running")
+    os.kill(node.process.pid, signal.SIGSTOP)
+    wait_until((node.part(key) / "result.json").exists)
+    portal.forget(key)  # as lost: its lease was over, or its node's
+    os.kill(node.process.pid, signal.SIGCONT)
+    portal.wait_for(lambda: [each for each in portal.refused if each["state"] == "ended"])
+    wait_until(lambda: json.loads((node.part(key) / "part.json").read_text())["phase"] == "closed")
+
+
 def test_after_an_outage_the_whole_list_is_asked_for(portal, node):
     """The number of revisions may be the same as before and say other things."""
     portal.want(command="sleep 30")
