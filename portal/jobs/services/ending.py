@@ -86,15 +86,17 @@ def ended_unheard(*, part: Allocation, report: Mapping[str, Any]) -> bool:
     return well and part.end_reason == "lost"
 
 
-def loss_make_good(*, attempt: Attempt) -> bool:
+def loss_make_good(*, attempt: Attempt, part: Allocation) -> bool:
     """End the job of a lost attempt that had ended well, which its node can tell only now; return whether it ended so.
 
     Only while the job waits and nothing of it has begun anew: it is not run again then. The attempt's own end stays. Where
-    another part was stopped or lost too, or a person asked for another run, the job runs again. The caller holds the road.
+    another part was lost too, or did not end well, the job runs again. An end by itself outweighs a stop that was asked for,
+    as ever. The caller holds the road.
     """
     job = Job.objects.get(pk=attempt.job_id)
     begun = job.epoch != attempt.epoch or Attempt.objects.live().filter(job=job).exists()
-    if attempt.is_profile or begun or attempt.stop_reason:
+    others = attempt.allocations.exclude(pk=part.pk).exclude(end_reason="exit", exit_code=0)
+    if attempt.is_profile or begun or others.exists():
         return False
     return job_move(
         job_id=job.pk,

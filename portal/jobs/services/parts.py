@@ -106,7 +106,8 @@ def _report_one(*, node: Node, report: Mapping[str, Any]) -> str | None:
     if attempt.epoch != report["epoch"]:
         return "stale_epoch"
     if part.state == Allocation.State.ENDED or attempt.ended_at is not None:
-        return None if ended_unheard(part=part, report=report) and loss_make_good(attempt=attempt) else "ended"
+        good = ended_unheard(part=part, report=report) and loss_make_good(attempt=attempt, part=part)
+        return None if good else "ended"
     # The conditional update is the fence: a repeated or overtaken message changes no row.
     if not Allocation.objects.filter(pk=part.pk, sequence__lt=report["sequence"]).update(sequence=report["sequence"]):
         return "stale_sequence"

@@ -133,12 +133,13 @@ def test_what_its_node_said_of_the_end_stays(cluster):
     assert job_of(attempt).state == "PENDING"
 
 
-def test_who_asked_for_another_run_gets_it(cluster):
+def test_an_end_by_itself_outweighs_a_stop_that_was_asked_for(cluster):
+    """As it does where the node tells in time: the order came when the job had ended."""
     attempt = cluster.running(restartable=True)
     job_requeue(job=job_of(attempt), actor=cluster.owner)
     lost(attempt)
-    assert refusals(cluster.end(attempt, exit_code=0)) == ["ended"]
-    assert job_of(attempt).state == "PENDING"
+    assert refusals(cluster.end(attempt, exit_code=0)) == []
+    assert job_of(attempt).state == "COMPLETED"
 
 
 def test_an_end_stays(cluster):
@@ -173,9 +174,13 @@ def test_the_word_of_a_profile_ends_no_job(cluster):
     assert job_of(attempt).state == "PENDING"
 
 
-def test_one_part_says_nothing_of_another_that_was_lost(cluster):
+@pytest.mark.parametrize("asked", [False, True], ids=["by itself", "asked to stop"])
+def test_one_part_says_nothing_of_another_that_was_lost(cluster, asked):
     other = given.node_make("n2")
-    attempt = lost(cluster.running(cluster.node, other, restartable=True))
+    attempt = cluster.running(cluster.node, other, restartable=True)
+    if asked:
+        job_requeue(job=job_of(attempt), actor=cluster.owner)
+    lost(attempt)
     assert refusals(cluster.end(attempt, exit_code=0, rank=0)) == ["ended"]
     assert refusals(cluster.end(attempt, exit_code=0, rank=1)) == ["ended"]
     assert job_of(attempt).state == "PENDING"
