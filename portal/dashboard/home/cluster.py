@@ -131,8 +131,8 @@ def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
 def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     waits = sum(group.jobs for group in snapshot.queue.eligible)
     mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).aggregate(jobs=Count("pk"), tasks=Count("array"))
-    # The list of my jobs counts an array once.
-    tasks = ", each waiting task of an array counted" if mine["tasks"] else ""
+    # The list of my jobs counts an array once; here its tasks count that are made and not set aside.
+    tasks = ", counting each task that an array may start now" if mine["tasks"] else ""
     block, apart = max(idle_blocks(snapshot), default=0), idle_for_sharing(snapshot)
     more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""
     return [

@@ -122,7 +122,7 @@ def test_of_the_jobs_that_wait_no_more_are_mine_than_there_are(lena, crowd):
     crowd.node.save()
     planning_run()
     said = re.search(r"<strong>4 jobs wait</strong><small>([^<]*)", part(lena, "cluster", "mine"))[1]
-    assert said == "4 of them yours, each waiting task of an array counted"
+    assert said == "4 of them yours, counting each task that an array may start now"
     Job.objects.filter(array__isnull=False).update(state=JobState.CANCELLED)
     said = re.search(r"<strong>1 job waits</strong><small>([^<]*)", part(lena, "cluster", "mine"))[1]
     assert said == "1 of them yours"
