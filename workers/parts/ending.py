@@ -58,7 +58,8 @@ class Ending:
     def _stop_files(self, directory: Path, grace_s: float, detail: str) -> bool:
         """Stop the part by its files. True: it had not started, and never will."""
         engine = self._tools.engine
-        if engine.life(directory) == "absent" and engine.void(directory):
+        life = engine.life(directory)
+        if life == "void" or (life == "absent" and engine.void(directory)):
             return True
         engine.stop(directory, grace_s=grace_s, detail=detail)
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import time
@@ -24,6 +25,8 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _DEAD = frozenset("ZXx")
+_NO_PROCESS = frozenset({errno.ESRCH, errno.EINVAL, errno.ENOENT})
+"""What pidfd_open says of a number that names no process: nobody's, or none (0), or a thread's (EINVAL, lately ENOENT)."""
 # A scan skips processes that it has seen as strangers. Each tenth scan reads all, because pids are used again.
 _FULL_SCAN_EVERY = 10
 FAMILY_MOST = 4096
@@ -145,8 +148,10 @@ class Identity:
         """A descriptor that becomes readable when the process ends; None when it has."""
         try:
             descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return None
+        except OSError as error:
+            if error.errno in _NO_PROCESS:
+                return None
+            raise
         if self.is_alive():
             return descriptor
         os.close(descriptor)

@@ -237,6 +237,18 @@ def test_a_newer_attempt_waits_until_the_older_is_dead(portal, node):
     assert (node.part(older) / "result.json").exists()
 
 
+def test_one_that_only_waited_gives_way_to_a_newer_attempt(portal, node):
+    """It is closed for two reasons at once, the list and the newer attempt: the second finds it void."""
+    older = portal.want(attempt=1, command="true", go=False)
+    node.start()
+    portal.wait_report(older, "prepared")
+    with portal.lock:
+        del portal.wanted[older]
+    newer = portal.want(attempt=2, command="true")
+    assert portal.wait_report(newer, "ended")["exit_code"] == 0
+    assert node.process.poll() is None
+
+
 def test_a_stale_epoch_is_not_begun(portal, node):
     newer = portal.want(epoch=2, command="sleep 30")
     node.start()
