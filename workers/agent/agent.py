@@ -139,7 +139,7 @@ class Agent:
         self._artefacts.forget()
 
     async def run(self) -> None:
-        """Run until cancelled, or until an unexpected error."""
+        """Run until cancelled, or until an unexpected error in what jobs need to live."""
         await self._parts.set_aside_broken()
         for failure in await self._files.run("remains", self._journal.sweep, limit_s=None):
             self._problems.note_remains(str(failure.filename), failure)
@@ -148,20 +148,20 @@ class Agent:
         await self._contact.once(self._say_hello)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
-            for step in (
-                self._sync,
-                self._report,
-                self._logs,
-                self._send_records,
-                self._send_artefacts,
-                self._look_at_disk,
-                self._look_at_modes,
-                self._tidy,
-                self._check_script,
-            ):
+            for step in (self._sync, self._report):
                 group.create_task(self._contact.for_ever(step))
-            group.create_task(self._measuring.sample_forever(self._journal, self._engine))
-            group.create_task(self._contact.for_ever(self._telemetry))
+            for what, step in {
+                "logs": self._logs,
+                "records": self._send_records,
+                "artefacts": self._send_artefacts,
+                "disk": self._look_at_disk,
+                "modes of files": self._look_at_modes,
+                "tidying": self._tidy,
+                "health check": self._check_script,
+                "measuring": self._sample,
+                "telemetry": self._telemetry,
+            }.items():
+                group.create_task(self._contact.beside(step, what))
 
     async def _watch_failures(self) -> None:
         await self._parts.failed
@@ -234,6 +234,9 @@ class Agent:
     async def _send_artefacts(self) -> None:
         if not await self._artefacts.send_all():
             await asyncio.sleep(self._settings.artefacts_period_s)
+
+    async def _sample(self) -> None:
+        await self._measuring.sample(self._journal, self._engine)
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])

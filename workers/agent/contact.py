@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from typing import TYPE_CHECKING
 
 from workers.protocol.client import Backoff, PortalAwayError, PortalFullError, PortalRefusedError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_S = 0.2
 _FULL_TOLD_S = 300.0
+_FAULT_PAUSE_S = 60.0
 
 
 class Contact:
@@ -48,6 +50,27 @@ class Contact:
         while True:
             if await self._try(step, backoff, tell_boot_changed=True):
                 backoff.reset()
+
+    async def beside(self, step: Callable[[], Awaitable[None]], what: str) -> None:
+        """Repeat a step without which jobs run on: an unexpected error in it is told, and the agent lives.
+
+        Else one file that makes such a step fail would end each agent of this node, and with their leases all its jobs.
+        """
+        subject, pause = f"agent: {what}", Backoff(1.0, _FAULT_PAUSE_S)
+
+        async def done() -> None:
+            await step()
+            self._problems.clear(subject)
+            pause.reset()
+
+        while True:
+            try:
+                await self.for_ever(done)
+            except Exception as error:  # noqa: BLE001 - it is told with its traceback, and to the portal
+                log.error("step failed", step=what, traceback="".join(traceback.format_exception(error)))
+                said = f"The agent failed at this and tries again, while jobs run on: {type(error).__name__}: {error}"
+                self._problems.note(subject, said)
+                await asyncio.sleep(pause.next_s())
 
     async def _try(
         self, step: Callable[[], Awaitable[None]], backoff: Backoff, *, tell_boot_changed: bool = False

@@ -98,6 +98,7 @@ class Measuring:
         self._window = Window(backlog_s)
         self._shims: dict[str, Shim] = {}
         self._last: LastReadings | None = None
+        self._due: float | None = None
         self.known: dict[str, list[str]] | None = None
         self.on_refused: Callable[[str], None] = lambda _: None
         self.on_taken: Callable[[Taken], None] = lambda _: None
@@ -116,19 +117,18 @@ class Measuring:
     def heartbeat(self, period_s: float) -> None:
         self.beat.period_s = min(SLOWEST_S, max(FASTEST_S, period_s))
 
-    async def sample_forever(self, journal: Journal, engine: Engine) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
+    async def sample(self, journal: Journal, engine: Engine) -> None:
+        """Take one sample, and wait until the next is due. After a late one that is one period later: none is made up."""
         self.beat.start()
+        now = asyncio.get_running_loop().time
+        due = now() if self._due is None else self._due
         try:
-            while True:
-                await self._sample(journal, engine)
-                due = max(
-                    due + self.period_s, loop.time()
-                )  # after a late reading the next is one period later; none is made up
-                await asyncio.sleep(due - loop.time())
-        finally:
+            await self._sample(journal, engine)
+            self._due = max(due + self.period_s, now())
+            await asyncio.sleep(self._due - now())
+        except asyncio.CancelledError:
             self.beat.stop()
+            raise
 
     async def _sample(self, journal: Journal, engine: Engine) -> None:
         running = await self._running(journal, engine)

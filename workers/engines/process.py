@@ -211,7 +211,10 @@ def _in_memory(data: bytes) -> IO[bytes]:
 
 def _identity(path: Path) -> Identity | None:
     value = read_record(path, **_IDENTITY)
-    return Identity.from_json(value) if value is not None else None
+    if value is None:
+        return None
+    _check(path, value, {"pid": _LARGEST_PID})
+    return Identity.from_json(value)
 
 
 def _result(path: Path) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ STARTED = frozenset({"starting", "running"})
 class Adjusting:
     """Follows the portal's orders, one task a part. A part that has not started gets its order when it has."""
 
-    def __init__(self, tools: Tools, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(self, tools: Tools, spawn: Callable[[str, Coroutine[Any, Any, None]], object]) -> None:
         self._tools = tools
         self._spawn = spawn
         self._busy: set[str] = set()
@@ -48,12 +48,12 @@ class Adjusting:
     def follow(self, part: Part) -> None:
         """See to it that the part's last order holds: after an order, when it starts, and when a new agent adopts it."""
         if part.phase in STARTED and self._limits.get(part.key) != self._limits_told.get(part.key):
-            self._spawn(self._limit_tell(part, self._limits[part.key]))
+            self._spawn(part.key, self._limit_tell(part, self._limits[part.key]))
         order = part.cores_order
         open_order = order is not None and part.cores_sequence != order["sequence"]
         if open_order and part.phase in STARTED and part.key not in self._busy:
             self._busy.add(part.key)
-            self._spawn(self._follow(part))
+            self._spawn(part.key, self._follow(part))
 
     def _limit_note(self, part: Part, limit_s: object) -> None:
         if not part.live:

@@ -26,7 +26,7 @@ UNSENT_TIMES = 7
 class Ending:
     """Stops parts, and reports their ends."""
 
-    def __init__(self, tools: Tools, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    def __init__(self, tools: Tools, spawn: Callable[[str, Coroutine[Any, Any, None]], object]) -> None:
         self._tools = tools
         self._spawn = spawn
         self._stop_grace: dict[str, float] = {}
@@ -42,7 +42,7 @@ class Ending:
         """Send SIGTERM now and SIGKILL after the grace. Of several calls the one with the shortest grace counts."""
         if grace_s < self._stop_grace.get(part.key, float("inf")):
             self._stop_grace[part.key] = grace_s
-            self._spawn(self._stop(part, grace_s, detail))
+            self._spawn(part.key, self._stop(part, grace_s, detail))
 
     async def _stop(self, part: Part, grace_s: float, detail: str) -> None:
         directory = self._tools.journal.directory(part)
@@ -89,7 +89,7 @@ class Ending:
         """Report again what the portal had and has lost, together with the part's log and records."""
         if part.key not in self._retelling:
             self._retelling.add(part.key)
-            self._spawn(self._retell(part))
+            self._spawn(part.key, self._retell(part))
 
     async def _retell(self, part: Part) -> None:
         log.info("told again", **part.name, job=part.job, phase=part.phase)

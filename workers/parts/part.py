@@ -66,6 +66,8 @@ class Part:
     artefacts_done: bool = False
     # It has secrets, which the portal is asked for when its shim starts. They are kept nowhere.
     secrets: bool = False
+    # When agents ended by an error in handling it, the last times, in Unix seconds (`workers.parts.faults`).
+    faults: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.attempt = str(self.attempt)  # a number in records from before keys

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workers.parts.adjusting import Adjusting
 from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
+from workers.parts.faults import MOST_FAULTS, faults_noted, is_faulty
 from workers.parts.reconcile import Action, decide, forgotten
 from workers.protocol.client import Backoff, PortalAwayError, PortalRefusedError
 from workers.protocol.names import job_key, part_key
@@ -49,7 +50,8 @@ class Parts:
     async def adopt(self) -> None:
         """Take over every part that an earlier agent left, in the state that its directory shows."""
         for part in [p for p in self._tools.journal.parts.values() if p.live]:
-            await self._adopt(part)
+            with faults_noted(part.key, self._tools.journal):
+                await self._adopt(part)
 
     async def _adopt(self, part: Part) -> None:
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
@@ -59,7 +61,7 @@ class Parts:
             detail = "the machine was restarted before it began"
             await self._ending.end_unstarted(part, reason="lost", detail=detail)
         elif life != "absent":
-            self._spawn(self._follow(part))
+            self._spawn(part.key, self._follow(part))
         elif part.phase == "prepared" and not part.mark:
             self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
         elif (
@@ -69,27 +71,36 @@ class Parts:
         elif part.phase == "starting":
             # Its shim may be starting at this moment. A second shim does no harm, because only one gets the lock.
             await self._tools.on_files(part, engine.start, directory)
-            self._spawn(self._follow(part))
+            self._spawn(part.key, self._follow(part))
 
     async def set_aside_broken(self) -> None:
-        """Give up the parts whose records are broken, and those that run without a record."""
+        """Give up the parts whose records are broken, those that run without a record, and those that end agent after agent."""
         journal = self._tools.journal
         broken = journal.broken | await self._tools.files.run("parts", self._unrecorded, limit_s=None)
         for name, why in broken.items():
-            await self._set_aside(name, why)
+            said = f"The record of part {name} cannot be read ({why}), so the part is lost."
+            await self._set_aside(name, f"record {name}", said)
+        for part in [each for each in journal.parts.values() if each.live and is_faulty(each)]:
+            await self._give_up(part)
 
     def _unrecorded(self) -> dict[str, str]:
         journal, life = self._tools.journal, self._tools.engine.life
         known = journal.parts.keys() | journal.broken.keys()
         return {d.name: "it is gone" for d in journal.root.iterdir() if d.name not in known and life(d) == "alive"}
 
-    async def _set_aside(self, name: str, why: str) -> None:
-        """Give up a part whose record is broken: end its processes, and keep its directory under another name."""
+    async def _give_up(self, part: Part) -> None:
+        """End a part that agent after agent ended by."""
+        why = f"its node's agent failed at it {MOST_FAULTS} times within an hour"
+        await self._set_aside(part.key, f"part {part.key}", f"Part {part.key} is lost: {why}.")
+        part.logs_done = True
+        self._tools.journal.report(part, {"state": "ended", "reason": "lost", "detail": why}, phase="ended")
+
+    async def _set_aside(self, name: str, subject: str, said: str) -> None:
+        """Give up a part: end its processes, keep its directory under another name, and tell why."""
         journal, engine = self._tools.journal, self._tools.engine
         killed = await self._tools.files.run(name, engine.abandon, journal.root / name, limit_s=None)
         kept = await self._tools.files.run(name, journal.set_aside, name)
-        said = f"The record of part {name} cannot be read ({why}), so the part is lost. Its files are kept in {kept}."
-        self._tools.problems.note(f"record {name}", said)
+        self._tools.problems.note(subject, f"{said} Its files are kept in {kept}.")
         log.warning("part set aside", part=name, killed=killed)
 
     def apply(self, wanted: list[Wanted], *, asked_at: float) -> bool:
@@ -108,11 +119,13 @@ class Parts:
         behind = forgotten(wanted, parts)
         sure = behind & self._tools.reporter.told_before(asked_at)
         for action in decide(wanted, parts, retell=sure):
-            self._act(action)
+            with faults_noted(action.key, self._tools.journal):
+                self._act(action)
         for item in wanted:
             part = parts.get(part_key(item))
             if part is not None and part.job_name == job_key(item):
-                self._adjusting.want(part, item)
+                with faults_noted(part.key, self._tools.journal):
+                    self._adjusting.want(part, item)
         return behind != sure
 
     async def tidy(self, *, keep_ended_s: float) -> None:
@@ -123,7 +136,7 @@ class Parts:
         if action.kind in {"prepare", "start"}:
             if action.key not in self._begins:
                 self._begins.add(action.key)
-                self._spawn(self._begin(action.key)).add_done_callback(lambda _: self._begun(action.key))
+                self._spawn(action.key, self._begin(action.key)).add_done_callback(lambda _: self._begun(action.key))
         elif action.kind == "answer" and action.wanted:
             self._answer_unknown(action.wanted)
         elif action.kind == "stop" and part and action.wanted:
@@ -139,7 +152,7 @@ class Parts:
         """Answer a stop for a part that this node never had: report its end at once. From then on it cannot start."""
         if self.place and part_key(wanted) not in self._begins:
             part = self._beginning.claim(wanted, self.place)
-            self._spawn(self._ending.end_unstarted(part, reason="stopped", detail="it never started"))
+            self._spawn(part.key, self._ending.end_unstarted(part, reason="stopped", detail="it never started"))
 
     def _begun(self, key: str) -> None:
         """Do what the portal asked of this part meanwhile. Preparing it again waits for the next list."""
@@ -148,12 +161,16 @@ class Parts:
             if action.key == key and action.kind != "prepare":
                 self._act(action)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `work` as a task. An unexpected error in it ends the agent; the next agent adopts all parts."""
-        task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` on a part as a task. An unexpected error in it ends the agent; the next agent adopts all parts."""
+        task = asyncio.get_running_loop().create_task(self._noting(key, work))
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
+
+    async def _noting(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        with faults_noted(key, self._tools.journal):
+            await work
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -236,7 +253,7 @@ class Parts:
         shim = await self._tools.on_files(part, self._tools.engine.shim, self._tools.journal.directory(part))
         descriptor = shim.open_pidfd() if shim else None
         if descriptor is None:
-            self._spawn(self._ending.end_started(part))
+            self._spawn(part.key, self._ending.end_started(part))
             return
         self._adjusting.follow(part)
         self._watched[part.key] = descriptor
@@ -246,4 +263,4 @@ class Parts:
         descriptor = self._watched.pop(part.key)
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)
-        self._spawn(self._ending.end_started(part))
+        self._spawn(part.key, self._ending.end_started(part))

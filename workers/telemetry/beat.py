@@ -66,7 +66,9 @@ class Beat:
         self.answered_at = self._read_at = time.monotonic()
 
     def start(self) -> None:
-        self._thread.start()
+        """Begin, if it has not."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
         """End the thread; it is not waited for, since NVML may never answer it."""

@@ -16,6 +16,7 @@ from workers.parts.part import Part
 from workers.parts.problems import Problems
 from workers.protocol.names import clean
 from workers.system.files import BrokenFileError
+from workers.system.procs import boot_id
 
 RESULT = {"reason": "exit", "detail": "", "exit_code": 0, "signal": None, "pid": 5, "ended_at": 1e9, "ran_s": 1.0}
 
@@ -62,6 +63,17 @@ def test_a_foreign_result_is_none_and_is_told(tmp_path, changes):
     assert engine.result(tmp_path) is None
     assert [error.path for error in told] == [tmp_path / "result.json"]
     assert [p.name.split(".broken-")[0] for p in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize("pid", [-1, 2**40, 10**30])
+def test_a_foreign_number_of_a_process_is_none_and_is_told(tmp_path, pid):
+    """A signal to it would end the agent (OverflowError), or be another's."""
+    told = []
+    engine = ProcessEngine()
+    engine.on_broken = told.append
+    (tmp_path / "shim.json").write_text(json.dumps({"pid": pid, "start_ticks": 1, "boot_id": boot_id()}))
+    engine.abandon(tmp_path)
+    assert [error.path for error in told] == [tmp_path / "shim.json"]
 
 
 @pytest.mark.parametrize("line", ["1 nan 0 0 0 1", "1 1e999 0 0 0 1", "1 -1 0 0 0 1", "1 5 x 0 0 1", "1 5 1e300 0 0 1"])
