@@ -118,7 +118,7 @@ def offers_for(
     """
     seed, until_s = int(rng.integers(2**31 - 1)), clock() + limit_s
     remedies = what_would_start(state, job_id, parameters, rng, clock, now_s=now_s, limit_s=limit_s * PLAN_SHARE)
-    if remedies[0].change is Change.NONE:
+    if remedies and remedies[0].change is Change.NONE:
         return Offers(now=True, start=None)
     asking = _Asking(state, now_s, parameters, clock, experience, seed, until_s)
     able = [each for each in remedies if each.change in CHANGED and each.starts is not None]

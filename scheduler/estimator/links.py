@@ -85,11 +85,16 @@ def _assumed(kind: str, rate_gbps: float, words: str) -> Assumed:
     return Assumed(EFFICIENCY[kind] * rate_gbps * 1e9 / BYTES_MOVED, words)
 
 
+HIGHEST = 1e15
+"""Parameters a second that no link moves. A time of nearly nothing would give more, at last infinitely many."""
+
+
 def communicated(parameters: float, seconds: float, gpus: int, nodes: int) -> float | None:
-    """B from one iteration's communication time, by eq. 2; None where there was none to speak of."""
+    """B from one iteration's communication time, by eq. 2; None where there was none to speak of, or none that can be."""
     if gpus < 2 or not (parameters > 0 and seconds > 0 and math.isfinite(parameters) and math.isfinite(seconds)):
         return None
-    return parameters / seconds * (1.0 if nodes > 1 else (gpus - 1) / gpus)
+    found = parameters / seconds * (1.0 if nodes > 1 else (gpus - 1) / gpus)
+    return found if found <= HIGHEST else None
 
 
 def refined(base: float, votes: Sequence[float], *, alone: bool = False, farthest: float = FARTHEST) -> float:

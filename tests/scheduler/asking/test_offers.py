@@ -11,7 +11,7 @@ from scheduler.asking.gathering import gathering
 from scheduler.asking.offers import MOST, holds, offers_for, with_change
 from scheduler.asking.starts.scene import Experience
 from scheduler.asking.what_if import Change
-from scheduler.model import ClusterState, Running
+from scheduler.model import ClusterState, Reason, Running
 from scheduler.parameters import Parameters
 from tests.scheduler.builders import NOW_S, job, node, running, ticking
 
@@ -52,6 +52,20 @@ def test_a_smaller_size_starts_now_and_comes_first(half_full):
     assert found.start.median_s > NOW_S + 300, "as it stands it waits for the end"
     assert len(found.offers) <= MOST
     assert held(half_full, first.change, first.value) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        job(1, 1, eligible=False, ineligible_reason=Reason.RESTORED),
+        job(1, 0, cores=65),
+    ],
+    ids=["restored", "more cores than a node has"],
+)
+def test_a_job_for_which_nothing_could_be_changed_has_no_offers(half_full, waiting):
+    full = replace(half_full, nodes=[node(1, 4, idle=0, idle_cores=0)], jobs=[waiting], running=[live(91, 1, 4, None)])
+    found = offered(full)
+    assert (found.now, found.offers, found.tried) == (False, (), 0)
 
 
 def test_an_offer_that_no_longer_holds(half_full):

@@ -27,7 +27,8 @@ def test_what_no_node_tells_is_said_to_be_assumed_all_the_same():
 def test_a_ring_on_one_node_moves_a_part_of_the_parameters():
     assert communicated(1e6, 0.5, gpus=4, nodes=1) == pytest.approx(1.5e6)
     assert communicated(1e6, 0.5, gpus=4, nodes=2) == pytest.approx(2e6)
-    for nothing in ((1e6, 0.5, 1, 1), (0.0, 0.5, 4, 1), (1e6, 0.0, 4, 1), (float("inf"), 1.0, 4, 1)):
+    no_time = ((1e6, 0.0, 4, 1), (1e15, 5e-324, 4, 1), (1e15, 1e-3, 4, 1))
+    for nothing in ((1e6, 0.5, 1, 1), (0.0, 0.5, 4, 1), (float("inf"), 1.0, 4, 1), *no_time):
         assert communicated(*nothing) is None
 
 
