@@ -10,7 +10,7 @@ from pathlib import Path
 from portal.launch import broker
 from tests.system.campaign.stage import BROKER, DATABASE, FAR
 from tests.system.campaign.wires import HOLD, RESET, SLOW
-from tests.system.helpers.ledger import pids_running
+from tests.system.helpers.ledger import Ledger
 
 
 def _killed(role):
@@ -64,8 +64,13 @@ def _agent_stopped(stage, rng):
     _stop(stage.agents[rng.choice(FAR)].pid, 2 * stage.lease_s)
 
 
+def _told(stage):
+    """The jobs' processes that have said so in the ledger: of another the verdict could not tell that we killed it."""
+    return Ledger(stage.ledger, None).running()
+
+
 def _job_killed(stage, rng):
-    if pids := pids_running(stage.ledger):
+    if pids := _told(stage):
         pid = rng.choice(sorted(pids))
         stage.killed.add(pid)
         with contextlib.suppress(ProcessLookupError):
@@ -73,7 +78,7 @@ def _job_killed(stage, rng):
 
 
 def _shim_killed(stage, rng):
-    if pids := pids_running(stage.ledger):
+    if pids := _told(stage):
         pid = rng.choice(sorted(pids))
         with contextlib.suppress(OSError):  # it has ended just now
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
