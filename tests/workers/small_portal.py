@@ -52,7 +52,7 @@ class SmallPortal:
         self.secrets: dict[str, str] | None = None  # of every part; None: the portal knows none of that name
         self.logs: dict[tuple, bytes] = {}
         self.together: list[list[dict]] = []
-        self.poison: set[tuple] = set()  # parts whose output this portal cannot take
+        self.poison: set[tuple] = set()  # parts whose output and records this portal cannot take
         self.log_offsets: list[tuple[int, bool]] = []
         self.telemetry: list[dict] = []
         self.records: dict[tuple, list[dict]] = {}
@@ -277,6 +277,8 @@ class SmallPortal:
         answer = []
         for part in body["parts"]:
             key = (part["attempt"], part["epoch"], part["rank"])
+            if key in self.poison:
+                raise RefusalError(500, "internal")
             stored = self.record_offsets.get(key, 0)
             taken = part["offset"] == stored
             if taken:

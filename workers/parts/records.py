@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workers.parts.recordlines import Found, records_read
-from workers.protocol.client import PortalRefusedError
+from workers.protocol.client import PortalFailedError, PortalRefusedError
 from workers.protocol.names import part_key, part_name
 from workers.system import log
 from workers.system.filework import SlowFilesError
@@ -41,9 +41,14 @@ class Records:
         """Send what each part has, one message at most; True when there may be more. Raises PortalAwayError."""
         self._done &= set(self._journal.parts)
         parts = [part for part in self._journal.parts.values() if self._may_have_some(part)]
-        more = False
+        more, failed = False, None
         for first in range(0, len(parts), PARTS_AT_ONCE):
-            more |= await self._send(parts[first : first + PARTS_AT_ONCE])
+            try:
+                more |= await self._send(parts[first : first + PARTS_AT_ONCE])
+            except PortalFailedError as error:
+                failed = error
+        if failed is not None:
+            raise failed
         return more
 
     async def send_rest(self, part: Part) -> None:
@@ -74,7 +79,7 @@ class Records:
         ]
         self._done |= over - {part_key(item) for item in news}
         if news:
-            await self._exchange(news)
+            await self._exchange_apart(news)
         return any(each.more for each in found.values())
 
     async def _read(self, part: Part) -> Found:
@@ -83,6 +88,22 @@ class Records:
             return await self._files.run(f"records {part.key}", records_read, directory, offset)
         except SlowFilesError:
             return Found(offset)
+
+    async def _exchange_apart(self, news: list[PartRecords]) -> None:
+        """Send them together; each by itself where the portal fails over them: one that it fails over holds back no other."""
+        try:
+            await self._exchange(news)
+        except PortalFailedError:
+            if len(news) == 1:
+                raise
+            failed = None
+            for each in news:
+                try:
+                    await self._exchange([each])
+                except PortalFailedError as error:
+                    failed = error
+            if failed is not None:
+                raise failed from None
 
     async def _exchange(self, news: list[PartRecords]) -> None:
         try:

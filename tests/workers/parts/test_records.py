@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 
@@ -136,8 +137,6 @@ for _ in range(5):
 
 
 def test_the_agent_ships_what_a_job_records_and_an_agent_after_it_goes_on_from_there(portal, node):
-    import base64
-
     files = {"train.py": base64.b64encode(SCRIPT.encode()).decode()}
     key = portal.want(command='"$BERTH_PYTHON" train.py', files=files, gpus=[0])
     node.start()
@@ -152,3 +151,19 @@ def test_the_agent_ships_what_a_job_records_and_an_agent_after_it_goes_on_from_t
     portal.wait_report(other, "ended")
     portal.wait_for(lambda: portal.records.get(other))
     assert len(portal.records[key]) == 1
+
+
+def test_records_that_the_portal_fails_over_hold_back_no_others(portal, node):
+    files = {"train.py": base64.b64encode(SCRIPT.encode()).decode()}
+    command = '"$BERTH_PYTHON" train.py; exec sleep 600'
+    keys = [portal.want(attempt=i, job=i, command=command, files=files) for i in (1, 2, 3)]
+    portal.poison.add(keys[0])
+    node.start()
+    portal.wait_for(lambda: all(portal.records.get(key) for key in keys[1:]))
+    portal.poison.clear()
+    portal.wait_for(lambda: portal.records.get(keys[0]))
+    for key in keys:
+        portal.stop(key)
+    for key in keys:
+        portal.wait_report(key, "ended")
+    assert [len(portal.records[key]) for key in keys] == [1, 1, 1]
