@@ -17,7 +17,7 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.jobs.models import Allocation, ClockMark
 from portal.jobs.services.events import event_record
-from portal.jobs.services.parts import part_lose
+from portal.jobs.services.parts import each_apart, part_lose
 from portal.layout import Layout, read_json
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,8 @@ def leases_expire(*, grace_s: int) -> int:
         if since is not None and since <= now < since + _to_return(part.attempt.lease_s):
             continue
         detail = f"no word from {part.node.name} for its whole lease"
-        lost += part_lose(part=part, detail=detail, lease_before=limit)
+        with each_apart(f"the loss of {part.node.name}'s part of attempt {part.attempt.key}"):
+            lost += part_lose(part=part, detail=detail, lease_before=limit)
         now = timezone.now()
         since = _heard_since(now)  # many losses take long: that is no time away, but the database may hang among them
     return lost

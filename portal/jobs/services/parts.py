@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
-from django.db.models import F, Q
+from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F
 from django.utils import timezone
 
-from portal.cluster.models import UNREACHABLE_AFTER_S, Node
+from portal.cluster.models import Node
 from portal.cluster.services import node_settled
 from portal.events.services import page_event
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
@@ -24,27 +26,44 @@ from portal.jobs.services.preempting import overran_note, restart_measure
 from portal.jobs.states import AttemptState, JobState, StopReason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+log = logging.getLogger(__name__)
 
 Key = dict[str, str | int]
 FORGOTTEN_S = 30
 """So long must a node not have named a part without a lease before it counts as lost."""
 
 
+@contextmanager
+def each_apart(what: str) -> Iterator[None]:
+    """Do one of many: an error in it is logged, and the others are done. A database that is away ends them all."""
+    try:
+        yield
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("failed: %s", what)
+
+
 def report_apply(
     *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists."""
+    """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists.
+
+    A report that we fail over is in none of them.
+    """
     answer: dict[str, list[dict[str, Any]]] = {"accepted": [], "refused": [], "leases": [], "stop": []}
     reports, holding = list(reports), list(holding)
     mine = _parts_of(node=node, keys={each["attempt"] for each in (*reports, *holding)})
     for report in reports:
-        code = _refusal(mine, report) or _report_one(node=node, report=report)
-        entry = {**_key_of(report), "sequence": report["sequence"]}
-        if code:
-            answer["refused"].append({**entry, "code": code})
-        else:
-            answer["accepted"].append(entry)
+        with each_apart(f"a report of {node.name} about attempt {report['attempt']}"):  # it is sent again
+            code = _refusal(mine, report) or _report_one(node=node, report=report)
+            entry = {**_key_of(report), "sequence": report["sequence"]}
+            if code:
+                answer["refused"].append({**entry, "code": code})
+            else:
+                answer["accepted"].append(entry)
     if answer["refused"]:
         Node.objects.filter(pk=node.pk).update(refused_messages=F("refused_messages") + len(answer["refused"]))
     orders = []
@@ -230,28 +249,6 @@ def _forgotten_end(*, node: Node, known: set[tuple[str, int, int]]) -> None:
             Allocation.objects.filter(pk=part.pk, missed_at=None).update(missed_at=now)
         elif part.missed_at < now - timedelta(seconds=FORGOTTEN_S):
             part_lose(part=part, detail=f"{node.name} no longer knows it", missed_before=now)
-
-
-def silent_starts_lose(*, limit_s: int) -> int:
-    """End the parts that their nodes, in contact, were to begin and have not named for `limit_s`; return how many.
-
-    One that was asked to stop meanwhile has FORGOTTEN_S for an answer. A part that begins after all is told to stop: a
-    leased one asks before it starts, and a job without a lease is not run again, so nothing runs twice.
-    """
-    now = timezone.now()
-    silent, asked = now - timedelta(seconds=limit_s), now - timedelta(seconds=FORGOTTEN_S)
-    parts = Allocation.objects.filter(
-        Q(missed_at__lt=silent) | Q(missed_at__lt=asked, attempt__stop_at__lt=asked),
-        released_at=None,
-        state=Allocation.State.WANTED,
-        node__last_contact_at__gt=now - timedelta(seconds=UNREACHABLE_AFTER_S),
-    )
-    count = 0
-    for part in parts.select_related("node").order_by("pk"):
-        silence_s = (now - part.missed_at).total_seconds()
-        detail = f"{part.node.name} is in contact, but has not said for {silence_s:.0f} s that it starts the job"
-        count += part_lose(part=part, detail=detail, missed_before=now, only_in=Allocation.State.WANTED)
-    return count
 
 
 def node_silence_forget(*, node: Node) -> None:

@@ -16,7 +16,7 @@ from portal.events.models import OutboxMessage
 from portal.jobs.models import Allocation, Job
 from portal.jobs.services import report_apply
 from portal.jobs.services.leases import leases_expire
-from portal.jobs.services.parts import silent_starts_lose
+from portal.jobs.services.reconciling import silent_starts_lose
 from portal.rounds.models import ErrandLease, PlanningLease
 from portal.rounds.planning.run import planning_run
 from portal.tenants.models import AuditEvent

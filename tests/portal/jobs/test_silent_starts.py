@@ -11,7 +11,8 @@ from portal.cluster.services import node_hello, node_seen
 from portal.environment import env
 from portal.jobs.models import Allocation, Attempt, Job
 from portal.jobs.services import job_cancel, reconcile, report_apply
-from portal.jobs.services.parts import FORGOTTEN_S, silent_starts_lose
+from portal.jobs.services.parts import FORGOTTEN_S
+from portal.jobs.services.reconciling import silent_starts_lose
 from tests.portal import given
 
 LIMIT_S = 300
