@@ -24,6 +24,7 @@ from portal.leases import holder_new
 from portal.rounds.models import Planning
 from portal.rounds.planning.apply import Ready, plan_apply
 from portal.rounds.planning.beginning import Turn, limit_s, record_begin
+from portal.rounds.planning.despite import plan_despite
 from portal.rounds.planning.grounding import grounded
 from portal.rounds.planning.lease import (
     Renewal,
@@ -43,6 +44,7 @@ from portal.rounds.record.explanations import BUDGET_SHARE, explanations_make
 from portal.rounds.record.metrics import planning_metrics
 from portal.rounds.record.packing import columns_of
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.placement.memory import NOTHING
 from scheduler.planning.plan import REPEATS, plan_on
 
 if TYPE_CHECKING:
@@ -51,13 +53,17 @@ if TYPE_CHECKING:
 
     from portal.rounds.planning.memory import Memory
     from portal.rounds.planning.snapshot import Snapshot
-    from scheduler.model import Clock, Plan
+    from scheduler.model import Clock, ClusterState, Plan
     from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 
 DETAILS_SHARE = 0.1
 """Of the time limit, what details of jobs may take beside their share of a tick: a nudged planning has but a second."""
+
+
+TRIAL_S = 1.0
+"""So long may a planning from nothing take, after one that failed (`despite`)."""
 
 
 def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
@@ -159,11 +165,17 @@ def _decide(
     snapshot = snapshot_load(now=now, parameters=parameters, memory=turn.memory)
     record.load_s = clock() - began_s
     allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
-    rng = np.random.default_rng(turn.number)
-    made = plan(snapshot.state, now.timestamp(), allowed, rng, clock, replan=record.replan, memory=turn.memory)
-    made = grounded(made, snapshot.state.nodes)
+
+    def plan_of(state: ClusterState, from_nothing: bool) -> Plan:
+        knobs, rng = allowed, np.random.default_rng(turn.number)
+        if from_nothing:
+            knobs, turn.memory.solved = replace(allowed, time_limit_s=min(TRIAL_S, allowed.limit_s)), NOTHING
+        return plan(state, now.timestamp(), knobs, rng, clock, replan=record.replan, memory=turn.memory)
+
+    state, made = plan_despite(snapshot.state, plan_of, clock)
+    made = grounded(made, state.nodes)
     record.plan_s = clock() - began_s - record.load_s
-    return Decided(made, snapshot, allowed.limit_s)
+    return Decided(made, replace(snapshot, state=state), allowed.limit_s)
 
 
 def _ready(decided: Decided, record: Planning, parameters: Parameters) -> Ready:

@@ -17,6 +17,7 @@ from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.models import Planning
 from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
+from portal.rounds.planning.despite import culprits_aside
 from portal.rounds.planning.ended import ended_since, history_load
 from portal.rounds.planning.learned import policy_learned
 from portal.rounds.planning.memory import Memory
@@ -66,7 +67,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     apart = apart_signatures() if shared else {}
     running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load(), shared=shared, apart=apart)
     look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
-    jobs = jobs_described(look, replace(running_known, profiled=past.since), memory.jobs)
+    jobs = culprits_aside(jobs_described(look, replace(running_known, profiled=past.since), memory.jobs))
     running = _running(parts, running_known)
     sharing = any(job.part is not None for job in jobs) if shared else False
     policies = policies_asked(parameters) if sharing else frozenset()
