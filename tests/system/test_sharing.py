@@ -21,7 +21,10 @@ SEEN = 1.25
 """A busy machine adds to the times alone as to those beside the server: so much is seen all the same."""
 TRAINING, SERVER = "moon-chart", "tide-oracle"
 GRANTED = "It gets 50 % of the compute and 4 GiB of"
-ALONE = "select coalesce(max(count), 0) from estimation_throughputcell"
+ALONE = """
+select coalesce(max(c.count), 0) from estimation_throughputcell c join estimation_signature s on s.id = c.signature_id
+where s.name like '%:moon-net'
+"""
 PAIR = "select count(*) from estimation_pairspeed where count >= 5 and mean < ?"
 TRAIN = """import os, sys, time
 sys.path.append(os.environ["BERTH_INSTRUMENT_PATH"])
