@@ -74,7 +74,7 @@ def _bare(job: Job) -> Job:
         job,
         eligible=False,
         ineligible_reason=Reason.INVALID,
-        ineligible_figures={"detail": DETAIL},
+        ineligible_figures={"detail": DETAIL, "fault": True},
         model_label=None,
         done_fraction=0.0,
         expected_duration_s=None,

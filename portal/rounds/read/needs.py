@@ -134,5 +134,5 @@ NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "no-shared-gpu": lambda _: "room on a GPU that jobs share",
     "software-missing": lambda _: "a node with its software",
     "checkpoint-elsewhere": lambda _: "room where its checkpoint can be read",
-    "invalid": lambda _: "another description",
+    "invalid": lambda figures: "Berth to be mended" if figures.get("fault") else "another description",
 }

@@ -8,6 +8,7 @@ from portal.rounds.planning import despite
 from portal.rounds.planning import run as planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.read.explained import explanation
+from portal.rounds.read.needs import start_need
 from scheduler.placement.memory import NOTHING
 from scheduler.planning.plan import plan_on
 from tests.portal import given
@@ -58,7 +59,9 @@ def test_the_others_are_placed_and_the_one_says_why_not(cluster, planner, place,
     assert (states("bad"), states("good")) == ({"PENDING"}, {"STARTING"})
     job = Job.objects.get(name="bad")
     assert job.reason == "invalid"
-    assert "the planner fails over it, which is a fault of Berth" in explanation(job)["sentence"]
+    told = explanation(job)
+    assert "the planner fails over it, which is a fault of Berth" in told["sentence"]
+    assert start_need(told["reason"], told["figures"]) == "Berth to be mended"
     assert f"the planner fails over job {job.pk}" in caplog.text
     assert "ZeroDivisionError: a mistake" in caplog.text
     assert len(calls) <= 7, "by halves"
