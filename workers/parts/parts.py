@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from workers.parts.adjusting import Adjusting
@@ -91,9 +92,17 @@ class Parts:
     async def _give_up(self, part: Part) -> None:
         """End a part that agent after agent ended by."""
         why = f"its node's agent failed at it {MOST_FAULTS} times within an hour"
-        await self._set_aside(part.key, f"part {part.key}", f"Part {part.key} is lost: {why}.")
+        journal, subject = self._tools.journal, f"part {part.key}"
+        try:
+            await self._set_aside(part.key, subject, f"Part {part.key} is lost: {why}.")
+        except Exception as error:  # noqa: BLE001 - told; what may still run of it is not reported as lost, and never begun anew
+            log.error("part not given up", **part.name, traceback="".join(traceback.format_exception(error)))
+            self._tools.problems.note(subject, f"Part {part.key} is left alone: {why}, and cannot end it: {error!r}.")
+            journal.broken[part.key] = why  # its files are kept
+            del journal.parts[part.key]
+            return
         part.logs_done = True
-        self._tools.journal.report(part, {"state": "ended", "reason": "lost", "detail": why}, phase="ended")
+        journal.report(part, {"state": "ended", "reason": "lost", "detail": why}, phase="ended")
 
     async def _set_aside(self, name: str, subject: str, said: str) -> None:
         """Give up a part: end its processes, keep its directory under another name, and tell why."""

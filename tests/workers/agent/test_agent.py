@@ -226,14 +226,19 @@ def test_what_an_agent_of_version_01_made_ready_is_made_ready_anew(portal, node)
     assert room == str(node.job(key) / "work")
 
 
+def newer_takes_over(portal, older, *, command):
+    """The list names a newer attempt of the job in place of the older one; it ends well."""
+    with portal.lock:
+        del portal.wanted[older]
+    newer = portal.want(attempt=2, command=command)
+    assert portal.wait_report(newer, "ended")["exit_code"] == 0
+
+
 def test_a_newer_attempt_waits_until_the_older_is_dead(portal, node):
     older = portal.want(attempt=1, command="trap '' TERM; while :; do sleep 321; done")
     node.start()
     portal.wait_report(older, "running")
-    with portal.lock:
-        del portal.wanted[older]
-    newer = portal.want(attempt=2, command="! pgrep -f 'sleep 32[1]'")
-    assert portal.wait_report(newer, "ended")["exit_code"] == 0
+    newer_takes_over(portal, older, command="! pgrep -f 'sleep 32[1]'")
     assert (node.part(older) / "result.json").exists()
 
 
@@ -242,10 +247,7 @@ def test_one_that_only_waited_gives_way_to_a_newer_attempt(portal, node):
     older = portal.want(attempt=1, command="true", go=False)
     node.start()
     portal.wait_report(older, "prepared")
-    with portal.lock:
-        del portal.wanted[older]
-    newer = portal.want(attempt=2, command="true")
-    assert portal.wait_report(newer, "ended")["exit_code"] == 0
+    newer_takes_over(portal, older, command="true")
     assert node.process.poll() is None
 
 

@@ -1,12 +1,20 @@
 """A mistake of the agent's own: what it costs at most is one job, or one kind of news, never a node."""
 
+import asyncio
 import os
 import re
+import time
+from unittest import mock
 
 import pytest
 
 from tests.remains import processes_of
 from tests.workers.conftest import ROOT
+from workers.parts.journal import Journal
+from workers.parts.part import Part
+from workers.parts.parts import Parts
+from workers.parts.problems import Problems
+from workers.system.filework import FileWork
 
 PART_FAILS = """
 from workers.engines.process import ProcessEngine
@@ -81,3 +89,21 @@ def test_steps_that_fail_are_told_and_jobs_run_on(portal, node, spoilt):
     assert "Traceback" in node.log.read_text()
     portal.wait_for(lambda: told(portal, "agent: measuring") is None)  # the next turn was well
     assert told(portal, "agent: logs")
+
+
+def test_a_part_that_cannot_even_be_given_up_ends_no_agent(tmp_path):
+    """Whether it still runs is not known: it is neither reported as lost nor begun anew, and its files stay."""
+    journal, problems = Journal(tmp_path), Problems()
+    journal.create(part := Part(attempt="1", epoch=1, rank=0, job=1, boot_id="b", faults=[time.time()] * 3))
+    engine = mock.MagicMock()
+    engine.abandon.side_effect = KeyError("a mistake")
+
+    async def begin():
+        tools = mock.MagicMock(journal=journal, engine=engine, problems=problems, files=FileWork())
+        await Parts(tools, tenant_file=tmp_path / "tenant.json", trust_tenants=True).set_aside_broken()
+
+    asyncio.run(begin())
+    assert (journal.parts, list(journal.broken), part.reports) == ({}, ["1-1-0"], [])
+    assert "is left alone" in problems.current()[0]["detail"]
+    assert journal.sweep() == []
+    assert journal.directory(part).exists()
