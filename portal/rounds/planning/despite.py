@@ -24,6 +24,8 @@ MOST = 3
 """So many jobs are looked for in one planning."""
 SEARCH_S, ASIDE_S = 120.0, 600.0
 DETAIL = "the planner fails over it, which is a fault of Berth; tell the operator"
+UNPLANNED = "the last planning could not plan it, and its page says why"
+NEAR = "the planner fails over a job like it, which is a fault of Berth; the next planning tries again"
 
 _until_s: dict[int, float] = {}
 """The jobs that this process has set aside, and until when (monotonic)."""
@@ -37,12 +39,19 @@ def culprits_aside(jobs: list[Job]) -> list[Job]:
     return _aside(jobs, _until_s) if _until_s else jobs
 
 
+def invalid_aside(state: ClusterState, ids: Collection[int]) -> ClusterState:
+    """Return the state with those of these jobs set aside that would wait for their turn."""
+    eligible = {job.id for job in state.jobs if job.eligible and job.id in ids} if ids else ids
+    return _without(state, eligible, UNPLANNED) if eligible else state
+
+
 def plan_despite(
     state: ClusterState, plan: Callable[[ClusterState, bool], Plan], clock: Clock
 ) -> tuple[ClusterState, Plan]:
     """Return a plan, and the state that it was made of. `plan` is called with a state, and whether to plan from nothing.
 
-    Raises what `plan` raises when no waiting job is the reason, or none was found in SEARCH_S.
+    Where more jobs than MOST are to be found, or SEARCH_S are over, it is a plan of the oldest jobs alone, as many as are known
+    to be well. Raises what `plan` raises when no waiting job is the reason.
     """
     try:
         return state, plan(state, False)
@@ -50,31 +59,40 @@ def plan_despite(
         raise
     except Exception:
         log.exception("the planner failed; looking for a job that it fails over")
-    search_until_s = clock() + SEARCH_S
+    until_s = clock() + SEARCH_S
     for left in reversed(range(MOST + 1)):
         try:
             return state, plan(state, True)
         except Exception:
-            culprit = _culprit(state, plan, clock, search_until_s) if left else None
-            if culprit is None:
+            log.exception("the planner failed from nothing, too")
+            waiting = [job.id for job in state.jobs if job.eligible]
+            well, ill = _bounds(state, waiting, plan, clock, until_s)
+            if ill == 0:
                 raise
-        log.error("the planner fails over job %d: it is set aside for %.0f s", culprit, ASIDE_S)
-        _until_s[culprit] = time.monotonic() + ASIDE_S
-        state = _without(state, {culprit})
-    raise AssertionError("unreachable")
+        found = ill - well == 1
+        if found:
+            log.error("the planner fails over job %d: it is set aside for %.0f s", waiting[well], ASIDE_S)
+            _until_s[waiting[well]] = time.monotonic() + ASIDE_S
+            state = _without(state, {waiting[well]})
+        if not found or not left:
+            break
+    later = {job_id for job_id in waiting[well:] if job_id not in _until_s}
+    log.error("the planner may fail over more jobs: %d are left to the next planning", len(later))
+    state = _without(state, later, NEAR)
+    return state, plan(state, True)
 
 
-def _aside(jobs: Sequence[Job], ids: Collection[int]) -> list[Job]:
+def _aside(jobs: Sequence[Job], ids: Collection[int], detail: str = DETAIL) -> list[Job]:
     """Set these jobs aside, with nothing left in them that could be reckoned with."""
-    return [_bare(job) if job.id in ids else job for job in jobs]
+    return [_bare(job, detail) if job.id in ids else job for job in jobs]
 
 
-def _bare(job: Job) -> Job:
+def _bare(job: Job, detail: str) -> Job:
     return replace(
         job,
         eligible=False,
         ineligible_reason=Reason.INVALID,
-        ineligible_figures={"detail": DETAIL, "fault": True},
+        ineligible_figures={"detail": detail, "fault": True},
         model_label=None,
         done_fraction=0.0,
         expected_duration_s=None,
@@ -87,18 +105,17 @@ def _bare(job: Job) -> Job:
     )
 
 
-def _without(state: ClusterState, ids: Collection[int]) -> ClusterState:
-    return replace(state, jobs=_aside(state.jobs, ids))
+def _without(state: ClusterState, ids: Collection[int], detail: str = DETAIL) -> ClusterState:
+    return replace(state, jobs=_aside(state.jobs, ids, detail))
 
 
-def _culprit(
-    state: ClusterState, plan: Callable[[ClusterState, bool], Plan], clock: Clock, until_s: float
-) -> int | None:
-    """Return a job without which the planner does not fail where it fails with it; None: no job, or no time left.
+def _bounds(
+    state: ClusterState, waiting: list[int], plan: Callable[[ClusterState, bool], Plan], clock: Clock, until_s: float
+) -> tuple[int, int]:
+    """Return (well, ill): the planner fails with the first `ill` of the waiting jobs, and not with the first `well`.
 
-    The planner fails with the first `high` of the waiting jobs, and not with the first `low`.
+    One more where there was time. (0, 0): it fails without any of them, too.
     """
-    waiting = [job.id for job in state.jobs if job.eligible]
 
     def fails(count: int) -> bool:
         try:
@@ -107,12 +124,10 @@ def _culprit(
             return True
         return False
 
-    low, high = 0, len(waiting)
-    if not waiting or fails(low):
-        return None
-    while high - low > 1:
-        if clock() > until_s:
-            return None
-        middle = (low + high) // 2
-        low, high = (low, middle) if fails(middle) else (middle, high)
-    return waiting[high - 1]
+    if not waiting or fails(0):
+        return 0, 0
+    well, ill = 0, len(waiting)
+    while ill - well > 1 and clock() < until_s:
+        middle = (well + ill) // 2
+        well, ill = (well, middle) if fails(middle) else (middle, ill)
+    return well, ill

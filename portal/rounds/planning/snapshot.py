@@ -17,7 +17,7 @@ from portal.jobs.services.profiling import profiles_past
 from portal.jobs.services.tuning import cores_tuned
 from portal.rounds.models import Planning
 from portal.rounds.planning.described import Known, job_described, jobs_described, times_of
-from portal.rounds.planning.despite import culprits_aside
+from portal.rounds.planning.despite import culprits_aside, invalid_aside
 from portal.rounds.planning.ended import ended_since, history_load
 from portal.rounds.planning.learned import policy_learned
 from portal.rounds.planning.memory import Memory
@@ -52,8 +52,13 @@ class Snapshot:
 
 
 def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
-    """Read the snapshot. Times in it are Unix seconds."""
-    return snapshot_load(now=now, parameters=parameters).state
+    """Read the snapshot, for whoever asks without planning. Times in it are Unix seconds.
+
+    The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`despite`).
+    """
+    found = snapshot_load(now=now, parameters=parameters)
+    invalid = {row.pk for row in found.queued if row.reason == model.Reason.INVALID}
+    return invalid_aside(found.state, invalid)
 
 
 def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | None = None) -> Snapshot:

@@ -2,7 +2,13 @@
 
 import pytest
 
+from portal.errors import BerthError
+from portal.jobs.description import description_parse
 from portal.jobs.models import Job
+from portal.rounds.asking.dryrun import dry_run
+from portal.rounds.asking.forecasting import forecasts_refresh
+from portal.rounds.asking.offers import offers_work
+from portal.rounds.asking.whatif import remedies
 from portal.rounds.models import Planning
 from portal.rounds.planning import despite
 from portal.rounds.planning import run as planning
@@ -10,6 +16,7 @@ from portal.rounds.planning.run import planning_run
 from portal.rounds.read.explained import explanation
 from portal.rounds.read.needs import start_need
 from scheduler.placement.memory import NOTHING
+from scheduler.planning import plan as plan_module
 from scheduler.planning.plan import plan_on
 from tests.portal import given
 
@@ -70,6 +77,31 @@ def test_the_others_are_placed_and_the_one_says_why_not(cluster, planner, place,
     assert len(calls) == 1, "it is known now"
 
 
+def test_who_asks_another_process_gets_an_answer(cluster, planner, monkeypatch):
+    """It has not set the job aside itself; the last planning's word is in the database."""
+    cluster.running()
+    bad, good = cluster.submit(name="bad", model="poison"), cluster.submit(gpus=12)
+    planner(poisoned)
+    own = plan_module.plan_on
+    assert planning_run().placed == 0
+    despite._until_s.clear()
+    monkeypatch.setattr(
+        plan_module, "plan_on", lambda memory, state, *rest, **more: failing_or(own, memory, state, rest, more)
+    )
+    forecasts_refresh()
+    assert offers_work(good)
+    with pytest.raises(BerthError, match="could not plan it"):
+        remedies(bad)
+    asked = description_parse({"command": "true", "gpus": 1})
+    assert dry_run(description=asked, tenant=cluster.tenant, user=cluster.owner)["placeable"]
+
+
+def failing_or(own, memory, state, rest, more):
+    if poisoned(memory, state):
+        raise ZeroDivisionError("a mistake")
+    return own(memory, state, *rest, **more)
+
+
 def test_it_is_tried_again_later(cluster, planner, monkeypatch):
     job = cluster.submit(model="poison")
     planner(poisoned)
@@ -90,15 +122,17 @@ def test_several_are_found_one_after_the_other(cluster, planner):
     assert (states("bad"), states("good")) == ({"PENDING"}, {"STARTING"})
 
 
-def test_more_than_are_looked_for_are_found_by_the_plannings_that_follow(cluster, planner):
+def test_of_more_than_are_looked_for_those_before_them_are_placed_and_the_others_follow(cluster, planner):
+    cluster.submit(name="first")
     for _ in range(despite.MOST + 1):
         cluster.submit(name="bad", model="poison")
-    cluster.submit(name="good")
+    cluster.submit(name="last")
     planner(poisoned)
-    with pytest.raises(ZeroDivisionError):
-        planning_run()
-    assert planning_run().placed == 1
-    assert [each.status for each in Planning.objects.order_by("number")] == ["failed", "applied"]
+    assert [planning_run().placed, states("last")] == [1, {"PENDING"}]
+    told = explanation(Job.objects.get(name="last"))["sentence"]
+    assert "the planner fails over a job like it" in told
+    assert [planning_run().placed, states("last")] == [1, {"STARTING"}]
+    assert set(Planning.objects.values_list("status", flat=True)) == {"applied"}
 
 
 def test_what_was_remembered_is_forgotten_and_nobody_is_set_aside(cluster, planner):
@@ -120,10 +154,13 @@ def test_where_no_job_is_the_reason_the_planning_fails_as_it_did(cluster, planne
     assert len(calls) == 3
 
 
-def test_the_search_ends(cluster, planner, monkeypatch):
-    monkeypatch.setattr(despite, "SEARCH_S", -1.0)
+def test_a_search_without_time_places_those_that_are_known_to_be_well(cluster, planner, monkeypatch):
+    """Of 8 the first half, after one look at it; nobody is blamed."""
+    times = iter([0.0, 0.0, 1e9, 1e9])
     for number in range(8):
-        cluster.submit(model="poison" if number == 5 else "")
+        cluster.submit(model="poison" if number == 5 else "", name="well" if number < 4 else "late")
     planner(poisoned)
-    with pytest.raises(ZeroDivisionError):
-        planning_run()
+    own = planning.plan_despite
+    monkeypatch.setattr(planning, "plan_despite", lambda state, plan, _clock: own(state, plan, lambda: next(times)))
+    assert planning_run().placed == 4
+    assert (states("well"), states("late"), despite._until_s) == ({"STARTING"}, {"PENDING"}, {})
