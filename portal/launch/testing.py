@@ -1,10 +1,11 @@
 """`./berth test [--fast] [pytest arguments]`: runs pytest. The last line is its summary.
 
---fast leaves out tests that need a database, processes, servers, a browser or a GPU, and draws a quarter of Hypothesis's
-examples (docs/decisions/0214). The linters are tests too (tests/test_house.py). On two or more cores several runs go side by
-side. One has the tests with real servers and browsers, which mostly wait; two compute meanwhile, so that no core is ever
-idle: one the tests of most rooms of the portal, one all others. With --fast, one has the tests of the core, the client and
-three rooms of the portal, the other the rest. Of named folders each has every second file.
+--fast leaves out tests that need a database, processes, servers, a browser or a GPU, and those marked slow, which play a whole
+experiment or the like (docs/decisions/0236), and draws a quarter of Hypothesis's examples (0214). The linters are tests too
+(tests/test_house.py). On two or more cores several runs go side by side. One has the tests with real servers and browsers,
+which mostly wait; two compute meanwhile, so that no core is ever idle: one the tests of most rooms of the portal, one all
+others. With --fast, one has the tests of the core, the client and three rooms of the portal, the other the rest. Of named
+folders each has every second file.
 
 A few tests with servers that fail beside all others are run again alone, and the end says so (docs/decisions/0140).
 """
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-FAST = ["-m", "not system and not browser and not postgres and not gpu and not impure", "--fewer-examples"]
+NOT_FAST = ("system", "browser", "postgres", "gpu", "impure", "slow")
+FAST = ["-m", " and ".join(f"not {mark}" for mark in NOT_FAST), "--fewer-examples"]
 WAITING = "system or browser or postgres"
 _WAITS = re.compile(rf"mark\.({WAITING.replace(' or ', '|')})\b")
 PORTAL = "tests/portal"

@@ -8,6 +8,7 @@ from portal.bench.anytime import SHARES, anytime_measure, anytime_report
 from portal.bench.errors import BenchError
 
 
+@pytest.mark.slow
 def test_each_share_of_the_limit_is_held_against_the_converged_plan():
     figures = anytime_measure(sizes=(48,), kinds=("mixed",), limit_s=2.0)
     assert json.loads(anytime_report(figures, as_json=True)) == figures

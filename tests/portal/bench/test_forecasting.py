@@ -12,6 +12,7 @@ def measured(**more):
     return forecast_measure(**{"workload": "demo", "data": None, "seed": 1, "hours": 0.15, "learns": True, **more})
 
 
+@pytest.mark.slow
 def test_nine_minutes_of_the_demo():
     figures = measured()
     every = figures["ahead"]["all"]
@@ -23,6 +24,7 @@ def test_nine_minutes_of_the_demo():
     assert f"| all | {every['jobs']} | {every['coverage']:.2f} |" in forecast_report(figures, as_json=False)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_ranges():
     first, again, other = (measured(hours=0.01, seed=seed)["ahead"] for seed in (1, 1, 2))
     assert first == again

@@ -15,6 +15,7 @@ def tiny(seed):
     return jobs[:12], world
 
 
+@pytest.mark.slow
 def test_each_rule_stands_in_a_row_with_what_it_changes(monkeypatch):
     monkeypatch.setattr(ablation, "workloads", lambda _: [Workload("tiny", tiny, seeds=True)])
     result = ablation.run(Options())

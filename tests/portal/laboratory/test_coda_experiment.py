@@ -141,6 +141,7 @@ def test_pressed_has_all_policies_do_twice_the_gpu_jobs(monkeypatch):
     assert "2 times the GPU jobs" in result.tables[0].title
 
 
+@pytest.mark.slow
 def test_the_eliminator_is_judged_on_the_same_jobs_with_it_and_without(monkeypatch):
     monkeypatch.setattr(contention, "QUICK_DAYS", 0.1)
     monkeypatch.setattr(contention, "QUICK_WARM_DAYS", 0.02)

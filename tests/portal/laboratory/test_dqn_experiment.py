@@ -8,6 +8,7 @@ from portal.laboratory.experiments.registry import experiment_named
 from scheduler.simulator.generators import dqngpu
 
 
+@pytest.mark.slow
 def test_each_policy_stands_beside_the_papers_figures_and_the_answer_is_the_same_again(monkeypatch):
     monkeypatch.setattr(dqngpu, "JOBS", 3)
     monkeypatch.setattr(dqn, "QUICK_UPDATES", 1)
@@ -36,6 +37,7 @@ v100,large,1,large,1,0.0,0.0
 """
 
 
+@pytest.mark.slow
 def test_on_measured_pairs_who_knows_them_all_shares_without_slowing_anybody_by_more_than_a_fifth(
     tmp_path, monkeypatch
 ):

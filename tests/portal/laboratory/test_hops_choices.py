@@ -129,6 +129,7 @@ def test_how_long_jobs_run_counts_by_itself():
     assert distance(waiting_less, PAPER) > distance(run_kept, PAPER) > 0
 
 
+@pytest.mark.slow
 def test_trials_run_once_and_a_part_in_longer_rounds(monkeypatch):
     """Real runs of a few jobs; the second asking runs nothing."""
     few = Where(Setting(gpus=64, jobs=3, per_hour=60.0), (1, 2), coarse=True)

@@ -118,6 +118,7 @@ def test_an_hour_that_is_not_clearly_nearer_is_not_to_be_frozen(monkeypatch):
     assert found.json["to_freeze"] == SETTING_64.chosen.class_hour != found.json["nearest"]
 
 
+@pytest.mark.slow
 def test_every_policy_brings_the_workload_to_its_end():
     """Hops 4.2, on a few of its jobs: the rivals too take part under the names that the tables give them."""
     few = weighing(Setting(gpus=64, jobs=6, per_hour=60.0, physical=True), 0.5)

@@ -1,10 +1,13 @@
 """`./berth experiment knots`: a cut of it, each policy and mix, the same answer again."""
 
+import pytest
+
 from portal.laboratory.experiments import knots, knots_cluster
 from portal.laboratory.experiments.base import Options
 from portal.laboratory.experiments.registry import experiment_named
 
 
+@pytest.mark.slow
 def test_each_policy_stands_beside_the_papers_figures_and_the_answer_is_the_same_again(monkeypatch):
     monkeypatch.setattr(knots, "QUICK_HOURS", 0.01)
     monkeypatch.setattr(knots_cluster, "QUICK_PART", 1 / 256)

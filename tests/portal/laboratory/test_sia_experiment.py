@@ -50,6 +50,7 @@ def test_policies_run_in_their_papers_rounds(data):
     assert sia.Entrant("berth", sia.ADAPTIVE).scenario(data, data / "t.csv", None, 1).parameters.replan_s == 360.0
 
 
+@pytest.mark.slow
 def test_every_policy_stands_in_one_table(data):
     result = sia.run(Options(data=data, quick=True))
     assert {"berth", "hops", "sia", "sia-hops", "fifo", "drf", "coda"} <= result.json["policies"].keys()

@@ -69,6 +69,7 @@ def test_two_processes_say_what_one_does(files):
     assert json.dumps(timeless(one)) == json.dumps(timeless(two))
 
 
+@pytest.mark.slow
 def test_policies_are_compared(files):
     answer = json.loads(simulate(*files, *COMPARED))
     assert list(answer["policies"]) == ["berth", "fifo"]
@@ -185,6 +186,7 @@ def test_a_generators_jobs_are_simulated_on_a_cluster_of_other_gpu_types(files):
     assert answer["policies"]["fifo"]["jobs_completed"] > 0
 
 
+@pytest.mark.slow
 def test_a_generators_jobs_are_simulated_on_its_own_cluster():
     options = ["--option", "jobs=5", "--seed", "3"]
     answer = json.loads(simulate("--generator", "hops-64", *options, "--policy", "fifo,hops", "--json"))

@@ -32,6 +32,7 @@ def train(*arguments):
     return out.getvalue(), told.getvalue()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_file_and_the_curve_is_shown(tmp_path):
     shown, told = train(*LIGHT, "--out", tmp_path / "a.npz")
     train(*LIGHT, "--out", tmp_path / "b.npz")
@@ -46,6 +47,7 @@ def test_the_same_seed_gives_the_same_file_and_the_curve_is_shown(tmp_path):
     assert stored.over
 
 
+@pytest.mark.slow
 def test_stopped_by_ctrl_c_it_goes_on_and_gives_the_file_that_it_would_have_given(tmp_path, monkeypatch):
     train(*LIGHT, "--out", tmp_path / "whole.npz")
     update = school.Training.update
@@ -74,6 +76,7 @@ k80,small,1,small,1,1,1,1,1,0.2,0.2
 """
 
 
+@pytest.mark.slow
 def test_it_learns_from_a_table_of_measured_pairs(tmp_path):
     (tmp_path / "pairs.csv").write_text(PAIRS)
     train("--pairs", tmp_path / "pairs.csv", "--half", "--out", tmp_path / "p.npz")
@@ -113,6 +116,7 @@ def test_a_table_that_is_none_is_refused(tmp_path, table, words):
         train("--pairs", tmp_path / "pairs.csv", "--out", tmp_path / "x.npz")
 
 
+@pytest.mark.slow
 def test_a_file_of_another_training_or_none_is_not_overwritten(tmp_path):
     train(*LIGHT, "--out", tmp_path / "a.npz")
     kept = (tmp_path / "a.npz").read_bytes()

@@ -9,7 +9,7 @@ import pytest
 
 from portal.launch import testing
 
-MARKS = "[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n  impure\n"
+MARKS = "[pytest]\nmarkers =\n  system\n  browser\n  postgres\n  gpu\n  impure\n  slow\n"
 TEST = "import pytest\ndef test_plain(): pass\n@pytest.mark.system\ndef test_system(): assert False\n"
 TAKES_FEWER = "def pytest_addoption(parser): parser.addoption('--fewer-examples', action='store_true')\n"
 

@@ -46,6 +46,7 @@ def test_a_file_of_four_gibibytes_is_read_in_part(name, pattern):
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["metrics.jsonl", "events.out.tfevents.1"])
 @pytest.mark.parametrize("pattern", [b"x", b"\0", b'{"a":1}\n', b'{"step":1,"a":2}', scalar_event(3, loss=1.0), b"\n"])
 def test_curves_of_four_gibibytes_are_read_in_part(name, pattern):

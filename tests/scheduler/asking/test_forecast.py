@@ -121,6 +121,7 @@ def queue():
     return [job(n, *((1,), (2, 4), (8,))[n % 3], tenant=1 + n % 2, wait_s=float(n * 37 % 500)) for n in range(1, 25)]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_ranges_and_another_seed_others():
     nodes = [node(1, 8), node(2, 8)]
     first, again, other = (predicted(nodes, queue(), seed=seed, draws=2) for seed in (1, 1, 2))

@@ -58,6 +58,7 @@ def planned(memory, state):
     return plan_on(memory, state, 0.0, Parameters(), np.random.default_rng(1), ticking())
 
 
+@pytest.mark.slow
 def test_a_planning_leaves_its_prices_and_columns_to_the_next_and_the_plan_is_as_good():
     state, first, memory = first_planned()
     assert first.placements == plan(state, 0.0, Parameters(), np.random.default_rng(1), ticking()).placements
@@ -82,6 +83,7 @@ def instance_answered(memory, instance):
     return solve_aggregated(queue, weights, ledger, instance.estimator, Limits(ticking(), 1e9, 0.02, 1, memory))
 
 
+@pytest.mark.slow
 def test_the_plan_by_prices_is_nearer_to_the_best_with_what_the_last_columns_priced(monkeypatch):
     """Ten thousand GPUs within half a second: 3 % below the converged plan without, 1 % with it."""
     instance = instance_draw(gpus=100, jobs=100, seed=2, workload="mixed")

@@ -77,6 +77,7 @@ def test_a_search_that_stalls_is_the_same_again(asked):
     assert asked[len(before) :] == before
 
 
+@pytest.mark.slow
 def test_a_program_over_a_part_does_not_end_a_hair_short_of_enough(asked):
     """Seen: a part's program had met its own gap and its plan missed the whole one by 0.01 %, so that seven programs were searched."""
     drawn = moved_on(instance_draw(gpus=512, jobs=1024, seed=2, workload="gpu-only"), 0.05, 2)

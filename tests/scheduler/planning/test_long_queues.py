@@ -91,6 +91,7 @@ def test_a_queue_with_columns_gives_the_same_plan(jobs, policy, quota):
     assert with_columns.as_json() == plain.as_json()
 
 
+@pytest.mark.slow
 def test_a_long_queue_gives_the_same_plan():
     drawn = instance_draw(gpus=64, jobs=1500, seed=3, workload="gpu-only")
     plain, with_columns = (planned(drawn.jobs, drawn.nodes, "berth", columns=each) for each in (False, True))

@@ -136,6 +136,7 @@ def worked():
         sys.setprofile(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [300_000, 350_000])
 def test_a_long_queue_on_a_starved_core_is_not_late_whatever_the_core_gives(calls):
     """2 500 jobs, an amount of memory each. The clock runs by the work that is done: the limit allows so many calls,

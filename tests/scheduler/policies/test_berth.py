@@ -125,6 +125,7 @@ def stream(policy_knobs, plannings, *, tenants=(1,), age_s=600.0):
     return None
 
 
+@pytest.mark.slow
 def test_a_job_of_4_starts_within_a_bounded_time_under_a_stream_of_jobs_of_1():
     """LR reaches 1 after 1000 s; then one of two nodes drains, at most the 600 s of a job of 1."""
     begun_s = stream(ONE_ARRAY, 120)

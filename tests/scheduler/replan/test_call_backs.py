@@ -65,6 +65,7 @@ def restarts_an_hour(driver):
     return sum(load.restarts for load in loads) / (sum(load.ran_s for load in loads) / 3600.0)
 
 
+@pytest.mark.slow
 def test_owners_and_borrowers_do_not_stop_one_another_in_turns(monkeypatch):
     """A job-hour holds at most 3600 / (10 S) restarts: what re-plans keep to, call-backs keep to as well."""
     calm = restarts_an_hour(two_queues(1))

@@ -48,6 +48,7 @@ def test_without_the_rule_that_keeps_configurations_it_would(monkeypatch):
     assert restarts_per_hour(tides(0.5)) > 1.4 * kept_not
 
 
+@pytest.mark.slow
 def test_a_history_with_re_plans_is_the_same_bytes_again():
     logs = []
     for _ in range(2):
@@ -96,6 +97,7 @@ def call_backs(driver):
     return sum(load.causes.count("call-back") for load in driver.loads.values())
 
 
+@pytest.mark.slow
 def test_no_owner_is_stopped_for_jobs_that_it_would_call_back(monkeypatch):
     """Section 4: jobs of one GPU borrow what the owner leaves on its node; it shrinks for them, and is never stopped."""
     driver = owner_and_borrowers()

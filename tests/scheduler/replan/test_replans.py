@@ -227,6 +227,7 @@ def test_by_class_a_node_has_few_running_jobs_that_may_be_changed():
     assert (made.solver.participants, made.solver.left_out) == (4, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["hops", "berth"])
 def test_on_a_larger_cluster_a_re_plan_looks_at_16_nodes_and_counts_who_was_left_out(policy):
     live = [elastic(100 + number, 4, 8, on=number) for number in range(1, 21)]

@@ -1,6 +1,7 @@
 """What forecasts know beside the queue: re-plans, what ran before, limits, and who will come."""
 
 import numpy as np
+import pytest
 
 from scheduler.asking.forecast import NOTHING, Reach, forecast
 from scheduler.asking.starts.runtimes import PastRun, RunTimes
@@ -52,6 +53,7 @@ def test_a_running_elastic_job_shrinks_at_the_next_replan():
     assert never.low_s > 3_600
 
 
+@pytest.mark.slow
 def test_a_long_queue_of_short_jobs_goes_on_as_fast_as_the_cluster_is():
     """160 jobs of five minutes on 8 GPUs: the last starts after about 19 rounds. In steps of a tenth of an hour and more, in
     which what ended stood idle, it was foretold for three times that.

@@ -45,6 +45,7 @@ def learnt(recipe=RECIPE, seed=3):
     return training
 
 
+@pytest.mark.slow
 def test_it_learns_what_pays_and_never_does_what_is_not_allowed():
     training = learnt()
     states = np.zeros((2, FRAME.inputs))

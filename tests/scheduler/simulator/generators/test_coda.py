@@ -33,6 +33,7 @@ def test_a_month_has_75_000_cpu_and_25_000_gpu_jobs(jobs):
     assert [each.job.submitted_s for each in jobs] == sorted(each.job.submitted_s for each in jobs)
 
 
+@pytest.mark.slow
 def test_a_load_multiplies_the_gpu_jobs_alone():
     doubled = coda.generate(np.random.default_rng(7), days=DAYS, free=coda.Free(batched=0.0), load=2.0)
     cpu = sum(each.job.is_cpu for each in doubled)

@@ -106,6 +106,7 @@ def hurried(each, times=10):
     return replace(each, arrival_s=each.arrival_s / times, usage=replace(each.usage, parts=parts))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.sampled_from(["res-ag", "cbp-pp", Tiresias, Gandiva]), st.integers(0, 99))
 def test_each_task_ends_once_and_no_memory_is_used_twice(what, seed):
@@ -115,6 +116,7 @@ def test_each_task_ends_once_and_no_memory_is_used_twice(what, seed):
     assert found["jct_mean_s"] >= np.mean([each.usage.alone_s for each in jobs]) - 1e-6
 
 
+@pytest.mark.slow
 def test_the_workload_is_the_papers_in_counts_and_hours_and_drawn_alike():
     jobs = knots_cluster(np.random.default_rng(1))
     assert [sum(each.critical is critical for each in jobs) for critical in (False, True)] == [520, 1400]

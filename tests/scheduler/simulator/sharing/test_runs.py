@@ -98,6 +98,7 @@ def test_a_mix_offers_its_load_with_its_spread_and_is_drawn_alike(number):
     assert [(each.arrival_s, each.memory_mib) for each in jobs] == [(each.arrival_s, each.memory_mib) for each in again]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(st.sampled_from(ALL), st.sampled_from(sorted(MIXES)), st.integers(0, 99))
 def test_each_job_ends_once_and_no_ledger_overflows(policy, number, seed):
