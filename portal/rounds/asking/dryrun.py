@@ -15,6 +15,7 @@ from portal.jobs.models import Job
 from portal.jobs.services.asked.dependencies import dependencies_of
 from portal.jobs.states import JobState
 from portal.rounds.asking.experience import experience_read
+from portal.rounds.endless import EndsAfter
 from portal.rounds.planning.described import job_imagined
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.read.numbers import JobNumbers
@@ -36,6 +37,8 @@ DRY_ID = 0
 
 LIMIT_S = 3.0
 """A dry run solves no longer than this, so that people who type do not wait for half a tick."""
+ENDLESS_S = 60.0
+"""Of processor time: one that took so much never ends."""
 
 
 def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
@@ -45,6 +48,11 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
     age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
     """
+    with EndsAfter(ENDLESS_S):
+        return _answered(description=description, tenant=tenant, user=user)
+
+
+def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
     now, parameters = timezone.now(), _parameters()
     row = _row(description=description, tenant=tenant, user=user, now=now)
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)

@@ -20,7 +20,8 @@ from portal.events.services import page_event
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.errands import errand, errand_rest
+from portal.rounds.endless import Endless, EndsAfter
+from portal.rounds.errands import REST_MOST_S, errand, errand_rest
 from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 8.0
 """Of processor time for the simulation; with it over, fewer draws count."""
+ENDLESS_S = 60.0
+"""Of processor time: a run that took so much never ends."""
 WALL_S = 60.0
 """The same on the wall, half of the lease: on a busy machine each second of work takes many."""
 SHARE = 0.1
@@ -53,13 +56,18 @@ FIRST = tuple(f"first_{name}" for name in RANGE)
 
 def forecasts_refresh() -> int | None:
     """Record what started, then predict anew; return how many jobs have a prediction, None while another does it."""
-    with errand("forecast", limit_s=LEASE_S) as mine:
-        if not mine or not _planning_over():
-            return None
-        own_s, wall_s = time.thread_time(), time.monotonic()
-        forecasts_settle()
-        found = _predict()
-        rest_s = max((time.thread_time() - own_s) * (1.0 / SHARE - 1.0), time.monotonic() - wall_s)
+    try:
+        with errand("forecast", limit_s=LEASE_S) as mine:
+            if not mine or not _planning_over():
+                return None
+            own_s, wall_s = time.thread_time(), time.monotonic()
+            forecasts_settle()
+            with EndsAfter(ENDLESS_S):
+                found = _predict()
+            rest_s = max((time.thread_time() - own_s) * (1.0 / SHARE - 1.0), time.monotonic() - wall_s)
+    except Endless:
+        errand_rest("forecast", rest_s=REST_MOST_S)
+        raise
     if rest_s > PERIOD_S:
         errand_rest("forecast", rest_s=rest_s)
     return found

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from portal.errors import BerthError
 from portal.jobs.states import QUEUED
+from portal.rounds.endless import EndsAfter
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.what_if import what_would_start
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 5.0
 """For all re-solves together; what it did not suffice for is said."""
+ENDLESS_S = 60.0
+"""Of processor time: a question that took so much never ends, and nobody's next one would be answered."""
 
 _working = threading.BoundedSemaphore(1)
 
@@ -50,7 +53,8 @@ def working_alone() -> Iterator[None]:
     if not _working.acquire(blocking=False):
         raise BerthError("busy", "Another such question is being worked out; ask again in a few seconds.", status=429)
     try:
-        yield
+        with EndsAfter(ENDLESS_S):
+            yield
     finally:
         _working.release()
 

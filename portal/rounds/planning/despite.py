@@ -1,4 +1,4 @@
-"""A planning that fails over a waiting job is made without it: the others do not wait for our mistake.
+"""A planning that fails over a waiting job, or never ends, is made without it: the others do not wait for our mistake.
 
 The scheduler is pure, so it may be asked again: first from nothing, for what was remembered may be wrong; then with ever fewer
 jobs, until it is clear over which it fails. That one is set aside for a while, says so, and is then tried again.
@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from portal.rounds.endless import Endless
 from scheduler.model import Reason
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ log = logging.getLogger(__name__)
 
 MOST = 3
 """So many jobs are looked for in one planning."""
-SEARCH_S, ASIDE_S = 120.0, 600.0
+SEARCH_S = 240.0
+ASIDE_S, ENDLESS_ASIDE_S = 600.0, 3600.0
+"""A search among plannings of which some never end takes minutes, so it is not made often."""
 DETAIL = "the planner fails over it, which is a fault of Berth; tell the operator"
 UNPLANNED = "the last planning could not plan it, and its page says why"
 NEAR = "the planner fails over a job like it, which is a fault of Berth; the next planning tries again"
@@ -63,16 +66,17 @@ def plan_despite(
     for left in reversed(range(MOST + 1)):
         try:
             return state, plan(state, True)
-        except Exception:
+        except Exception as error:
             log.exception("the planner failed from nothing, too")
+            aside_s = ENDLESS_ASIDE_S if isinstance(error, Endless) else ASIDE_S
             waiting = [job.id for job in state.jobs if job.eligible]
             well, ill = _bounds(state, waiting, plan, clock, until_s)
             if ill == 0:
                 raise
         found = ill - well == 1
         if found:
-            log.error("the planner fails over job %d: it is set aside for %.0f s", waiting[well], ASIDE_S)
-            _until_s[waiting[well]] = time.monotonic() + ASIDE_S
+            log.error("the planner fails over job %d: it is set aside for %.0f s", waiting[well], aside_s)
+            _until_s[waiting[well]] = time.monotonic() + aside_s
             state = _without(state, {waiting[well]})
         if not found or not left:
             break

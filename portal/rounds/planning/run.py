@@ -21,6 +21,7 @@ from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.leases import holder_new
+from portal.rounds.endless import EndsAfter
 from portal.rounds.models import Planning
 from portal.rounds.planning.apply import Ready, plan_apply
 from portal.rounds.planning.beginning import Turn, limit_s, record_begin
@@ -64,6 +65,8 @@ DETAILS_SHARE = 0.1
 
 TRIAL_S = 1.0
 """So long may a planning from nothing take, after one that failed (`despite`)."""
+ENDLESS_S, TRIAL_ENDLESS_S = 30.0, 10.0
+"""A planning that has used so much more processor time than its limit, or one from nothing that has used so much, never ends."""
 
 
 def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
@@ -167,10 +170,12 @@ def _decide(
     allowed = replace(parameters, time_limit_s=limit_s(parameters, whole=whole, load_s=record.load_s))
 
     def plan_of(state: ClusterState, from_nothing: bool) -> Plan:
-        knobs, rng = allowed, np.random.default_rng(turn.number)
+        knobs, most_s, rng = allowed, allowed.limit_s + ENDLESS_S, np.random.default_rng(turn.number)
         if from_nothing:
             knobs, turn.memory.solved = replace(allowed, time_limit_s=min(TRIAL_S, allowed.limit_s)), NOTHING
-        return plan(state, now.timestamp(), knobs, rng, clock, replan=record.replan, memory=turn.memory)
+            most_s = TRIAL_ENDLESS_S
+        with EndsAfter(most_s):
+            return plan(state, now.timestamp(), knobs, rng, clock, replan=record.replan, memory=turn.memory)
 
     state, made = plan_despite(snapshot.state, plan_of, clock)
     made = grounded(made, state.nodes)

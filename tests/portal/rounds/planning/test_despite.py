@@ -1,14 +1,16 @@
-"""A planner that fails over one waiting job plans the others, and says of that one what is wrong."""
+"""A planner that fails over one waiting job, or never ends, plans the others, and says of that one what is wrong."""
 
 import pytest
 
 from portal.errors import BerthError
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job
+from portal.rounds.asking import dryrun, forecasting, whatif
 from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.asking.forecasting import forecasts_refresh
 from portal.rounds.asking.offers import offers_work
 from portal.rounds.asking.whatif import remedies
+from portal.rounds.endless import Endless, EndsAfter
 from portal.rounds.models import Planning
 from portal.rounds.planning import despite
 from portal.rounds.planning import run as planning
@@ -19,6 +21,9 @@ from scheduler.placement.memory import NOTHING
 from scheduler.planning import plan as plan_module
 from scheduler.planning.plan import plan_on
 from tests.portal import given
+
+QUICK_S = 0.3
+"""Of processor time: what these small plannings never take."""
 
 
 @pytest.fixture
@@ -100,6 +105,50 @@ def failing_or(own, memory, state, rest, more):
     if poisoned(memory, state):
         raise ZeroDivisionError("a mistake")
     return own(memory, state, *rest, **more)
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_one_over_which_it_never_ends_is_found_too(cluster, planner, monkeypatch, caplog, place):
+    """It would keep worker after worker, each for half an hour, and nothing would start."""
+    monkeypatch.setattr(planning, "EndsAfter", lambda _: EndsAfter(QUICK_S))
+    for number in range(4):
+        cluster.submit(**({"name": "bad", "model": "poison"} if number == place else {"name": "good"}))
+    planner(endless)
+    record = planning_run()
+    assert (record.status, record.error, record.placed) == ("applied", "", 3)
+    assert (states("bad"), states("good")) == ({"PENDING"}, {"STARTING"})
+    bad = Job.objects.get(name="bad")
+    assert f"the planner fails over job {bad.pk}: it is set aside for {despite.ENDLESS_ASIDE_S:.0f} s" in caplog.text
+
+
+def endless(memory, state):
+    """Begin no plan of such a job, and give no sign of life."""
+    while poisoned(memory, state):
+        pass
+
+
+def test_a_question_over_which_it_never_ends_is_ended_and_the_next_is_answered(cluster, monkeypatch):
+    cluster.running()
+    job = cluster.submit(gpus=12)
+    asked = description_parse({"command": "true", "gpus": 1})
+    with monkeypatch.context() as quick:
+        for room, called in ((whatif, "what_would_start"), (forecasting, "forecast"), (dryrun, "plan")):
+            quick.setattr(room, "EndsAfter", lambda _: EndsAfter(QUICK_S))
+            quick.setattr(room, called, spin)
+        with pytest.raises(Endless):
+            remedies(job)
+        with pytest.raises(Endless):
+            dry_run(description=asked, tenant=cluster.tenant, user=cluster.owner)
+        with pytest.raises(Endless):
+            forecasts_refresh()
+    assert remedies(job)
+    assert dry_run(description=asked, tenant=cluster.tenant, user=cluster.owner)["placeable"]
+    assert forecasts_refresh() is None, "it rests, so that it takes no worker's time minute after minute"
+
+
+def spin(*_, **__):
+    while True:
+        pass
 
 
 def test_it_is_tried_again_later(cluster, planner, monkeypatch):
