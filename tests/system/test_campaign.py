@@ -62,7 +62,9 @@ def test_a_short_campaign(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["accepted"] == sum(found["ended"].values()) > 5
     assert set(found["well again after s"]) <= set(SHORT)
-    assert not found["spoilt"] or "job killed" in found["well again after s"], "one that may run again is not spoilt by it"
+    assert not found["spoilt"] or "job killed" in found["well again after s"], (
+        "one that may run again is not spoilt by it"
+    )
 
 
 def test_a_fault_that_is_none(capsys):
