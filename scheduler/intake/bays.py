@@ -26,6 +26,9 @@ LEFT_PER_GPU = 3
 TURN_S = 60.0
 """How long one of several jobs that do not fit together has a node dealt for it."""
 
+FITS, NEVER = -1, -2
+"""No bay has to get more than its part for a job: it fits one as it is, or would not fit whatever it got."""
+
 NOTHING: Mapping[int, tuple[int, int]] = {}
 
 
@@ -108,13 +111,15 @@ def deal(
     kept = [promised.get(bay.id, (0, 0)) for bay in bays]
     cores = divided(len(shared.cores), weights, [each[0] for each in kept])
     memory = divided(shared.memory_mib, weights, [each[1] for each in kept])
-    found = [
-        (want, best) for want in wants.kinds if (best := _to_deal_for(want, bays, shared, cores, memory, kept)) >= 0
-    ]
-    turns = len(found) + (len(wants.kinds) > len(found))  # the last turn is that of those who fit the parts as they are
-    turn = wants.turn % max(1, turns)
-    if turn < len(found):
-        want, best = found[turn]
+    turns: list[tuple[Want, int] | None] = []  # None: of those who fit the parts as they are
+    for want in wants.kinds:
+        best = _to_deal_for(want, bays, shared, cores, memory, kept)
+        if best >= 0:
+            turns.append((want, best))
+        elif best == FITS and None not in turns:
+            turns.append(None)
+    if turns and (mine := turns[wants.turn % len(turns)]):
+        want, best = mine
         left = max(_others(kept, best)[0], LEFT_PER_GPU * (sum(weights) - weights[best]))
         floors = [own for own, _ in kept]
         floors[best] = max(floors[best], want.cores, len(shared.cores) - left)
@@ -133,14 +138,16 @@ def _to_deal_for(
     memory: Sequence[int],
     kept: Sequence[tuple[int, int]],
 ) -> int:
-    """Return the bay that has to get more than its part for this want; -1 where a part suffices, or nothing would."""
+    """Return the bay that has to get more than its part for this want; FITS where a part suffices, or NEVER."""
     able = [k for k, bay in enumerate(bays) if want.may_use(bay)]
-    if not able or any(cores[k] >= want.cores and memory[k] >= want.memory_mib for k in able):
-        return -1
+    if any(cores[k] >= want.cores and memory[k] >= want.memory_mib for k in able):
+        return FITS
+    if not able:
+        return NEVER
     best = max(able, key=lambda k: (cores[k], memory[k], -k))
     others_cores, others_mib = _others(kept, best)
     fits = want.cores + others_cores <= len(shared.cores) and want.memory_mib + others_mib <= shared.memory_mib
-    return best if fits else -1
+    return best if fits else NEVER
 
 
 def _others(kept: Sequence[tuple[int, int]], best: int) -> tuple[int, int]:

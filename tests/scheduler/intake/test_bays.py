@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.intake.bays import TURN_S, Shared, Want, Wants, deal, divided, promised_on, wants_of
@@ -104,6 +104,9 @@ WANTS = st.builds(Want, st.integers(0, 8), st.sampled_from([frozenset(), frozens
     st.lists(WANTS, max_size=3),
     st.lists(st.tuples(st.integers(0, 3), COUNTS, COUNTS), max_size=2),
     st.integers(0, 5),
+)
+@example([0, 3, 4], 0, 16, [Want(1, frozenset({"T1"}), 0, 7), Want(0, frozenset(), 0, 10)], [], 0).via(
+    "seen: the second came first"
 )
 def test_no_core_and_no_memory_is_dealt_twice(
     idle: list[int], cores: int, memory: int, wants: list[Want], kept: list[tuple[int, int, int]], turn: int
