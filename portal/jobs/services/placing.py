@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from portal.tenants.models import Tenant
 
+
+log = logging.getLogger(__name__)
 
 READ = tuple(
     """
@@ -51,7 +54,8 @@ def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict
     """Start an attempt of each waiting job on exactly its resources; return by job id why others were refused.
 
     A fixed number of queries, however many the jobs. What is refused changes nothing, and takes nothing from the rest:
-    when a database constraint refuses the whole, each is tried alone. None where nothing is placed, as by most plannings.
+    when a database constraint refuses the whole, or we fail over it, each is tried alone. None where nothing is placed, as by
+    most plannings.
     """
     if not placings:
         return {}
@@ -61,6 +65,12 @@ def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict
     except IntegrityError as error:
         if len(placings) == 1:
             return {placings[0].job_id: DoesNotFit(f"a database constraint refused it: {error}")}
+    except (OperationalError, MemoryError):  # it is not about any of them
+        raise
+    except Exception as error:
+        if len(placings) == 1:
+            log.exception("job %d could not be placed, which is a fault of Berth", placings[0].job_id)
+            return {placings[0].job_id: DoesNotFit(f"a fault of Berth: {error!r}")}
     refused: dict[int, DoesNotFit] = {}
     for each in placings:
         refused |= attempts_start(placings=[each], planning_number=planning_number)

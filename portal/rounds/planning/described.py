@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +10,7 @@ from portal.jobs.models import Job
 from portal.jobs.services.tuning import cores_tuned
 from portal.jobs.states import JobState
 from portal.jobs.use import WHOLE
+from portal.rounds.planning.despite import DETAIL
 from portal.rounds.planning.images import images_refused, refused_figures
 from portal.rounds.planning.memory import Beside
 from portal.rounds.planning.queued import jobs_blocked
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
+
+
+log = logging.getLogger(__name__)
 
 
 def may_harvest(job: Any) -> bool:
@@ -113,12 +118,29 @@ def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
 
     def make(row: QueuedJob) -> model.Job:
         waits = row.pk in blocked or row.array_id in blocked
-        aside = _aside(row, blocked=waits, restored=restored, refused=refused_figures(row, refused))
-        return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
+        try:
+            aside = _aside(row, blocked=waits, restored=restored, refused=refused_figures(row, refused))
+            return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
+        except Exception:
+            log.exception("job %d cannot be described, which is a fault of Berth: it is set aside", row.pk)
+            return _undescribed(row)
 
     common = (known.tuned, known.parameters.large_model_parameters, restored, known.shared)
     beside = Beside(blocked, known.promises, known.profiled, known.apart, refused, common)
     return kept.describe(look, beside, known.now_s, make)
+
+
+def _undescribed(row: QueuedJob) -> model.Job:
+    """Return a job over which we fail, with what the others need to know of it: that it is there."""
+    return model.Job(
+        id=row.pk,
+        tenant=row.tenant_id,
+        requirement=(1,),
+        submitted_s=row.submitted_s,
+        eligible=False,
+        ineligible_reason=model.Reason.INVALID,
+        ineligible_figures={"detail": DETAIL, "fault": True},
+    )
 
 
 def _aside(job: Any, *, blocked: bool, restored: Restored, refused: dict[str, Any] | None = None) -> Aside:

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -26,7 +27,7 @@ from portal.rounds.record.packing import REASONS, RESULTS, SIDES
 from portal.rounds.settings.knobs import knobs_current
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from django.db.models import QuerySet
 
@@ -74,17 +75,26 @@ def explanations_make(*, made: Plan, columns: Columns, before: Decisions, record
     for place in changed:
         if details.rows and time.monotonic() > until:
             return details
-        decision = made.decisions[place]
-        details.rows.append(_row(decision, record))
-        details.marks[decision.job] = _mark(decision)
+        with _told_alone(decision := made.decisions[place]):
+            row, mark = _row(decision, record), _mark(decision)
+            details.rows.append(row)
+            details.marks[decision.job] = mark
     for place in islice(kept, FRESH_JOBS):
-        decision = made.decisions[place]
         if time.monotonic() > until:
             break
-        if (mark := _mark(decision)) != kept[place]:
-            details.refreshed[decision.job] = _told(decision, record)
-            details.marks[decision.job] = mark
+        with _told_alone(decision := made.decisions[place]):
+            if (mark := _mark(decision)) != kept[place]:
+                details.refreshed[decision.job], details.marks[decision.job] = _told(decision, record), mark
     return details
+
+
+@contextmanager
+def _told_alone(decision: Decision) -> Iterator[None]:
+    """Let no job whose details we fail over keep the plan from being applied: it has none."""
+    try:
+        yield
+    except Exception:
+        log.exception("the details of job %d could not be told, which is a fault of Berth", decision.job)
 
 
 def explanations_store(details: Details) -> None:

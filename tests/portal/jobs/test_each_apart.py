@@ -3,13 +3,15 @@
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from portal.jobs.models import Allocation
-from portal.jobs.services import leases, parts, reconciling
+from portal.jobs.services import leases, parts, placing, reconciling
 from portal.jobs.services.parts import report_apply
 from portal.jobs.services.reconciling import reconcile
+from portal.rounds.models import Planning
+from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
 
@@ -76,3 +78,35 @@ def test_a_repair_that_fails_keeps_no_other_from_its_work(cluster, monkeypatch):
     assert (found["cancelled"], "expired_leases" in found) == (1, False)
     job.refresh_from_db()
     assert job.state == "CANCELLED"
+
+
+@pytest.mark.parametrize("error", [KeyError("a mistake"), DataError("out of range")])
+def test_a_job_that_we_fail_to_place_keeps_no_other_from_starting(cluster, monkeypatch, caplog, error):
+    bad, good = cluster.submit(), cluster.submit()
+    own = placing.attempts_create
+
+    def create(started, *rest):
+        if any(job.pk == bad.pk for _, job in started):
+            raise error
+        return own(started, *rest)
+
+    monkeypatch.setattr(placing, "attempts_create", create)
+    record = planning_run()
+    assert (record.status, record.placed, record.dropped) == ("applied", 1, 1)
+    bad.refresh_from_db()
+    good.refresh_from_db()
+    assert (bad.state, good.state) == ("PENDING", "STARTING")
+    assert f"job {bad.pk} could not be placed, which is a fault of Berth" in caplog.text
+
+
+def test_a_database_that_fails_is_no_fault_of_a_job(cluster, monkeypatch):
+    cluster.submit()
+    cluster.submit()
+
+    def create(*_):
+        raise OperationalError("locked")
+
+    monkeypatch.setattr(placing, "attempts_create", create)
+    with pytest.raises(OperationalError):
+        planning_run()
+    assert Planning.objects.get().status == "failed"

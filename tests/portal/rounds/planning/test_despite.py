@@ -11,12 +11,13 @@ from portal.rounds.asking.forecasting import forecasts_refresh
 from portal.rounds.asking.offers import offers_work
 from portal.rounds.asking.whatif import remedies
 from portal.rounds.endless import Endless, EndsAfter
-from portal.rounds.models import Planning
-from portal.rounds.planning import despite
+from portal.rounds.models import Explanation, Planning
+from portal.rounds.planning import described, despite
 from portal.rounds.planning import run as planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.read.explained import explanation
 from portal.rounds.read.needs import start_need
+from portal.rounds.record import explanations
 from scheduler.placement.memory import NOTHING
 from scheduler.planning import plan as plan_module
 from scheduler.planning.plan import plan_on
@@ -213,3 +214,34 @@ def test_a_search_without_time_places_those_that_are_known_to_be_well(cluster, p
     monkeypatch.setattr(planning, "plan_despite", lambda state, plan, _clock: own(state, plan, lambda: next(times)))
     assert planning_run().placed == 4
     assert (states("well"), states("late"), despite._until_s) == ({"STARTING"}, {"PENDING"}, {})
+
+
+def failing_over(monkeypatch, module, name, is_bad):
+    """Let a function of a module fail where its first argument is bad."""
+    own = getattr(module, name)
+
+    def function(first, *rest, **more):
+        if is_bad(first):
+            raise KeyError("a mistake")
+        return own(first, *rest, **more)
+
+    monkeypatch.setattr(module, name, function)
+
+
+def test_one_that_cannot_be_read_for_it_keeps_no_other_from_starting(cluster, monkeypatch, caplog):
+    bad, good = cluster.submit(model="poison"), cluster.submit()
+    failing_over(monkeypatch, described, "job_described", lambda row: row.model == "poison")
+    assert planning_run().placed == 1
+    bad.refresh_from_db()
+    good.refresh_from_db()
+    assert (bad.state, bad.reason, good.state) == ("PENDING", "invalid", "STARTING")
+    assert "the planner fails over it" in explanation(bad)["sentence"]
+    assert f"job {bad.pk} cannot be described" in caplog.text
+
+
+def test_one_of_which_no_details_can_be_told_has_none_and_starts_as_the_others(cluster, monkeypatch, caplog):
+    bad, _ = cluster.submit(), cluster.submit()
+    failing_over(monkeypatch, explanations, "_told", lambda decision: decision.job == bad.pk)
+    assert planning_run().placed == 2
+    assert f"the details of job {bad.pk} could not be told" in caplog.text
+    assert Explanation.objects.filter(job=bad).count() == 0 < Explanation.objects.count()
