@@ -10,62 +10,67 @@ import ctypes
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable
 
+Found = TypeVar("Found")
 log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
 """After so long it is raised once more, for something may have caught it and gone on."""
 LEAST_WAIT_S = 0.01
+STEPS = 10
 
 
 class Endless(RuntimeError):
     """What was computed did not end within many times what it may take."""
 
 
-class EndsAfter:
-    """Raise Endless in the calling thread once it has used `limit_s` of processor time inside of the `with`.
+def within(limit_s: float, work: Callable[[], Found]) -> Found:
+    """Return what `work` returns; raise Endless once it has used `limit_s` of this thread's processor time.
 
     It is raised between two steps of Python. A call of a library that does not come back is not ended by it: those of the
-    solver have limits of their own, and Celery's ends the task (CELERY_TASK_TIME_LIMIT).
+    solver have limits of their own, and Celery's ends the task (CELERY_TASK_TIME_LIMIT). Nothing is raised later.
     """
+    watch = _Watch(limit_s)
+    try:
+        with watch.inside:  # a lock's own way in and out is one step, whatever is raised
+            return work()
+    finally:
+        watch.end()
+
+
+class _Watch:
+    """A thread that raises Endless in the one that made it, while the lock `inside` is held."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s, self._caller = limit_s, threading.get_ident()
         self._used, self._over = time.pthread_getcpuclockid(self._caller), threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="ends-after", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._until_s = time.clock_gettime(self._used) + self._limit_s
+        self.inside, self._until_s = threading.Lock(), time.clock_gettime(self._used) + limit_s
+        self._thread = threading.Thread(target=self._watch, name="endless", daemon=True)
         self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        while True:
-            try:
-                self._over.set()
-                self._thread.join()
-                _raise_in(self._caller, None)
-            except Endless:  # it came while we were ending; what was computed had ended before
-                continue
-            return
+    def end(self) -> None:
+        """Watch no more. What was raised and has not come yet comes here: what was computed had ended before.
+
+        To take it back (the same call with no error) would leave CPython looking for one at each step for ever: the process gets
+        slower, and one that is profiled never goes on.
+        """
+        try:
+            self._over.set()
+            self._thread.join()
+            for _ in range(STEPS):
+                pass
+        except Endless:
+            self._over.set()
 
     def _watch(self) -> None:
         while (left_s := self._until_s - time.clock_gettime(self._used)) > 0:
             if self._over.wait(max(left_s, LEAST_WAIT_S)):
                 return
         log.error("what may take moments has computed for %.0f s of processor time: it is ended", self._limit_s)
-        while not self._over.is_set():
-            _raise_in(self._caller, Endless)
+        while self.inside.locked():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._caller), ctypes.py_object(Endless))
             self._over.wait(AGAIN_S)
-
-
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Let a thread raise this at its next step, or, with None, not raise what it was to raise."""
-    raised = ctypes.py_object(error) if error is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

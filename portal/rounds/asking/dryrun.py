@@ -15,7 +15,7 @@ from portal.jobs.models import Job
 from portal.jobs.services.asked.dependencies import dependencies_of
 from portal.jobs.states import JobState
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.endless import EndsAfter
+from portal.rounds.endless import within
 from portal.rounds.planning.described import job_imagined
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.read.numbers import JobNumbers
@@ -48,8 +48,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
     age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
     """
-    with EndsAfter(ENDLESS_S):
-        return _answered(description=description, tenant=tenant, user=user)
+    return within(ENDLESS_S, lambda: _answered(description=description, tenant=tenant, user=user))
 
 
 def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:

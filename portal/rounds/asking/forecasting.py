@@ -20,7 +20,7 @@ from portal.events.services import page_event
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.endless import Endless, EndsAfter
+from portal.rounds.endless import Endless, within
 from portal.rounds.errands import REST_MOST_S, errand, errand_rest
 from portal.rounds.models import ForecastRecord, PlanningLease, StartForecast
 from portal.rounds.planning.snapshot import state_load
@@ -62,8 +62,7 @@ def forecasts_refresh() -> int | None:
                 return None
             own_s, wall_s = time.thread_time(), time.monotonic()
             forecasts_settle()
-            with EndsAfter(ENDLESS_S):
-                found = _predict()
+            found = within(ENDLESS_S, _predict)
             rest_s = max((time.thread_time() - own_s) * (1.0 / SHARE - 1.0), time.monotonic() - wall_s)
     except Endless:
         errand_rest("forecast", rest_s=REST_MOST_S)

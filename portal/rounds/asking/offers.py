@@ -15,7 +15,7 @@ from portal.errors import BerthError, Conflict
 from portal.jobs.models import Job
 from portal.jobs.selectors import ANOTHERS
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.asking.whatif import working_alone
+from portal.rounds.asking.whatif import worked_alone
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.gathering import gathering
@@ -40,18 +40,21 @@ def offers_work(job: Job) -> dict[str, Any]:
 
     Raises BerthError: `busy` (429) while another is worked out, `invalid` (409) of a job that cannot be planned.
     """
-    with working_alone():
-        parameters, now = scheduler_parameters(knobs_current()), timezone.now()
-        state = state_load(now=now, parameters=parameters)
-        known = experience_read(now=now, parameters=parameters)
-        rng, now_s = np.random.default_rng(job.pk), now.timestamp()
-        try:
-            found = offers_for(state, job.pk, parameters, rng, time.monotonic, now_s=now_s, experience=known)
-        except KeyError as error:
-            raise Conflict("not_waiting", f"Job {job.number} no longer waits.") from error
-        except InvalidJob as error:
-            raise BerthError("invalid", f"It cannot be planned at all: {error.detail}.", status=409) from error
-        return _answer(job, found, gathering(state, job.pk, now_s), now)
+    return worked_alone(lambda: _worked_out(job))
+
+
+def _worked_out(job: Job) -> dict[str, Any]:
+    parameters, now = scheduler_parameters(knobs_current()), timezone.now()
+    state = state_load(now=now, parameters=parameters)
+    known = experience_read(now=now, parameters=parameters)
+    rng, now_s = np.random.default_rng(job.pk), now.timestamp()
+    try:
+        found = offers_for(state, job.pk, parameters, rng, time.monotonic, now_s=now_s, experience=known)
+    except KeyError as error:
+        raise Conflict("not_waiting", f"Job {job.number} no longer waits.") from error
+    except InvalidJob as error:
+        raise BerthError("invalid", f"It cannot be planned at all: {error.detail}.", status=409) from error
+    return _answer(job, found, gathering(state, job.pk, now_s), now)
 
 
 def offer_tried(job: Job, change: str, value: Any) -> tuple[bool, bool]:
@@ -59,24 +62,27 @@ def offer_tried(job: Job, change: str, value: Any) -> tuple[bool, bool]:
 
     Raises BerthError as `offers_work` does.
     """
-    with working_alone():
-        parameters, now = scheduler_parameters(knobs_current()), timezone.now()
-        state = state_load(now=now, parameters=parameters)
-        known = experience_read(now=now, parameters=parameters)
-        rng = np.random.default_rng(job.pk)
-        try:
-            return holds(
-                state,
-                job.pk,
-                (Change(change), value),
-                parameters,
-                rng,
-                time.monotonic,
-                now_s=now.timestamp(),
-                experience=known,
-            )
-        except KeyError as error:
-            raise Conflict("not_waiting", f"Job {job.number} no longer waits; nothing was changed.") from error
+    return worked_alone(lambda: _tried(job, change, value))
+
+
+def _tried(job: Job, change: str, value: Any) -> tuple[bool, bool]:
+    parameters, now = scheduler_parameters(knobs_current()), timezone.now()
+    state = state_load(now=now, parameters=parameters)
+    known = experience_read(now=now, parameters=parameters)
+    rng = np.random.default_rng(job.pk)
+    try:
+        return holds(
+            state,
+            job.pk,
+            (Change(change), value),
+            parameters,
+            rng,
+            time.monotonic,
+            now_s=now.timestamp(),
+            experience=known,
+        )
+    except KeyError as error:
+        raise Conflict("not_waiting", f"Job {job.number} no longer waits; nothing was changed.") from error
 
 
 def _answer(job: Job, found: Offers, way: Gathering | None, now: datetime) -> dict[str, Any]:

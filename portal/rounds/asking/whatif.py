@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,14 @@ from django.utils import timezone
 
 from portal.errors import BerthError
 from portal.jobs.states import QUEUED
-from portal.rounds.endless import EndsAfter
+from portal.rounds.endless import Found, within
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.what_if import what_would_start
 from scheduler.errors import InvalidJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from portal.jobs.models import Job
 
@@ -32,7 +31,7 @@ LIMIT_S = 5.0
 ENDLESS_S = 60.0
 """Of processor time: a question that took so much never ends, and nobody's next one would be answered."""
 
-_working = threading.BoundedSemaphore(1)
+_working = threading.Lock()
 
 
 def remedies(job: Job) -> list[dict[str, Any]]:
@@ -43,18 +42,15 @@ def remedies(job: Job) -> list[dict[str, Any]]:
     """
     if job.state not in QUEUED or job.array_size:
         return []
-    with working_alone():
-        return _worked_out(job)
+    return worked_alone(lambda: _worked_out(job))
 
 
-@contextmanager
-def working_alone() -> Iterator[None]:
+def worked_alone(work: Callable[[], Found]) -> Found:
     """Work one such question out at a time in this process. Raises BerthError `busy` (429) while another is."""
     if not _working.acquire(blocking=False):
         raise BerthError("busy", "Another such question is being worked out; ask again in a few seconds.", status=429)
     try:
-        with EndsAfter(ENDLESS_S):
-            yield
+        return within(ENDLESS_S, work)
     finally:
         _working.release()
 

@@ -21,7 +21,7 @@ from portal.disk import disk_state
 from portal.estimation.probes import probes_start
 from portal.events.services import page_event
 from portal.leases import holder_new
-from portal.rounds.endless import EndsAfter
+from portal.rounds.endless import within
 from portal.rounds.models import Planning
 from portal.rounds.planning.apply import Ready, plan_apply
 from portal.rounds.planning.beginning import Turn, limit_s, record_begin
@@ -174,8 +174,8 @@ def _decide(
         if from_nothing:
             knobs, turn.memory.solved = replace(allowed, time_limit_s=min(TRIAL_S, allowed.limit_s)), NOTHING
             most_s = TRIAL_ENDLESS_S
-        with EndsAfter(most_s):
-            return plan(state, now.timestamp(), knobs, rng, clock, replan=record.replan, memory=turn.memory)
+        given = (state, now.timestamp(), knobs, rng, clock)
+        return within(most_s, lambda: plan(*given, replan=record.replan, memory=turn.memory))
 
     state, made = plan_despite(snapshot.state, plan_of, clock)
     made = grounded(made, state.nodes)

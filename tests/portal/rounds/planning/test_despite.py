@@ -10,7 +10,7 @@ from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.asking.forecasting import forecasts_refresh
 from portal.rounds.asking.offers import offers_work
 from portal.rounds.asking.whatif import remedies
-from portal.rounds.endless import Endless, EndsAfter
+from portal.rounds.endless import Endless, within
 from portal.rounds.models import Explanation, Planning
 from portal.rounds.planning import described, despite
 from portal.rounds.planning import run as planning
@@ -111,7 +111,7 @@ def failing_or(own, memory, state, rest, more):
 @pytest.mark.parametrize("place", [0, 3])
 def test_one_over_which_it_never_ends_is_found_too(cluster, planner, monkeypatch, caplog, place):
     """It would keep worker after worker, each for half an hour, and nothing would start."""
-    monkeypatch.setattr(planning, "EndsAfter", lambda _: EndsAfter(QUICK_S))
+    monkeypatch.setattr(planning, "within", lambda _, work: within(QUICK_S, work))
     for number in range(4):
         cluster.submit(**({"name": "bad", "model": "poison"} if number == place else {"name": "good"}))
     planner(endless)
@@ -134,7 +134,7 @@ def test_a_question_over_which_it_never_ends_is_ended_and_the_next_is_answered(c
     asked = description_parse({"command": "true", "gpus": 1})
     with monkeypatch.context() as quick:
         for room, called in ((whatif, "what_would_start"), (forecasting, "forecast"), (dryrun, "plan")):
-            quick.setattr(room, "EndsAfter", lambda _: EndsAfter(QUICK_S))
+            quick.setattr(room, "within", lambda _, work: within(QUICK_S, work))
             quick.setattr(room, called, spin)
         with pytest.raises(Endless):
             remedies(job)
