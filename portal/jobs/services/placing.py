@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -65,7 +65,7 @@ def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict
     except IntegrityError as error:
         if len(placings) == 1:
             return {placings[0].job_id: DoesNotFit(f"a database constraint refused it: {error}")}
-    except (OperationalError, MemoryError):  # it is not about any of them
+    except (OperationalError, InterfaceError, MemoryError):  # it is not about any of them
         raise
     except Exception as error:
         if len(placings) == 1:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.db import DataError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.utils import timezone
 
 from portal.jobs.models import Allocation
@@ -99,14 +99,15 @@ def test_a_job_that_we_fail_to_place_keeps_no_other_from_starting(cluster, monke
     assert f"job {bad.pk} could not be placed, which is a fault of Berth" in caplog.text
 
 
-def test_a_database_that_fails_is_no_fault_of_a_job(cluster, monkeypatch):
+@pytest.mark.parametrize("error", [OperationalError("locked"), InterfaceError("closed")])
+def test_a_database_that_fails_is_no_fault_of_a_job(cluster, monkeypatch, error):
     cluster.submit()
     cluster.submit()
 
     def create(*_):
-        raise OperationalError("locked")
+        raise error
 
     monkeypatch.setattr(placing, "attempts_create", create)
-    with pytest.raises(OperationalError):
+    with pytest.raises(type(error)):
         planning_run()
     assert Planning.objects.get().status == "failed"
