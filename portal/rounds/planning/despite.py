@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 MOST = 3
 """So many jobs are looked for in one planning."""
 SEARCH_S = 240.0
+"""Of processor time: a busy machine would else begin the same search again and again, and never come to its end."""
 ASIDE_S, ENDLESS_ASIDE_S = 600.0, 3600.0
 """A search among plannings of which some never end takes minutes, so it is not made often."""
 DETAIL = "the planner fails over it, which is a fault of Berth; tell the operator"
@@ -53,8 +54,8 @@ def plan_despite(
 ) -> tuple[ClusterState, Plan]:
     """Return a plan, and the state that it was made of. `plan` is called with a state, and whether to plan from nothing.
 
-    Where more jobs than MOST are to be found, or SEARCH_S are over, it is a plan of the oldest jobs alone, as many as are known
-    to be well. Raises what `plan` raises when no waiting job is the reason.
+    `clock` goes by this thread's processor time. Where more jobs than MOST are to be found, or SEARCH_S are over, it is a plan
+    of the oldest jobs alone, as many as are known to be well. Raises what `plan` raises when no waiting job is the reason.
     """
     try:
         return state, plan(state, False)

@@ -177,7 +177,7 @@ def _decide(
         given = (state, now.timestamp(), knobs, rng, clock)
         return within(most_s, lambda: plan(*given, replan=record.replan, memory=turn.memory))
 
-    state, made = plan_despite(snapshot.state, plan_of, clock)
+    state, made = plan_despite(snapshot.state, plan_of, time.thread_time)
     made = grounded(made, state.nodes)
     record.plan_s = clock() - began_s - record.load_s
     return Decided(made, replace(snapshot, state=state), allowed.limit_s)
