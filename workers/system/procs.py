@@ -187,26 +187,28 @@ class Tree:
     _scans: int = 0
 
     def scan(self, *, full: bool = False) -> list[Stat]:
+        """Return them, each after its parent: so a signal to all reaches a shell before it sees its children end by theirs."""
         self._scans += 1
         pids = all_pids()
         if full or self._scans % _FULL_SCAN_EVERY == 1:
             self._strangers.clear()
         self._strangers.intersection_update(pids)
         seen = {s.pid: s for p in pids if p not in self._strangers and p != self.root and (s := stat(p))}
-        mine = [s for s in seen.values() if self._descends(s, seen)]
-        self._strangers.update(seen.keys() - {s.pid for s in mine})
-        return [s for s in mine if s.state not in _DEAD]
+        depths = {s.pid: depth for s in seen.values() if (depth := self._depth(s, seen))}
+        self._strangers.update(seen.keys() - depths.keys())
+        return [seen[pid] for pid in sorted(depths, key=depths.__getitem__) if seen[pid].state not in _DEAD]
 
-    def _descends(self, process: Stat, seen: dict[int, Stat]) -> bool:
+    def _depth(self, process: Stat, seen: dict[int, Stat]) -> int:
+        """Return how many generations it is below the root: 1 for a child, 0 where it does not descend from it."""
         parent = process.ppid
-        for _ in range(len(seen) + 1):  # the chain may be a circle, because processes change while it is read
+        for depth in range(1, len(seen) + 2):  # the chain may be a circle, because processes change while it is read
             if parent == self.root:
-                return True
+                return depth
             above = seen.get(parent)
             if above is None:
-                return False
+                return 0
             parent = above.ppid
-        return False
+        return 0
 
 
 @dataclass(slots=True)
