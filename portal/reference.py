@@ -93,11 +93,17 @@ def _table(entries: Iterable[Entry]) -> list[str]:
     return ["| setting | meaning | unit | default | range |", "|---|---|---|---|---|", *rows, ""]
 
 
+AGENT_HEAD = (
+    "As flags of the agent, or as variables. The nodes that `./berth up` starts take the variables from its own environment; "
+    "their address, name and directory it sets itself."
+)
+
+
 def document(agent_settings: Iterable[Any]) -> str:
     """The whole of docs/settings.md."""
     lines = [HEAD, "## Policy knobs", "", *_table(knob_entries())]
     lines += ["## Environment of the portal and of `./berth`", "", *_table(variable_entries())]
-    lines += ["## A node's agent", "", *_table(agent_entries(agent_settings))]
+    lines += ["## A node's agent", "", AGENT_HEAD, "", *_table(agent_entries(agent_settings))]
     lines += ["## Set by Berth for its own processes", "", "| variable | what for |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in INTERNAL.items()]
     return "\n".join(lines) + "\n"

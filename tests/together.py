@@ -13,8 +13,14 @@ from portal.launch.testing import TOGETHER
 from tests.berths import factory
 
 GROUP_OF = {file: group for group, files in TOGETHER.items() for file in files}
-ENVIRONMENT = {"BERTH_LEASE_S": "900", "BERTH_IDLE_CORES_PERCENT": "1", "BERTH_GIT_SCHEMES": "https,ssh,http"}
-"""What one of the files needs, and none is about: no job ends by a lease, and one file's jobs alone have idle time-outs."""
+ENVIRONMENT = {
+    "BERTH_LEASE_S": "900",
+    "BERTH_IDLE_CORES_PERCENT": "1",
+    "BERTH_GIT_SCHEMES": "https,ssh,http",
+    "BERTH_AGENT_NICE": "0",
+}
+"""What one of the files needs, and none is about: no job ends by a lease, one file's jobs alone have idle time-outs, and jobs get
+the little of a core that stands for a virtual GPU beside whatever else computes here, so that their speed is what it should be."""
 WHEELS = "BERTH_AGENT_ENVIRONMENTS_WHEELS"
 """In it stands a directory that is empty at first, in which a file may lay wheels."""
 LIMIT_S = 60.0

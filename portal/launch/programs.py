@@ -20,16 +20,16 @@ from portal.launch.tls import Tls, names_of_this_machine
 from portal.layout import Layout, read_json
 from portal.redis_urls import ping
 
-# The variables that an agent gets. No database, no broker, no secret, because tenants' processes run beside it.
-AGENT_VARIABLES = tuple(
+# The variables that an agent gets, beside those of its own settings. No database, no broker, no secret, because tenants'
+# processes run beside it.
+AGENT_VARIABLES = frozenset(
     """
         PATH HOME USER LOGNAME LANG LC_ALL TMPDIR LD_LIBRARY_PATH XDG_RUNTIME_DIR BERTH_TRUST_TENANTS BERTH_LOG_LEVEL
-        BERTH_AGENT_ACCOUNTS BERTH_AGENT_DISK_LOW_MIB BERTH_AGENT_ENVIRONMENTS BERTH_AGENT_ENVIRONMENTS_PYTHON
-        BERTH_AGENT_ENVIRONMENTS_INDEX
-        BERTH_AGENT_ENVIRONMENTS_WHEELS BERTH_AGENT_ENVIRONMENTS_BUILD_S BERTH_AGENT_ENVIRONMENTS_ONE_GIB
-        BERTH_AGENT_ENVIRONMENTS_ALL_GIB BERTH_AGENT_ENVIRONMENTS_KEEP_DAYS http_proxy https_proxy no_proxy
+        http_proxy https_proxy no_proxy
     """.split()
 )
+AGENT_PREFIX = "BERTH_AGENT_"
+AGENT_TOKEN = f"{AGENT_PREFIX}TOKEN"
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,12 @@ def node_names(layout: Layout, *, demo: bool) -> list[str]:
 
 def agent_environment(join_token: str | None = None) -> dict[str, str]:
     """Return an agent's environment. It holds the join token, because every user of the machine can read command lines."""
-    kept = {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
+    kept = {
+        name: value for name, value in os.environ.items() if name in AGENT_VARIABLES or name.startswith(AGENT_PREFIX)
+    }
+    kept.pop(AGENT_TOKEN, None)  # of another Berth
     own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
-    return kept | own | ({"BERTH_AGENT_TOKEN": join_token} if join_token else {})
+    return kept | own | ({AGENT_TOKEN: join_token} if join_token else {})
 
 
 def agents(layout: Layout, *, demo: bool, site: Site, join_tokens: dict[str, str]) -> list[Program]:
