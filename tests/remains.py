@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import signal
+import time
 from pathlib import Path
 
 from workers.controls.cgroups import PREFIX, owner_of
@@ -43,6 +45,18 @@ def processes_of(directory: Path) -> list[tuple[int, str]]:
             if marked or output.is_relative_to(directory):
                 found.append((int(entry.name), arguments.replace(b"\0", b" ").decode()))
     return found
+
+
+def kill_all_of(directory: Path, *, within_s: float = 60.0) -> None:
+    """Kill all that runs there, again and again until nothing does: a shell may begin one more while the others are killed."""
+    end = time.monotonic() + within_s
+    while left := processes_of(directory):
+        if time.monotonic() > end:
+            raise AssertionError(f"cannot be killed: {left}")
+        for pid, _ in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def groups_remove(directory: Path) -> None:

@@ -25,7 +25,7 @@ from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker
 from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout, read_json
-from tests.remains import groups_remove, processes_of
+from tests.remains import groups_remove, kill_all_of
 
 UP_LIMIT_S = 150.0
 
@@ -216,12 +216,10 @@ class RunningBerth:
     def end(self):
         """Kill all of it with its jobs, whatever state it is in. A test that is about an end in order calls `down`."""
         found = self.pids("supervisor").values()  # first, so that nothing is started again
-        while found:
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
-            found = [pid for pid, _ in processes_of(self.data)]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        kill_all_of(self.data)
         groups_remove(self.data)
 
 

@@ -14,8 +14,9 @@ import time
 
 import pytest
 
+from tests.remains import kill_all_of, processes_of
 from tests.system.helpers import hostile
-from tests.workers.conftest import AgentRunner, command_lines, processes_of, wait_until
+from tests.workers.conftest import AgentRunner, command_lines, wait_until
 from tests.workers.small_portal import NODE_TOKEN, SmallPortal
 from workers.system.trees import tree_remove
 
@@ -52,8 +53,7 @@ def hostile_node(request, tmp_path):
     yield portal, runner
     if runner.process.poll() is None:
         runner.kill()
-    for pid, _ in processes_of(runner.directory):
-        os.kill(pid, 9)
+    kill_all_of(runner.directory)
     portal.close()
     print(runner.log.read_text())
     tree_remove(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remains import groups_remove, processes_of
+from tests.remains import groups_remove, kill_all_of, processes_of
 from tests.smalldisk import small_disk
 from tests.system.helpers import intruder
 from tests.workers.conftest import AgentRunner, wait_until
@@ -79,8 +79,7 @@ def node(tmp_path):
     yield runner
     if runner.process and runner.process.poll() is None:
         runner.kill()
-    for pid, _ in processes_of(runner.directory):
-        os.kill(pid, 9)
+    kill_all_of(runner.directory)
     groups_remove(runner.directory)
     runner.portal.close()
     print(runner.log.read_text())
@@ -255,9 +254,7 @@ def test_who_takes_too_much_disk_or_log_is_ended_or_cut_and_nobody_else_notices(
             assert node.portal.report_of(victim, "ended") is None
         finally:
             node.kill()
-            for pid, _ in processes_of(node.directory):
-                os.kill(pid, 9)
-            wait_until(lambda: not processes_of(node.directory))
+            kill_all_of(node.directory)
             node.portal.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remains import groups_remove, processes_of
+from tests.remains import groups_remove, kill_all_of
 from tests.servers import pause_s
 from tests.workers.small_portal import JOIN_TOKEN, SmallPortal
 
@@ -101,9 +101,7 @@ def node(tmp_path, portal):
     yield runner
     if runner.process and runner.process.poll() is None:
         runner.kill()
-    left = processes_of(runner.directory)
-    for pid, _ in left:
-        os.kill(pid, signal.SIGKILL)
+    kill_all_of(runner.directory)
     groups_remove(runner.directory)
     if runner.log.exists():
         sys.stderr.write(runner.log.read_text())

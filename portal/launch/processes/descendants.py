@@ -31,8 +31,16 @@ def living() -> list[psutil.Process]:
     return found
 
 
+def _where(process: psutil.Process) -> str:
+    """Tell its folder, which names the test that left it; nothing where it hides that."""
+    try:
+        return f" in {process.cwd()}"
+    except psutil.AccessDenied:
+        return ""
+
+
 def end_all(*, patience_s: float) -> list[str]:
-    """Send SIGTERM to every descendant, after the patience SIGKILL, until none lives; return their command lines.
+    """Send SIGTERM to every descendant, after the patience SIGKILL, until none lives; return their command lines and folders.
 
     A process that ends by itself within ENDING_S is neither killed nor returned.
     """
@@ -44,7 +52,7 @@ def end_all(*, patience_s: float) -> list[str]:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 first = process.pid not in words
-                words.setdefault(process.pid, f"{process.pid} {' '.join(process.cmdline())[:100]}")
+                words.setdefault(process.pid, f"{process.pid} {' '.join(process.cmdline())[:100]}{_where(process)}")
                 if late:
                     process.kill()
                 elif first:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -244,6 +245,7 @@ def test_when_it_is_stopped_all_that_it_started_ends(tmp_path, number):
         told, _ = running.communicate(timeout=60)
         assert running_with(mark) == [], told
         assert running.returncode == 128 + number
+        assert len(re.findall(r"still ran after the tests, and was ended: \d+ \S+ -c .* in /\S+\n", told)) == 2
     finally:
         running.kill()
         for pid in running_with(mark):

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from tests.workers.conftest import ROOT, command_lines, processes_of, wait_until
+from tests.remains import processes_of
+from tests.workers.conftest import ROOT, command_lines, wait_until
 from workers.engines.process import ProcessEngine
 
 pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.workers.conftest import processes_of, wait_until
+from tests.remains import processes_of
+from tests.workers.conftest import wait_until
 
 pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
 

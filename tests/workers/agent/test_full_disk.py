@@ -12,8 +12,9 @@ import time
 
 import pytest
 
+from tests.remains import kill_all_of, processes_of
 from tests.smalldisk import small_disk
-from tests.workers.conftest import AgentRunner, processes_of, wait_until
+from tests.workers.conftest import AgentRunner, wait_until
 from workers.agent.disk import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.system.files import read_json
@@ -43,8 +44,7 @@ def node(disk, portal, tmp_path):
     disk.give_back()
     if runner.process and runner.process.poll() is None:
         runner.kill()
-    for pid, _ in processes_of(runner.directory):
-        os.kill(pid, signal.SIGKILL)
+    kill_all_of(runner.directory)
     sys.stderr.write(runner.log.read_text())
 
 

@@ -7,14 +7,14 @@ import contextlib
 import ctypes
 import os
 import shutil
-import signal
 import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
-from tests.workers.conftest import AgentRunner, processes_of
+from tests.remains import kill_all_of, processes_of
+from tests.workers.conftest import AgentRunner
 from tests.workers.instrument.torches import needs, python_with
 from tests.workers.small_portal import SmallPortal
 
@@ -84,8 +84,7 @@ def portal_in(namespace):
 def end(node):
     """End the agent, and what a failed test left running."""
     node.kill()
-    for pid, _ in processes_of(node.directory):
-        os.kill(pid, signal.SIGKILL)
+    kill_all_of(node.directory)
 
 
 @needs("torch")

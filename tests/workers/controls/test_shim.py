@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import pwd
@@ -13,9 +12,9 @@ import sys
 
 import pytest
 
-from tests.remains import groups_remove
+from tests.remains import groups_remove, kill_all_of, processes_of
 from tests.smalldisk import small_disk
-from tests.workers.conftest import ROOT, processes_of, wait_until
+from tests.workers.conftest import ROOT, wait_until
 from tests.workers.specs import spec_make
 from workers.controls.cores import cores_map
 from workers.controls.lease import limit_now
@@ -82,10 +81,7 @@ class ShimRun:
 
     def end(self) -> None:
         """Leave nothing of it behind."""
-        for pid, _ in processes_of(self.directory):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not processes_of(self.directory))
+        kill_all_of(self.directory)
         self.engine.reap()
         groups_remove(self.root)
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.workers.conftest import processes_of, wait_until
+from tests.remains import processes_of
+from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import PART, ShimRun
 from tests.workers.specs import spec_make
 from workers.agent.isolation import walls_of

@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from tests.workers.conftest import ROOT, processes_of, wait_until
+from tests.remains import processes_of
+from tests.workers.conftest import ROOT, wait_until
 
 pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
 

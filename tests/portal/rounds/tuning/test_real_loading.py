@@ -9,7 +9,6 @@ TUNE_FASTER=on takes the faster search; without it a few curves of that form.
 import base64
 import json
 import os
-import signal
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,7 +27,7 @@ from portal.rounds.tuning import searching
 from portal.rounds.tuning.searching import tuning_pass
 from scheduler.estimator.cores import start_cores
 from tests.portal import given
-from tests.remains import processes_of
+from tests.remains import kill_all_of
 from tests.workers.specs import spec_make
 from workers.engines.process import ProcessEngine
 from workers.parts.workspace import Rooms, Workplace, part_prepare
@@ -131,8 +130,7 @@ class Loading:
         return search.state["best"], list(steps), search.outcome
 
     def end(self):
-        for pid, _ in processes_of(self.directory):
-            os.kill(pid, signal.SIGKILL)
+        kill_all_of(self.directory)
         self.engine.reap()
 
 
