@@ -5,12 +5,14 @@ become the operator. This is not asked for the demo: its tenants trust each othe
 """
 
 import json
+import os
 import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 
-from portal.launch.programs import REGISTERED_FILE, agent_environment
+from portal.command_errors import LaunchError
+from portal.launch.programs import AGENT_PREFIX, REGISTERED_FILE, agent_environment
 from portal.layout import SOURCE, Layout, read_json
 
 CHECK_LIMIT_S = 30.0
@@ -40,10 +42,27 @@ def own_node(layout: Layout, *, with_node: bool) -> OwnNode:
     )
 
 
+def settings_check(layout: Layout) -> None:
+    """Ask an agent here whether it takes the variables that it gets. Raises LaunchError."""
+    if any(name.startswith(AGENT_PREFIX) for name in os.environ) and (done := _agent_ask(layout)).returncode:
+        why = done.stderr.strip().removeprefix("workers.agent: ")[-300:]
+        raise LaunchError(
+            f"A node on this machine would not start. {why}.",
+            "Correct that variable, or leave it out; docs/settings.md says what each may be.",
+        )
+
+
 def isolation_ask(layout: Layout) -> dict[str, object]:
     """Ask an agent here how far it keeps jobs out: `files`, `signals`, `landlock`, `why`."""
+    done = _agent_ask(layout)
+    if done.returncode:
+        return {"files": False, "why": f"the check failed: {done.stderr.strip()[-200:]}"}
+    return dict(json.loads(done.stdout))
+
+
+def _agent_ask(layout: Layout) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "workers.agent", "--check-isolation", "--url", "http://127.0.0.1"]
-    done = subprocess.run(  # noqa: S603 - our own argv, no shell
+    return subprocess.run(  # noqa: S603 - our own argv, no shell
         [*argv, "--dir", str(layout.nodes), "--closed", str(layout.root)],
         cwd=SOURCE,
         env=agent_environment(),
@@ -52,6 +71,3 @@ def isolation_ask(layout: Layout) -> dict[str, object]:
         timeout=CHECK_LIMIT_S,
         check=False,
     )
-    if done.returncode:
-        return {"files": False, "why": f"the check failed: {done.stderr.strip()[-200:]}"}
-    return dict(json.loads(done.stdout))

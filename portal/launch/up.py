@@ -87,6 +87,7 @@ class Launch:
         preflight.check_port(self.options.host, self.options.port)
         preflight.check_store()
         preflight.check_demo_minutes(self.options.demo_minutes, demo=self.demo)
+        own_node.settings_check(self.layout)
         tls = self._tls()
         site = programs.site_of(self.options, tls)
         if not self.layout.secret_key.exists():

@@ -92,13 +92,16 @@ def arguments_parser() -> argparse.ArgumentParser:
     return parser
 
 
+_KINDS: dict[Any, str] = {int: "a whole number", float: "a number"}
+
+
 def _boolean(text: str) -> bool:
     return text.strip().lower() in {"1", "true", "yes", "on"}
 
 
 def _value(setting: Setting, given: Any, environ: Mapping[str, str]) -> Any:
     """Command line over environment over default. Raises SettingError."""
-    raw = given if given is not None else environ.get(setting.env)
+    name, raw = (setting.flag, given) if given is not None else (setting.env, environ.get(setting.env))
     if raw is None or raw == "":
         return setting.default
     if setting.kind is bool:
@@ -106,12 +109,12 @@ def _value(setting: Setting, given: Any, environ: Mapping[str, str]) -> Any:
     try:
         value = setting.kind(raw)
     except ValueError as error:
-        raise SettingError(f"{setting.flag}: {raw!r} is not a {setting.kind.__name__}") from error
+        raise SettingError(f"{name}: {raw!r} is not {_KINDS.get(setting.kind, 'allowed')}") from error
     if setting.choices and value not in setting.choices:
-        raise SettingError(f"{setting.flag}: {raw!r} is not one of {', '.join(setting.choices)}")
+        raise SettingError(f"{name}: {raw!r} is not one of {', '.join(setting.choices)}")
     low, high = setting.minimum, setting.maximum
     if low is not None and high is not None and not low <= value <= high:
-        raise SettingError(f"{setting.flag}: {value} is not within {low:g} to {high:g} {setting.unit}".rstrip())
+        raise SettingError(f"{name}: {value} is not within {low:g} to {high:g} {setting.unit}".rstrip())
     return value
 
 

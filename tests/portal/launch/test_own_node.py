@@ -1,10 +1,12 @@
 """Whether the portal's machine becomes a node: asked of the agent, which tries it."""
 
 import os
+import re
 import socket
 
 import pytest
 
+from portal.command_errors import LaunchError
 from portal.launch import own_node
 from portal.launch.programs import REGISTERED_FILE, node_names
 from portal.layout import Layout, write_json
@@ -66,3 +68,27 @@ def test_what_was_decided_names_the_nodes(layout):
     assert len(node_names(layout, demo=True)) == 4
     write_json(layout.mode, {"node": True})
     assert node_names(layout, demo=False) == [socket.gethostname()]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("BERTH_AGENT_NICE", "abc", "BERTH_AGENT_NICE: 'abc' is not a whole number."),
+        ("BERTH_AGENT_NICE", "20", "BERTH_AGENT_NICE: 20 is not within 0 to 19."),
+        ("BERTH_AGENT_LOG_PERIOD_S", "soon", "BERTH_AGENT_LOG_PERIOD_S: 'soon' is not a number."),
+        ("BERTH_AGENT_ISOLATION", "some", "BERTH_AGENT_ISOLATION: 'some' is not one of auto, off."),
+    ],
+)
+def test_a_variable_that_no_node_here_would_start_with_is_named_before_anything_starts(
+    layout, monkeypatch, name, value, words
+):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(LaunchError, match=re.escape(f"A node on this machine would not start. {words}")):
+        own_node.settings_check(layout)
+
+
+def test_variables_that_are_well_hold_nothing_up(layout, monkeypatch):
+    own_node.settings_check(layout)
+    monkeypatch.setenv("BERTH_AGENT_NICE", "7")
+    own_node.settings_check(layout)
+    assert list(layout.nodes.iterdir()) == []

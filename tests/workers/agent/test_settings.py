@@ -41,7 +41,7 @@ def test_jobs_of_a_virtual_node_are_nice():
         (["--dir", "x"], "--url is needed"),
         (["--url", "http://127.0.0.1"], "--dir is needed"),
         ([*NEEDED, "--sync-wait-s", "26"], "--sync-wait-s: 26.0 is not within 0 to 25 s"),
-        ([*NEEDED, "--nice", "much"], "--nice: 'much' is not a int"),
+        ([*NEEDED, "--nice", "much"], "--nice: 'much' is not a whole number"),
         ([*NEEDED, "--nice", "-1"], "--nice: -1 is not within 0 to 19"),
         ([*NEEDED, "--retry-max-s", "nan"], "--retry-max-s: nan is not within"),
     ],
