@@ -100,12 +100,13 @@ class Agent:
 
     def _hear_of_trouble(self) -> None:
         """Let files, measuring and engine note what goes wrong with them among the node's problems."""
-        note = self._problems.note
+        note, over = self._problems.note, self._problems.clear
         self._files.on_slow = lambda about: note(
             f"slow {about}", f"Reading or writing the files of {about} takes too long."
         )
+        self._files.on_answered = lambda about: over(f"slow {about}")
         self._files.on_closed = self._open_again
-        self._measuring.on_refused = lambda why: note("telemetry", why)
+        self._measuring.on_refused = lambda why: note("telemetry", why) if why else over("telemetry")
         self._engine.on_broken = lambda error: note(
             f"file {error.path}", f"A file was not as it was written, and is kept under another name: {error}."
         )

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from workers.system.filework import FileWork
     from workers.telemetry.traffic import TrafficMeter
 
+REFUSED_TOLD_S = 60.0
+"""So long it is told that figures were refused, after the last that were."""
 DRIVER_S = 30.0
 """So long the driver may take to name its GPUs: without its persistence daemon it starts them one after the other."""
 
@@ -100,7 +102,9 @@ class Measuring:
         self._last: LastReadings | None = None
         self._due: float | None = None
         self.known: dict[str, list[str]] | None = None
-        self.on_refused: Callable[[str], None] = lambda _: None
+        self.on_refused: Callable[[str | None], None] = lambda _: None
+        """Why the portal refuses what is sent; None when it has taken all of it for REFUSED_TOLD_S again."""
+        self._refused_at: float | None = None
         self.on_taken: Callable[[Taken], None] = lambda _: None
         self.on_over: Callable[[str, str], None] = lambda *_: None
         self._speeds = Speeds()
@@ -197,4 +201,8 @@ class Measuring:
                 # The portal would refuse it again, and all later batches would wait behind it: it is dropped.
                 log.error("telemetry refused", reason=str(refusal), seconds=len(batch))
                 self.on_refused(f"The portal refuses this node's telemetry: {refusal}")
+                self._refused_at = time.monotonic()
             self._window.drop(batch)
+        if self._refused_at is not None and time.monotonic() > self._refused_at + REFUSED_TOLD_S:
+            self._refused_at = None
+            self.on_refused(None)

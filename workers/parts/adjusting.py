@@ -78,6 +78,7 @@ class Adjusting:
             self._tools.problems.note(f"limit {part.key}", f"Its time limit cannot be changed: {error}.")
         else:
             self._limits_told[part.key] = limit_s
+            self._tools.problems.clear(f"limit {part.key}")
 
     async def _follow(self, part: Part) -> None:
         looks = Backoff(FIRST_LOOK_S, LAST_LOOK_S)
@@ -107,6 +108,7 @@ class Adjusting:
         part.cores, part.cores_sequence = order["cores"], order["sequence"]
         self._tools.journal.save(part)
         self._tools.reporter.wake()
+        self._tools.problems.clear(f"cores {part.key}")
         if order.get("share", 1.0) < 1 and "share" not in held:
             self._tools.problems.note(
                 f"cores {part.key}",

@@ -16,10 +16,13 @@ KEEP_S = 86400.0
 
 
 class Problems:
-    """One sentence for each subject. It is forgotten one day after it was noted last."""
+    """One sentence for each subject. It is forgotten when it is over, or one day after it was noted last.
+
+    The day goes by no clock that anybody sets: of a node whose clock was a year ahead it would last a year.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[float, str]] = {}
+        self._found: dict[str, tuple[float, Problem]] = {}
 
     def note(self, subject: str, detail: str) -> None:
         """Write it into the log, and tell the portal with the next report."""
@@ -27,7 +30,8 @@ class Problems:
         if subject not in self._found:
             log.error("problem", subject=subject, detail=detail)
         self._found.pop(subject, None)
-        self._found[subject] = (time.time(), clean(detail, DETAIL_CHARACTERS))
+        told: Problem = {"at": time.time(), "subject": subject, "detail": clean(detail, DETAIL_CHARACTERS)}
+        self._found[subject] = (time.monotonic(), told)
 
     def note_remains(self, name: str, error: OSError) -> None:
         """Note that files of a job cannot be removed. `name`: a part's key or a path."""
@@ -39,10 +43,7 @@ class Problems:
 
     def current(self) -> list[Problem]:
         """Return the newest MOST problems."""
-        oldest = time.time() - KEEP_S
+        oldest = time.monotonic() - KEEP_S
         self._found = {name: found for name, found in self._found.items() if found[0] > oldest}
-        newest = reversed(self._found.items())
-        return [
-            {"at": at, "subject": name, "detail": text}
-            for (name, (at, text)), _ in zip(newest, range(MOST), strict=False)
-        ]
+        newest = reversed(self._found.values())
+        return [told for (_, told), _ in zip(newest, range(MOST), strict=False)]

@@ -151,6 +151,7 @@ class Reporter:
         except OSError as error:  # of this part alone; the other leases are renewed
             self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
             return
+        self._problems.clear(f"lease {part.key}")
         self.leased_until[part.key] = until
 
 

@@ -37,6 +37,8 @@ class FileWork:
         self._threads = self._idle = 0
         self._stuck: set[str] = set()
         self.on_slow, self.on_closed = on_slow, on_closed
+        self.on_answered: Callable[[str], None] = lambda _: None
+        """Called when what was slow has come to its end."""
 
     async def run(self, about: str, work: Callable[..., _Value], *args: Any, limit_s: float | None = LIMIT_S) -> _Value:
         """Return or raise what `work(*args)` does. Raises SlowFilesError after `limit_s`; None: wait as long as it takes."""
@@ -73,7 +75,9 @@ class FileWork:
         return work(*args)
 
     def _settle(self, about: str, answer: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-        self._stuck.discard(about)
+        if about in self._stuck:
+            self._stuck.discard(about)
+            self.on_answered(about)
         self._idle += 1
         if answer.done():
             return

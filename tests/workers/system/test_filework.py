@@ -16,8 +16,9 @@ def test_what_does_not_answer_stops_nobody_else(tmp_path):
     os.mkfifo(pipe := tmp_path / "pipe")
 
     async def story():
-        slow = []
+        slow, answered = [], []
         files = FileWork(on_slow=slow.append)
+        files.on_answered = answered.append
         with pytest.raises(SlowFilesError):
             await files.run("a", pipe.read_bytes, limit_s=0.2)
         began = time.monotonic()
@@ -25,11 +26,12 @@ def test_what_does_not_answer_stops_nobody_else(tmp_path):
             await files.run("a", pipe.read_bytes, limit_s=60)
         assert time.monotonic() - began < 30, "the same is not tried again while it waits"
         assert await files.run("b", lambda: 7) == 7
+        assert answered == []
         pipe.open("wb").close()  # now the reader comes back
         while slow == ["a"] and files._stuck:  # noqa: ASYNC110 - set by another thread
             await asyncio.sleep(0.01)
         assert await files.run("a", lambda: 8) == 8
-        assert slow == ["a"]
+        assert slow == answered == ["a"]
 
     asyncio.run(story())
 
