@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from portal.launch import broker
-from tests.system.campaign.stage import BROKER, DATABASE, FAR
+from tests.system.campaign.stage import BROKER, CLOCKS, DATABASE, DISKS, FAR, LOW_MIB
 from tests.system.campaign.wires import HOLD, RESET, SLOW
 from tests.system.helpers.ledger import Ledger
 
@@ -118,6 +118,30 @@ def _two_beats(stage, rng):
         second.wait()
 
 
+def _disk(name, seconds, leave_mib=0):
+    """Filled at once, and for so long at most as others make room: to the last byte, or below the mark of a low disk."""
+
+    def fault(stage, rng):
+        disk, end = getattr(stage, name), time.monotonic() + seconds
+        try:
+            while time.monotonic() < end:
+                disk.fill(leave_mib=leave_mib)
+                time.sleep(0.2)
+        finally:
+            disk.give_back()
+
+    return fault
+
+
+def _clock(name, ahead_s, seconds):
+    def fault(stage, rng):
+        getattr(stage, name).set(ahead_s)
+        time.sleep(seconds)
+        getattr(stage, name).set(0)
+
+    return fault
+
+
 FAULTS = {
     "portal killed": _killed("portal"),
     "worker killed": _killed("worker"),
@@ -146,4 +170,16 @@ FAULTS = {
     "node cut off for two leases": _node_gone(2),
     "node's connections reset": _wire(None, RESET, 12),
     "all far nodes cut off": _wire(list(FAR), HOLD, 12),
+    "own disk full": _disk("own_disk", 15),
+    "own disk low": _disk("own_disk", 15, LOW_MIB / 2),
+    "far disks full": _disk("far_disk", 15),
+    "far disks low": _disk("far_disk", 15, LOW_MIB / 2),
+    "portal's clock 50 s ahead": _clock("own_clock", 50, 15),
+    "portal's clock 50 s behind": _clock("own_clock", -50, 15),
+    "portal's clock an hour ahead": _clock("own_clock", 3600, 15),
+    "portal's clock an hour behind": _clock("own_clock", -3600, 15),
+    "far clocks a day ahead": _clock("far_clock", 86400, 15),
+    "far clocks a day behind": _clock("far_clock", -86400, 15),
 }
+NEEDS = {name: DISKS if "disk" in name else CLOCKS for name in FAULTS if "disk" in name or "clock" in name}
+"""What more than processes and connections a fault breaks."""

@@ -13,24 +13,31 @@ import psycopg
 from portal.bench.postgres import postgres_started
 from portal.launch import broker
 from portal.layout import SOURCE, Layout
+from tests.native.clock import Clock
+from tests.remains import groups_remove, kill_all_of
 from tests.servers import BrokerServer, RunningBerth, private_directory
+from tests.smalldisk import small_disk
 from tests.system.campaign.wires import Wires
 from tests.system.helpers.client import HELD_AFTER_THE_END
 
 FAR = ("far-1", "far-2", "far-3", "far-4")
 VIRTUAL = "gpus=4,type='RTX 3090',gpu-memory-mib=24576,cores=32,memory-mib=131072,core-percent=4"
 DATABASE, BROKER = "database", "broker"
+DISKS, CLOCKS = "disks", "clocks"
+"""What some faults need: the right to mount, and a C compiler."""
+DISK_MIB, LOW_MIB = 420, 60
 
 
 class Stage:
     """`berth`: the demo with four nodes of its own. `agents`: {name: process} of four more, each behind a wire.
 
     `ledger`: the directory in which jobs write. `killed`: pids of jobs that a fault killed. `lease_s`: the length of leases;
-    faults last a part of it, or twice as long. `source`: the code to try.
+    faults last a part of it, or twice as long. `source`: the code to try. `needs`: of `DISKS` and `CLOCKS` those that its faults
+    break: `own_disk`, `own_clock` are those of the demo with its nodes, `far_disk`, `far_clock` those of the four others.
     """
 
-    def __init__(self, directory, *, lease_s, source=SOURCE):
-        self.directory, self.lease_s, self.source = Path(directory), lease_s, Path(source)
+    def __init__(self, directory, *, lease_s, source=SOURCE, needs=()):
+        self.directory, self.lease_s, self.source, self.needs = Path(directory), lease_s, Path(source), needs
         self.ledger = self.directory / "ledger"
         self.wires, self.agents, self.killed = Wires(), {}, set()
         self._open = contextlib.ExitStack()
@@ -65,8 +72,12 @@ class Stage:
             "BERTH_LEASE_GRACE_S": "5",
             "BERTH_HANG_LIMIT_S": "15",
             "PYTHONPATH": str(self.source),
+            "BERTH_DISK_LOW_MIB": str(LOW_MIB),
+            "BERTH_AGENT_DISK_LOW_MIB": str(LOW_MIB),
         }
-        self.berth = RunningBerth(self.directory / "data", broker.free_port(), ["--demo"], environment)
+        own, self._far = self._places(stack)
+        environment |= self.own_clock.environment if CLOCKS in self.needs else {}
+        self.berth = RunningBerth(own / "data", broker.free_port(), ["--demo"], environment)
         stack.callback(self.berth.end)
         self.berth.up()
         self._ports = {name: self.wires.add(name, ("127.0.0.1", self.berth.port)) for name in FAR}
@@ -74,6 +85,20 @@ class Stage:
         for name in FAR:
             self.agent_start(name)
         self.berth.wait(lambda: self.rows("select count(*) from cluster_node") == [(4 + len(FAR),)], what="the nodes")
+
+    def _places(self, stack):
+        """Make disks and clocks that break; return where the demo's directory and those of the far nodes lie."""
+        if CLOCKS in self.needs:
+            folders = [self.directory / name for name in ("own-clock", "far-clock")]
+            for folder in folders:
+                folder.mkdir()
+            self.own_clock, self.far_clock = map(Clock, folders)
+        if DISKS not in self.needs:
+            return self.directory, self.directory / "far"
+        self.own_disk, self.far_disk = (stack.enter_context(small_disk(DISK_MIB)) for _ in range(2))
+        for disk in (self.own_disk, self.far_disk):
+            stack.callback(disk.give_back)
+        return self.own_disk.path, self.far_disk.path
 
     def _broker_started(self, stack):
         layout = Layout.at(self.directory / "broker")
@@ -86,7 +111,9 @@ class Stage:
     def agent_start(self, name):
         """Start a far node's agent, for the first time or again."""
         own = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "BERTH_AGENT_ACCOUNTS": "off"}
-        directory = self.berth.data / "nodes" / name
+        own |= {"BERTH_AGENT_DISK_LOW_MIB": str(LOW_MIB)}
+        own |= self.far_clock.environment if CLOCKS in self.needs else {}
+        directory = self._far / name
         if not directory.exists():
             own["BERTH_AGENT_TOKEN"] = re.search(r"berthjoin_\S+", self.berth.command("manage", "join_token").stdout)[0]
         argv = [sys.executable, "-m", "workers.agent", "--url", f"http://127.0.0.1:{self._ports[name]}", "--name", name]
@@ -98,6 +125,9 @@ class Stage:
         for agent in self.agents.values():
             agent.kill()
             agent.wait()
+        for name in FAR:
+            kill_all_of(self._far / name)
+            groups_remove(self._far / name)
 
     def rows(self, query):
         """What the database says, past the wires."""
