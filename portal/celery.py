@@ -34,6 +34,7 @@ app.autodiscover_tasks(
         "portal.laboratory",
         "portal.launch",
         "portal.backups",
+        "portal.artefacts",
     ]
 )
 

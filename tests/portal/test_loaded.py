@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from portal.celery import laboratory
 from portal.layout import SOURCE
-from portal.rounds.settings.schedule import QUEUES
+from portal.rounds.settings.schedule import FIXED_S, QUEUES
 
 pytestmark = pytest.mark.impure  # processes of their own
 
@@ -43,10 +42,12 @@ LOOKED_FOR = (
 
 def loaded_by(app):
     """What of LOOKED_FOR a process of Celery has loaded that begins by importing the app's tasks."""
-    program = (
-        f"import sys; from portal import celery; celery.{app}.loader.import_default_modules();"
-        f"print([name for name in {LOOKED_FOR} if name in sys.modules])"
-    )
+    return told_by(app, f"[name for name in {LOOKED_FOR} if name in sys.modules]")
+
+
+def told_by(app, what):
+    """What such a process says to this expression."""
+    program = f"import sys; from portal import celery; celery.{app}.loader.import_default_modules(); print({what})"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "portal.settings"}
     environment.pop("CELERY_SKIP_CHECKS", None)
     environment.pop("DATABASE_URL", None)  # SQLite
@@ -64,17 +65,7 @@ def test_celery_s_processes_load_what_they_work_with_alone():
     assert loaded_by("clock") == []
 
 
-def test_the_laboratory_s_worker_knows_each_task_of_its_queue():
-    laboratory.loader.import_default_modules()
-    laboratory.finalize()
-    assert QUEUES.keys() <= laboratory.tasks.keys()
-
-
-def test_what_only_sets_django_up_loads_no_board_no_policies_and_no_numpy():
-    """Each process of a Berth and each `./berth manage` begins so. What needs the board or the policies loads them later."""
-    looked_for = ["portal.dashboard.board", "scheduler.policies", "scheduler.model", "numpy", "portal.jobs"]
-    program = f"import sys, django; django.setup(); print([name for name in {looked_for} if name in sys.modules])"
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "portal.settings"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "['portal.jobs']", done.stdout + done.stderr
+def test_each_worker_knows_all_tasks_of_its_queue():
+    """Asked of processes of their own: here all rooms' tasks are loaded. What a worker does not know it throws away."""
+    assert QUEUES.keys() <= set(told_by("laboratory", "sorted(celery.laboratory.tasks)"))
+    assert {"rounds.plan", *FIXED_S} - QUEUES.keys() <= set(told_by("app", "sorted(celery.app.tasks)"))
