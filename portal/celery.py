@@ -15,10 +15,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Else each worker and beat runs Django's checks as it starts, and loads every page for them. The tests run the checks.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
-app = Celery("berth")
+ERRAND = "portal.rounds.settings.errand:Errand"
+app = Celery("berth", task_cls=ERRAND)
 clock = Celery("berth", set_as_current=False)
 """Beat's: it sends tasks by their names alone, and loads none of them."""
-laboratory = Celery("berth", set_as_current=False)
+laboratory = Celery("berth", set_as_current=False, task_cls=ERRAND)
 """The laboratory's worker's: it loads what is sent to its queue (`portal.rounds.settings.schedule.QUEUES`)."""
 for each in (app, clock, laboratory):
     each.config_from_object("django.conf:settings", namespace="CELERY")

@@ -18,6 +18,7 @@ from portal.jobs.services.leases import portal_since
 from portal.jobs.states import AttemptState
 from portal.rounds.models import Planning
 from portal.rounds.planning.learned import policy_problems
+from portal.rounds.settings.leaps import leap_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -117,4 +118,5 @@ CHECKS: Iterable[Callable[[datetime], list[str]]] = (
     backup_problems,
     store_away,
     policy_problems,
+    leap_problems,
 )

@@ -1,5 +1,6 @@
 """The clock of the portal's machine is set: forward it ends nobody, back nothing waits until it has come there again."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from django.test import Client
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
+from portal.artefacts.models import JobArtefacts
 from portal.beat import LivingScheduler
 from portal.celery import app
 from portal.cluster.models import Node
@@ -20,6 +22,9 @@ from portal.rounds.errands import REST_MOST_S, errand, errand_rest
 from portal.rounds.models import Planning, PlanningLease, Round
 from portal.rounds.planning import lease
 from portal.rounds.planning.run import planning_run
+from portal.rounds.settings.leaps import leap_now, leap_problems
+from portal.rounds.settings.schedule import BY_AGE, FIXED_S
+from portal.tenants.models import Tenant
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -235,3 +240,97 @@ class TestHealth:
         ahead_s = 600.0
         answer = Client().get("/healthz")
         assert (answer.status_code, answer.json()[name]) == (503, 600)
+
+
+DAY = timedelta(days=1)
+YEAR = timedelta(days=365)
+
+
+def old_artefacts(cluster):
+    """A job that ended a day ago, whose artefacts its tenant keeps for a month; return how many of them are left."""
+    attempt = cluster.running()
+    cluster.end(attempt, exit_code=0)
+    job = attempt.job
+    type(job).objects.filter(pk=job.pk).update(ended_at=timezone.now() - DAY)
+    JobArtefacts.objects.create(job=job, tenant=job.tenant, looked_at=timezone.now())
+    Tenant.objects.update(artefact_days=30)
+    return lambda: JobArtefacts.objects.filter(job=job).count()
+
+
+def looked():
+    leases.leases_expire(grace_s=15)
+
+
+def run(name):
+    """As the worker does."""
+    app.loader.import_default_modules()
+    return app.tasks[name]()
+
+
+class TestDeletingForAge:
+    """What a clock that is wrong for an hour would delete is there for a day, and nothing waits where time has passed."""
+
+    @pytest.fixture
+    def left(self, cluster):
+        looked()
+        return old_artefacts(cluster)
+
+    def test_it_waits_a_day_after_the_clock_was_set_ahead(self, left, clock):
+        clock(YEAR)
+        run("artefacts.expire")  # it may come before any look
+        assert left() == 1
+        clock(YEAR + DAY - HOUR)
+        looked()
+        run("artefacts.expire")
+        assert left() == 1
+        (said,) = leap_problems(timezone.now())
+        assert re.fullmatch(
+            r"clock: it went ahead by 365 days, or Berth did not run for so long; nothing is deleted for its age before "
+            r"[-\d]+ [:\d]+ UTC, so set it back before then if it is wrong",
+            said,
+        )
+        ClockMark.objects.update(leapt_at=timezone.now() - DAY)
+        run("artefacts.expire")
+        assert left() == 0
+        assert leap_problems(timezone.now()) == []
+
+    def test_set_back_all_is_as_before(self, left, clock):
+        clock(YEAR)
+        looked()
+        assert leap_now() is not None
+        clock(timedelta(0))
+        looked()
+        assert leap_now() is None
+        run("artefacts.expire")
+        assert left() == 1
+
+    @pytest.mark.parametrize("boot", ["the same", "another"])
+    def test_after_a_long_time_without_berth_it_waits_too(self, left, clock, boot, monkeypatch):
+        """Nothing tells whether it was switched off for a year, or begins with a wrong clock."""
+        if boot == "another":
+            monkeypatch.setattr(leases, "boot_name", lambda: "another boot")
+        ClockMark.objects.update(looked_at=timezone.now() - YEAR, booted_at=timezone.now() - 2 * YEAR)
+        run("artefacts.expire")
+        looked()
+        Job.objects.update(ended_at=timezone.now() - YEAR)
+        run("artefacts.expire")
+        assert left() == 1
+        assert leap_problems(timezone.now())
+
+    @pytest.mark.parametrize("by", [timedelta(hours=23), -YEAR])
+    def test_less_or_back_holds_nothing_up(self, left, clock, by):
+        clock(by)
+        looked()
+        Job.objects.update(ended_at=timezone.now() - YEAR)
+        run("artefacts.expire")
+        assert left() == 0
+
+    def test_a_weekend_without_berth_is_no_news(self, left):
+        ClockMark.objects.update(looked_at=timezone.now() - 3 * DAY)
+        looked()
+        assert leap_now() is not None
+        assert leap_problems(timezone.now()) == []
+
+    def test_each_task_that_deletes_is_one_of_berth(self):
+        assert set(FIXED_S) > BY_AGE
+        assert {name for name in FIXED_S if name.endswith("expire")} <= BY_AGE

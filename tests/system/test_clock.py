@@ -47,3 +47,28 @@ def test_forward_nobody_is_lost_and_back_plannings_go_on(berth, clock):
     job = tenant.job(runs)
     assert (job["state"], job["started_at"], job["requeues"]) == ("RUNNING", began, 0)
     berth.wait_healthy()
+
+
+def test_more_than_a_year_ahead_nothing_is_deleted(berth, clock):
+    """All that Berth keeps for a time is past it at once, and each task that is due once an hour is due."""
+    tenant = Tenant(berth)
+    number = tenant.submit('echo kept > "$BERTH_ARTEFACTS/model"')
+    tenant.wait_state(number, "COMPLETED")
+
+    def kept():
+        found = berth.request(f"/api/v1/jobs/{number}/artefacts", token=tenant.token)[1]
+        return [each["path"] for each in found["results"] if each["state"] == "kept"]
+
+    def told():
+        return [each for each in berth.request("/healthz", limit_s=8)[1]["problems"] if each.startswith("clock: ")]
+
+    berth.wait(lambda: kept() == ["model"], what="the artefact")
+    clock.set(400 * 86400.0)
+    log = berth.layout.logs / "worker.log"
+    berth.wait(lambda: "artefacts.expire waits until" in log.read_text(), what="the task that removes artefacts")
+    (said,) = berth.wait(told, what="the sentence to operators")
+    assert said.startswith("clock: it went ahead by 400 days")
+    clock.set(0.0)
+    berth.wait(lambda: not told(), what="the end of it")
+    assert kept() == ["model"]
+    berth.wait_healthy()

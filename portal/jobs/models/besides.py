@@ -223,6 +223,10 @@ class ClockMark(models.Model):
     returned_at = models.DateTimeField(
         null=True, help_text="When it last did so after no machine had for a while: nodes could not report meanwhile."
     )
+    leapt_at = models.DateTimeField(
+        null=True, help_text="When the clock last went ahead by a day or more: deleting waits for a day."
+    )
+    leapt_s = models.FloatField(null=True, help_text="By how many seconds it went ahead then.")
 
     def __str__(self) -> str:
         return f"booted {self.booted_at:%F %T}"

@@ -30,6 +30,8 @@ NOTE_S = 10
 SET_S = 5.0
 """A clock that moved by less against the time since boot was not set; a clock that is slewed moves both."""
 FORGOTTEN = timedelta(days=400)
+LEAP = timedelta(days=1)
+"""What is deleted for its age is kept for days: a clock that went ahead by less does no harm (`portal.rounds.settings.leaps`)."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -80,6 +82,7 @@ def _back_since(now: datetime) -> datetime | None:
     if noted["latest"] is not None and now - noted["latest"] > timedelta(seconds=AWAY_S):
         away_s = (now - noted["latest"]).total_seconds()
         log.warning("leases were not looked at for %.0f s: nodes have time to report", away_s)
+        _leap_note(now - noted["latest"])
         back = now
         mine.update(looked_at=now, returned_at=now)
     elif noted["mine"] is None or now - noted["mine"] > timedelta(seconds=NOTE_S):  # else no lock is taken
@@ -105,7 +108,10 @@ def leases_follow_clock() -> float:
     booted_at = timezone.now() - timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
     before = ClockMark.objects.filter(boot=boot_name()).values_list("booted_at", flat=True).first()
     if before is None:
+        latest = ClockMark.objects.filter(looked_at__lte=timezone.now()).aggregate(at=Max("looked_at"))["at"]
         ClockMark.objects.get_or_create(boot=boot_name(), defaults={"booted_at": booted_at})
+        if latest is not None:
+            _leap_note(timezone.now() - latest)
         ClockMark.objects.filter(booted_at__lt=booted_at - FORGOTTEN).delete()
         return 0.0
     by = booted_at - before
@@ -118,8 +124,18 @@ def leases_follow_clock() -> float:
             return 0.0
         log.warning("this machine's clock was set by %+.0f s: the leases of what runs go along", by.total_seconds())
         Node.objects.filter(last_contact_at__gt=timezone.now()).update(last_contact_at=timezone.now())
+        _leap_note(by)
         _leases_carry(by)
     return by.total_seconds()
+
+
+def _leap_note(by: timedelta) -> None:
+    """Note on this boot's mark that the clock is ahead by so much more than before. Negative: it was set back."""
+    if by >= LEAP:
+        log.warning("the clock went ahead by %s: nothing is deleted for its age for a day", by)
+        ClockMark.objects.filter(boot=boot_name()).update(leapt_at=timezone.now(), leapt_s=by.total_seconds())
+    elif by <= -LEAP:
+        ClockMark.objects.filter(boot=boot_name()).update(leapt_at=None, leapt_s=None)
 
 
 def _leases_carry(by: timedelta) -> None:

@@ -44,6 +44,13 @@ QUEUES = dict.fromkeys(
 """What does not go to the workers that plan: simulations, backups and large files may take half an hour each."""
 
 
+BY_AGE = frozenset(
+    """
+        artefacts.expire artefacts.sweep_store jobs.expire jobs.uploads_expire notifications.expire rounds.expire
+        sharing.expire simulations.expire estimation.expire
+    """.split()
+)
+"""They delete what is old, and wait where the clock leapt ahead (`settings/leaps.py`). Figures of nodes are not waited for."""
 DEMO_ONLY = frozenset({"launch.demo_arrivals"})
 STORE_ONLY = frozenset({"artefacts.move", "artefacts.sweep_store"})
 """Where artefacts lie in a bucket."""
