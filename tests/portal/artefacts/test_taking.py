@@ -9,8 +9,9 @@ from django.utils import timezone
 from portal.artefacts import store
 from portal.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
 from portal.artefacts.selectors import artefact_bytes, artefact_folder, artefact_get, artefacts_summary, tenant_use
-from portal.artefacts.services import artefacts_expire, artefacts_remove, artefacts_sweep
-from portal.jobs.models import Job
+from portal.artefacts.services import artefacts_expire, artefacts_remove, artefacts_sweep, removing
+from portal.jobs.models import Job, JobInput
+from portal.jobs.states import JobState
 from portal.tenants.models import Tenant
 from tests.portal import given
 from tests.portal.artefacts.sending import NS, Sender
@@ -214,6 +215,47 @@ def test_a_tenants_own_time_counts(cluster, sender):
     assert artefacts_expire() == 1
 
 
+def over_time(cluster, count):
+    """So many jobs with artefacts whose time is over."""
+    jobs = []
+    for _ in range(count):
+        sender = Sender(cluster, cluster.running())
+        sender.send("a", b"abc")
+        cluster.end(sender.attempt)
+        jobs.append(sender.attempt.job)
+    Job.objects.update(ended_at=timezone.now() - timedelta(days=91))
+    return jobs
+
+
+def test_what_a_waiting_job_begins_with_stays_until_it_has_ended(cluster):
+    needed, other = over_time(cluster, 2)
+    later = cluster.submit()
+    JobInput.objects.create(job=later, source=needed, path="a", target="a")
+    JobInput.objects.create(job=later, source=None, path="a", target="b")
+    assert artefacts_expire() == 1
+    assert (len(stored(needed)), stored(other)) == (1, [])
+    Job.objects.filter(pk=later.pk).update(state=JobState.CANCELLED, ended_at=timezone.now())
+    assert artefacts_expire() == 1
+    assert stored(needed) == []
+
+
+def test_a_run_takes_all_of_them_or_as_many_as_it_has_time_for(cluster, monkeypatch):
+    monkeypatch.setattr(removing, "AT_ONCE", 2)
+    over_time(cluster, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(removing, "RUN_S", -1.0)
+        assert artefacts_expire() == 0
+    assert artefacts_expire() == 5
+
+
+def test_one_over_which_it_fails_keeps_no_other(cluster, monkeypatch):
+    bad, good = over_time(cluster, 2)
+    drop = store.drop_job
+    monkeypatch.setattr(store, "drop_job", lambda key: 1 / 0 if key == bad.key else drop(key))
+    assert artefacts_expire() >= 1
+    assert (len(stored(bad)), stored(good)) == (1, [])
+
+
 def test_what_its_node_never_sent_says_so_after_a_week(cluster, sender):
     sender.tell(("a", 3, NS))
     cluster.end(sender.attempt)
@@ -232,6 +274,16 @@ def test_a_deleted_job_takes_its_files_along(cluster, sender):
         0,
         False,
     )
+
+
+def test_folders_are_swept_in_many_turns(cluster, monkeypatch):
+    monkeypatch.setattr(removing, "FOLDERS_AT_ONCE", 2)
+    monkeypatch.setattr("portal.artefacts.store.ORPHAN_S", -1)
+    jobs = over_time(cluster, 5)
+    for job in jobs:
+        store.append(job.key, store.name_new(), b"left", at=0)
+    assert artefacts_sweep() == 5
+    assert [len(stored(job)) for job in jobs] == [1] * 5
 
 
 def test_what_a_kill_left_without_a_row_is_swept_a_day_later(sender, monkeypatch):
