@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Max
 from django.utils import timezone
 
 from portal.jobs.models import ClockMark
@@ -31,12 +30,12 @@ class Leap:
 
 def leap_now() -> Leap | None:
     """Return the leap for which deleting waits. One that lies ahead was noted by a clock that was wrong."""
-    now = timezone.now()
-    last = ClockMark.objects.filter(leapt_at__lte=now, leapt_at__gt=now - WAIT).order_by("-leapt_at").first()
-    if last is not None and last.leapt_at is not None and last.leapt_s is not None:
-        return Leap(timedelta(seconds=last.leapt_s), last.leapt_at + WAIT)
-    looked = ClockMark.objects.aggregate(at=Max("looked_at"))["at"]
-    if looked is not None and now - looked >= LEAP:  # nobody has looked since, so it was not noted yet
+    now, marks = timezone.now(), list(ClockMark.objects.values_list("looked_at", "leapt_at", "leapt_s"))
+    if noted := [(at, seconds) for _, at, seconds in marks if at and seconds and now - WAIT < at <= now]:
+        at, seconds = max(noted)
+        return Leap(timedelta(seconds=seconds), at + WAIT)
+    looked = max((at for at, *_ in marks if at), default=now)
+    if now - looked >= LEAP:  # nobody has looked since, so it was not noted yet
         return Leap(now - looked, now + WAIT)
     return None
 
