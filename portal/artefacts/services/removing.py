@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 from functools import partial
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from portal.jobs.models import Job
     from portal.tenants.models import User
+
+log = logging.getLogger(__name__)
 
 UNSENT = timedelta(days=7)
 """So long after a job's end its node may still send; then what did not come is told as lost."""
@@ -110,6 +113,7 @@ def _one_by_one(rows: QuerySet[Any], until_s: float) -> Iterator[Any]:
         last = found[-1].pk  # now: a deleted row has none
         for row in found:
             if time.monotonic() > until_s:
+                log.warning("artefacts: this run's %.0f s are over; the next goes on with the rest", RUN_S)
                 return
             yield row
 

@@ -239,12 +239,13 @@ def test_what_a_waiting_job_begins_with_stays_until_it_has_ended(cluster):
     assert stored(needed) == []
 
 
-def test_a_run_takes_all_of_them_or_as_many_as_it_has_time_for(cluster, monkeypatch):
+def test_a_run_takes_all_of_them_or_as_many_as_it_has_time_for_and_says_so(cluster, monkeypatch, caplog):
     monkeypatch.setattr(removing, "AT_ONCE", 2)
     over_time(cluster, 5)
     with monkeypatch.context() as patch:
         patch.setattr(removing, "RUN_S", -1.0)
         assert artefacts_expire() == 0
+    assert "the next goes on with the rest" in caplog.text
     assert artefacts_expire() == 5
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import socket
+import subprocess
 
 import pytest
 
@@ -92,3 +93,15 @@ def test_variables_that_are_well_hold_nothing_up(layout, monkeypatch):
     monkeypatch.setenv("BERTH_AGENT_NICE", "7")
     own_node.settings_check(layout)
     assert list(layout.nodes.iterdir()) == []
+
+
+@pytest.mark.parametrize("code", [1, None])
+def test_an_agent_that_fails_otherwise_or_takes_long_holds_no_start_up(layout, monkeypatch, code):
+    def ask(_layout):
+        if code is None:
+            raise subprocess.TimeoutExpired("agent", 30)
+        return subprocess.CompletedProcess([], code, "", "no room")
+
+    monkeypatch.setenv("BERTH_AGENT_NICE", "7")
+    monkeypatch.setattr(own_node, "_agent_ask", ask)
+    own_node.settings_check(layout)
