@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal import checks
 from portal.errors import BerthError
+from portal.uploads.manifest import folders_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +76,7 @@ def files(value: object) -> dict[str, str]:
             detail = "`files` holds more than 1 MiB in all; put larger input on storage that the nodes can read."
             raise BerthError("too_large", detail, field="files")
         found[name] = base64.b64encode(data).decode()
-    _refuse_file_as_directory(found)
+    folders_check(found)
     return found
 
 
@@ -102,15 +103,6 @@ def _file_content(name: str, content: object) -> bytes:
             raise BerthError("invalid_base64", detail, field="files") from None
     detail = f'The content of file {checks.quoted(name)} must be text or {{"base64": "..."}}.'
     raise BerthError("wrong_type", detail, field="files")
-
-
-def _refuse_file_as_directory(names: dict[str, str]) -> None:
-    for name in names:
-        parts = name.split("/")
-        for depth in range(1, len(parts)):
-            if "/".join(parts[:depth]) in names:
-                detail = f"{checks.quoted('/'.join(parts[:depth]))} would be a file and a directory; rename one."
-                raise BerthError("bad_file_name", detail, field="files")
 
 
 def environment(value: object) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from portal import checks
@@ -85,12 +86,17 @@ def _names_check(paths: list[str]) -> None:
                 "duplicate", f"The file {checks.quoted(path)} is listed twice; list it once.", field="files"
             )
         seen.add(normal)
-    for path in paths:
-        parts = unicodedata.normalize("NFC", path).split("/")
-        for depth in range(1, len(parts)):
-            if (above := "/".join(parts[:depth])) in seen:
-                detail = f"{checks.quoted(above)} would be a file and a directory; rename one."
-                raise BerthError("bad_file_name", detail, field="files")
+    folders_check(paths)
+
+
+def folders_check(paths: Iterable[str]) -> None:
+    """Refuse a path that is a file and a folder. A folder's files come right behind its own name, however deep they lie."""
+    ordered = sorted(unicodedata.normalize("NFC", path).replace("/", "\0") for path in paths)
+    for above, path in pairwise(ordered):
+        if path.startswith(f"{above}\0"):
+            name = above.replace("\0", "/")
+            detail = f"{checks.quoted(name)} would be a file and a directory; rename one."
+            raise BerthError("bad_file_name", detail, field="files")
 
 
 def _sizes_check(entries: Iterable[Entry], *, limit_mib: int) -> None:

@@ -21,12 +21,17 @@ class SpecError(Exception):
     """The part cannot be prepared. The text names the field and the reason."""
 
 
-def inside(root: Path, relative: str, *, what: str) -> Path:
-    """Return `root/relative`. Raises SpecError when it would lie outside `root`."""
+def _below(root: Path, relative: str, *, what: str) -> Path:
+    """Return `root/relative`. Raises SpecError when its name leads out of `root`."""
     pure = PurePosixPath(relative)
     if pure.is_absolute() or ".." in pure.parts or "\0" in relative:
         raise SpecError(f"{what} {relative!r} leads out of the job's directory")
-    path = root / pure
+    return root / pure
+
+
+def inside(root: Path, relative: str, *, what: str) -> Path:
+    """Return `root/relative`. Raises SpecError when it would lie outside `root`, through a link as well."""
+    path = _below(root, relative, what=what)
     if not path.resolve().is_relative_to(root.resolve()):
         raise SpecError(f"{what} {relative!r} leads out of the job's directory through a link")
     return path
@@ -47,8 +52,9 @@ def working_directory(job_dir: Path, wanted: str | None, account: Account | None
 
 
 def files_write(job_dir: Path, files: dict[str, str]) -> None:
+    """Write the files below the part's new directory: nobody has written there yet, so there is no link to follow."""
     for name, text in files.items():
-        path = inside(job_dir, name, what="file")
+        path = _below(job_dir, name, what="file")
         if path == job_dir:
             raise SpecError(f"file {name!r} has no name")
         try:

@@ -1,16 +1,19 @@
 """Uploads over REST: sent once, kept apart by tenant, refused with the reason, brought by jobs, removed when unused."""
 
 import os
+import sys
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from portal.errors import BerthError
+from portal.jobs.description_parts import files as files_of_a_job
 from portal.jobs.models import Allocation, Job, JobPayload
 from portal.jobs.services.asked.bringing import IN_USE
 from portal.rounds.planning.run import planning_run
 from portal.uploads import store
-from portal.uploads.manifest import MOST_FILES
+from portal.uploads.manifest import MOST_FILES, _names_check, entries_read
 from portal.uploads.models import Blob, Holding, Upload
 from portal.uploads.services import uploads_expire
 from tests.portal.api.conftest import refusal
@@ -18,6 +21,14 @@ from tests.portal.uploads.conftest import listed, sha256_of
 
 pytestmark = pytest.mark.django_db
 FILES = {"train.py": b"print('hello')\n", "lib/a.py": b"A = 1\n", "lib/b.py": b"A = 1\n"}
+
+
+def names_of_an_upload(paths):
+    return entries_read(listed(dict.fromkeys(paths, b"")), limit_mib=1)
+
+
+def names_of_a_description(paths):
+    return files_of_a_job(dict.fromkeys(paths, ""))
 
 
 def on_disk():
@@ -179,3 +190,35 @@ def test_the_form_keeps_an_upload_and_judges_a_requirements_file_that_it_is_not_
         assert "big.bin" in client.get(page).content.decode()
     shown = client.post("/jobs/new", form | {"upload": foreign})
     assert (shown.status_code, "secret.bin" in shown.content.decode()) == (400, False)
+
+
+def calls_of(function, *arguments):
+    """Return how often a function's work calls another."""
+    calls = 0
+
+    def count(frame, event, arg):
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_names_in_deep_folders_are_compared_as_often_as_flat_ones():
+    deep, flat = "/".join("a" * 505), "a" * 200
+    paths = [[f"{above}/{number}" for number in range(50)] for above in (deep, flat)]
+    assert calls_of(_names_check, paths[0]) == calls_of(_names_check, paths[1])
+
+
+@pytest.mark.parametrize("read", [names_of_an_upload, names_of_a_description])
+@pytest.mark.parametrize(
+    "paths", [["a", "a/b"], ["a/b/c", "a.txt", "a-", "a/b"], ["é/x", "e\u0301"], ["a/b", "a/b/c/d/e", "a/b.c"]]
+)
+def test_no_path_is_a_file_and_a_folder(read, paths):
+    with pytest.raises(BerthError, match="a file and a directory"):
+        read(paths)
+    read([path for path in paths if path != paths[0]][:1] + ["a b", "a-b/c", "a-b.d"])

@@ -6,12 +6,14 @@ import asyncio
 import hashlib
 import os
 import stat
+import sys
 
 import pytest
 
 from tests.smalldisk import small_disk
 from tests.workers.specs import spec_make
 from workers.parts.contents import Contents, ContentsError, DamagedError, content_path, is_safe
+from workers.parts.laying import files_write
 from workers.protocol.client import PortalAwayError
 from workers.system.filework import FileWork
 
@@ -130,3 +132,14 @@ def test_files_that_do_not_fit_are_told_before_they_are_fetched(kept):
             asyncio.run(kept(portal, root=disk.path / "contents").fetch(spec_of(portal, "a")))
         assert portal.asked == []
         assert files_of(disk.path) == []
+
+
+def test_files_in_deep_folders_are_written_without_a_look_at_each_folder(tmp_path):
+    looks = []
+    sys.setprofile(lambda frame, event, arg: looks.append(arg) if getattr(arg, "__name__", "") == "lstat" else None)
+    try:
+        files_write(tmp_path, {"/".join("a" * 505) + f"/{number}": "eA==" for number in range(20)})
+    finally:
+        sys.setprofile(None)
+    assert len(looks) < 505
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 20
