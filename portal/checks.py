@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
+_URLS = re.compile(
+    r"(?<![A-Za-z0-9])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://(?P<site>[^\s/?#\"'<>`|\\]*)(?P<rest>[^\s\"'<>`|\\]*)"
+)
+_TOKENS = re.compile(
+    r"[?&;#](?:[A-Za-z_-]*(?:token|passw(?:or)?d|secret|api[_-]?key|signature))=([^&;#\s]+)", re.IGNORECASE
+)
+_VARIABLES = re.compile(r"(?:\$\w+|\$\{[^}]*\}|\*|\.)+")
+_NOBODY = "git"
+"""The name that repositories are fetched by; it tells nothing."""
 WHOLE_FLOAT_LIMIT = 2**53
 """Above it a float no longer tells neighbouring whole numbers apart."""
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -57,6 +67,37 @@ def text_safe(value: str, field: str) -> str:
         detail = f"`{field}` contains half of a surrogate pair; send valid Unicode."
         raise BerthError("invalid_unicode", detail, field=field) from None
     return value
+
+
+def credentials_refuse(value: object, field: str, *, named: str = "secrets") -> None:
+    """Refuse a name, password or token in a URL, in any text of a value. `named`: the field that names secrets instead.
+
+    What stands for a variable (`https://$USER:$TOKEN@host`) is none. The error repeats nothing of it.
+    """
+    if isinstance(value, str):
+        if any(map(_holds_credentials, _URLS.finditer(value))):
+            detail = (
+                f"`{field}` holds a URL with a name, a password or a token in it, which everybody reads that sees it. Take it "
+                f"out, keep it as a secret of the tenant (`berth secrets set NAME`), and name that in `{named}`."
+            )
+            raise BerthError("credentials_in_url", detail, field=field)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            credentials_refuse(each, field, named=named)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            credentials_refuse(name, field, named=named)
+            credentials_refuse(each, field, named=named)
+
+
+def _holds_credentials(url: re.Match[str]) -> bool:
+    user, at, _ = url["site"].rpartition("@")
+    name, _, password = user.partition(":")
+    is_web = "http" in url["scheme"].lower()
+    given = [password] if password or not is_web or name == _NOBODY else [name]
+    if at and any(each and not _VARIABLES.fullmatch(each) for each in given):
+        return True
+    return any(not _VARIABLES.fullmatch(each[1]) for each in _TOKENS.finditer(url["rest"]))
 
 
 def text(value: object, field: str, *, max_chars: int, blank: bool = False) -> str:

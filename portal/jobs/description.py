@@ -42,6 +42,7 @@ READ_ONLY = frozenset(
     """.split()
 )
 """What an answer shows and a request may not set."""
+NO_TEXTS = frozenset({"files", "upload", "secrets", "code"})  # contents, names, or of a grammar of its own
 SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
 """Short spellings that a command line's example uses; both of one field at once is a conflict."""
 
@@ -213,7 +214,10 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
 
 
 def _simple(given: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {name: SIMPLE[name](given[name], name)}
+    found = SIMPLE[name](given[name], name)
+    if name not in NO_TEXTS:
+        checks.credentials_refuse(given[name], name)
+    return {name: found}
 
 
 def _composed(
@@ -225,11 +229,8 @@ def _composed(
 ) -> None:
     """Check the fields that depend on other fields; `values` grows with each check that passes."""
     if "software" in given:
-        check(
-            lambda: {
-                "software": software_check(given["software"], values.get("files") or {}, upload="upload" in values)
-            }
-        )
+        files = values.get("files") or {}
+        check(lambda: {"software": software_check(given["software"], files, upload="upload" in values)})
     check(lambda: code.code_directory(values))
     check(lambda: {"gpus": parts.requirement_set(given.get("gpus", 0), r_num=r_num)})
     if "learning_rate" in given and "gpus" in values:
@@ -294,7 +295,5 @@ def _mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
         detail = "`cores` is for jobs without GPUs; use `cores_per_gpu`."
         yield BerthError("only_for_cpu_jobs", detail, field="cores")
     elif values.get("cores_exactly") and not values.get("cores_per_gpu"):
-        detail = (
-            "`cores_exactly` keeps the job at its `cores_per_gpu`: give that number too, or leave `cores_exactly` out."
-        )
+        detail = "`cores_exactly` keeps the job at its `cores_per_gpu`: give that too, or leave `cores_exactly` out."
         yield BerthError("required", detail, field="cores_per_gpu")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal import checks
 from portal.errors import BerthError
+from portal.jobs.fields.requirement_lines import LineError, is_option, requirement_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +27,9 @@ IMAGE_PATTERN = (
     r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$"
 )
 MAX_IMAGE_CHARS = 400
+SECRETS_FIELD = "software.secrets"
 _NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _IMAGE = re.compile(IMAGE_PATTERN.replace("$", r"\Z"))
-_ELSEWHERE = re.compile(
-    r"(-r|-c|-e)|(--requirement|--constraint|--editable)\b|[^\s@;:]*/|\.+(\Z|\[)|file:|.*@\s*file:", re.IGNORECASE
-)
-"""Lines of requirements that read another file or directory: by an option, a path or an address."""
 
 
 def software_check(value: object, files: Mapping[str, str], *, upload: bool = False) -> dict[str, str]:
@@ -86,6 +84,7 @@ def _path(given: object, field: str) -> str:
 def _image(given: object, field: str) -> str:
     """Return the reference, whole: without the registry's name it would mean another image on each node."""
     image = checks.text(given, field, max_chars=MAX_IMAGE_CHARS)
+    checks.credentials_refuse(image if "://" in image else f"docker://{image}", field, named=SECRETS_FIELD)
     registry = image.partition("/")[0]
     if not _IMAGE.match(image) or not ("." in registry or ":" in registry or registry == "localhost"):
         detail = f"{checks.quoted(image)} is no image with its registry; write it as docker.io/pytorch/pytorch:2.4.0."
@@ -127,9 +126,11 @@ def _from_files(name: str, files: Mapping[str, str], field: str) -> str:
     if name not in files:
         raise file_missing(name, field)
     try:
-        return base64.b64decode(files[name]).decode()
+        return base64.b64decode(files[name]).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BerthError("not_text", f"The file {checks.quoted(name)} is not UTF-8 text.", field=field) from None
+        raise BerthError(
+            "not_text", f"The file {checks.quoted(name)} is not UTF-8 text; save it as that.", field=field
+        ) from None
 
 
 def _lines(text: str) -> list[str]:
@@ -140,26 +141,23 @@ def _requirements(given: object, field: str) -> str:
     """Return the text. What lies in other files is refused: it would not be part of the hash that names the environment."""
     if not isinstance(given, str):
         raise checks.wrong_type(given, field, "text, a line for each package")
-    text = checks.text_safe(given, field).replace("\r\n", "\n")
-    lines = _lines(text)
-    if not lines:
+    text = checks.text_safe(given, field)
+    if len(text.encode()) > MAX_REQUIREMENTS_BYTES:
+        raise BerthError("too_long", "Requirements are at most 64 KiB of text.", field=field)
+    checks.credentials_refuse(text, field, named=SECRETS_FIELD)
+    try:
+        lines = requirement_lines(text)
+    except LineError as error:
+        raise BerthError(error.code, f"`{field}`: {error}", field=field) from None
+    packages = sum(not is_option(line) for line in lines)
+    if not packages:
         raise BerthError(
             "blank", "The requirements name no package; leave `software` out for the node's own.", field=field
         )
-    if len(text.encode()) > MAX_REQUIREMENTS_BYTES or len(lines) > MAX_REQUIREMENTS * 8:
-        raise BerthError("too_long", "Requirements are at most 64 KiB of text.", field=field)
-    packages = sum(not line.startswith("-") for line in lines)
-    if packages > MAX_REQUIREMENTS:
+    if packages > MAX_REQUIREMENTS or len(lines) > MAX_REQUIREMENTS * 2:
         detail = f"These are {packages} requirements; at most {MAX_REQUIREMENTS} are installed for a job."
         raise BerthError("too_long", detail, field=field)
-    for line in lines:
-        if _ELSEWHERE.match(line):
-            detail = (
-                f"{checks.quoted(line)} names another file or directory, which the node does not have while it builds; "
-                "write the packages themselves."
-            )
-            raise BerthError("not_self_contained", detail, field=field)
-    return text
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def software_need(software: Mapping[str, str], *, git: bool = False) -> str:

@@ -71,6 +71,8 @@ def document_read(data: object) -> Document:
         detail = "The template is larger than 256 KiB; put large files on storage that the nodes can read."
         raise BerthError("too_large", detail, field="job")
     _job_check(made)
+    for field in ("title", "about", "parameters"):
+        checks.credentials_refuse(made.as_json()[field], field, named="job.secrets")
     return made
 
 

@@ -61,9 +61,11 @@ def file_text(*, tenant: Tenant, digest: str, path: str, most_bytes: int) -> str
         detail = f"The file has {size_bytes} bytes, and requirements at most {most_bytes}."
         raise BerthError("too_long", detail, field="software.requirements_file")
     try:
-        return b"".join(store.pieces(sha256)).decode()
+        return b"".join(store.pieces(sha256)).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BerthError("not_text", "The file is not UTF-8 text.", field="software.requirements_file") from None
+        raise BerthError(
+            "not_text", "The file is not UTF-8 text; save it as that.", field="software.requirements_file"
+        ) from None
 
 
 def contents_known(tenant: Tenant, hashes: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workers.environments import build
 from workers.environments.build import AWAY_REMEDY
 from workers.environments.images import ENGINE, pull_step
+from workers.environments.requirement_lines import LineError, requirement_lines
 from workers.system.files import write_atomic, write_json
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ def environment_hash(text: str, offer: Offer) -> str:
 
 
 def _meant(text: str) -> list[str]:
-    """Return the lines without comments and blanks around them: these do not change what is installed."""
-    lines = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in text.splitlines())
-    return [line for line in lines if line]
+    """Return the lines as every installer reads them, without comments: these do not change what is installed."""
+    try:
+        return requirement_lines(text)
+    except LineError as error:
+        raise PlanError(f"its requirements: {error}") from error
 
 
 def software_plan(software: Mapping[str, str], offer: Offer, tenant: int | str) -> Plan:
@@ -89,7 +91,7 @@ def _of_requirements(text: str, offer: Offer, tenant: int | str) -> Plan:
         "again_s": offer.limits.again_s,
         "environment": dict(offer.proxies),
         "steps": _steps(offer, venv),
-        "text": text,
+        "text": "".join(f"{line}\n" for line in _meant(text)),
     }
     return Plan("requirements", entry, venv, content)
 

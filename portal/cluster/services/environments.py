@@ -66,6 +66,7 @@ def _checked(directory: str, note: str) -> dict[str, str]:
     if not path.startswith("/") or ".." in path.split("/") or ":" in path:
         detail = "Give an absolute directory below /, without `..` and `:`, as in /opt/torch."
         raise BerthError("path_escape", detail, field="directory")
+    checks.credentials_refuse(note, "note")
     return {"directory": path, "note": checks.text(note, "note", max_chars=200, blank=True)}
 
 

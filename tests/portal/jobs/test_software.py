@@ -29,7 +29,7 @@ def test_each_way_to_say_it():
     assert software_check({}, {}) == {}
     assert software_check({"environment": "torch-2.3"}, {}) == {"environment": "torch-2.3"}
     assert software_check({"path": "/opt/venv/"}, {}) == {"path": "/opt/venv"}
-    text = "numpy==1.26.4 \\\n  --hash=sha256:ab # why\r\n\r\n# a comment\ntorch @ https://a.example/torch.whl\n"
+    text = f"numpy==1.26.4 --hash=sha256:{'a' * 64} # why\r\n\r\n# a comment\ntorch @ https://a.example/torch.whl\n"
     assert software_check({"requirements": text}, {}) == {"requirements": text.replace("\r\n", "\n")}
     assert software_check({"image": IMAGE}, {}) == {"image": IMAGE}
     assert software_check({"image": f"registry:5000/a/b@sha256:{'0' * 64}"}, {})
@@ -69,9 +69,7 @@ def test_what_cannot_be_is_refused(case):
     assert field in {None, found[1]}
 
 
-ELSEWHERE = (
-    "-r a.txt|-ra.txt|-c a|-e .|--editable=src|--requirement x|./a.whl|../a|/root/a|a/b.whl|.|file:///etc|x @ file:///e"
-)
+ELSEWHERE = "-r a.txt|-ra.txt|-c a|-e .|--editable=src|--requirement x|./a.whl|../a|/root/a|a/b.whl|.|file:///etc|x @ file:///e|-f a|--find-links https://a.example/b"
 
 
 @pytest.mark.parametrize("line", ELSEWHERE.split("|"))

@@ -221,4 +221,4 @@ def test_names_in_deep_folders_are_compared_as_often_as_flat_ones():
 def test_no_path_is_a_file_and_a_folder(read, paths):
     with pytest.raises(BerthError, match="a file and a directory"):
         read(paths)
-    read([path for path in paths if path != paths[0]][:1] + ["a b", "a-b/c", "a-b.d"])
+    read([*[path for path in paths if path != paths[0]][:1], "a b", "a-b/c", "a-b.d"])
