@@ -51,6 +51,7 @@ class YamlError(ValueError):
 
 def yaml_strict(text: str, *, most_chars: int = MOST_CHARS) -> Any:
     """Return the value of a YAML text of one document. `most_chars`: of one text in it. Raises YamlError."""
+    text = text.removeprefix("\ufeff")
     if text.count("\n%") + text.startswith("%") > MOST_DIRECTIVES:
         raise YamlError(f"holds more than {MOST_DIRECTIVES} lines that begin with %")
     builder = _Builder(most_chars)

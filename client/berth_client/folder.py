@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import category, normalize
 
 from berth_client.errors import ClientError
 
@@ -64,33 +66,53 @@ def _raise(error: OSError) -> None:
     raise error
 
 
+def text_read(content: bytes, name: object) -> str:
+    """Return what a text file says, without the mark that some editors put before it. Raises ClientError."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ClientError(f"{name} is not UTF-8 text; save it as that.") from None
+
+
 def _patterns(path: Path) -> list[str]:
     """Return the patterns of a `.berthignore`: a line each, as in .gitignore, but without `!` and `**`."""
     try:
-        lines = path.read_text().splitlines()
+        text = text_read(path.read_bytes(), path)
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClientError(f"{path} cannot be read: {error}.") from None
+    except OSError as error:
+        raise ClientError(f"{path} cannot be read: {error.strerror}.") from None
     found = []
-    for number, line in enumerate(lines, start=1):
-        pattern = line.strip()
+    for number, line in enumerate(re.split("\r\n|\r|\n", text), start=1):
+        pattern = line.strip(" \t")
         if not pattern or pattern.startswith("#"):
             continue
-        if pattern.startswith("!") or "**" in pattern:
-            raise ClientError(f"{path}, line {number}: {pattern!r}: neither ! nor ** is known here.")
-        found.append(pattern)
+        if (why := _unread(pattern)) is not None:
+            raise ClientError(f"{path}, line {number}: {pattern!r}: {why}.")
+        found.append(normalize("NFC", pattern.removeprefix("./")))
     return found
+
+
+def _unread(pattern: str) -> str | None:
+    """Return why a pattern would mean another thing than it seems to: what it names would be sent."""
+    if pattern.startswith("!") or "**" in pattern:
+        return "neither ! nor ** is known here"
+    if "\\" in pattern:
+        return "a backslash is not known here; write folders with /"
+    if any(category(char) in {"Cc", "Cf", "Zl", "Zp"} for char in pattern):
+        return "it holds a character that cannot be seen; remove it"
+    return None
 
 
 def _ignored(name: Path, patterns: list[str], *, is_folder: bool) -> bool:
     """Say whether a pattern names it: by its whole path when it holds a slash, else by its last part, at any depth."""
+    own = normalize("NFC", name.as_posix()).split("/")
     for pattern in patterns:
         bare = pattern.rstrip("/")
         if bare != pattern and not is_folder:
             continue
         wanted = bare.lstrip("/").split("/")
-        parts = name.parts if "/" in bare else name.parts[-1:]
+        parts = own if "/" in bare else own[-1:]
         if len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted)):
             return True
     return False

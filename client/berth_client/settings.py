@@ -87,7 +87,7 @@ def _logins(path: Path) -> ConfigParser:
 
     logins = ConfigParser(interpolation=None)
     try:
-        with path.open() as file:
+        with path.open(encoding="utf-8-sig") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise ClientError(f"{path} holds tokens and others may read it; run `chmod 600 {path}`.")
             logins.read_file(file)

@@ -105,3 +105,40 @@ def test_a_pattern_that_is_not_known_is_told_with_its_line(folder, pattern):
 def test_what_is_no_folder(folder):
     with pytest.raises(ClientError, match="is no folder"):
         folder_paths(folder / "train.py")
+
+
+IGNORED = {
+    "a byte order mark": b"\xef\xbb\xbf.env\n*.bin\n",
+    "lines of Windows": b".env\r\n*.bin\r\n",
+    "lines of an old Mac": b".env\r*.bin\r",
+    "no last line end": b"*.bin\n.env",
+    "spaces around": b"  .env \t\n\t*.bin\n",
+    "from here on": b"./.env\n./*.bin\n",
+}
+
+
+@pytest.mark.parametrize("case", IGNORED)
+def test_what_is_ignored_stays_behind_however_the_list_was_saved(tmp_path, case):
+    for name in (".env", "a.bin", "train.py"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".berthignore").write_bytes(IGNORED[case])
+    assert set(folder_paths(tmp_path)) == {"train.py"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [".env\n".encode(coding) for coding in ("utf-16", "utf-16-le", "utf-32", "utf-16-be")]
+    + [f"{sign}.env\n".encode() for sign in "\u200b\u200e\u2060\x1b"]
+    + [f"a{sign}.env\n".encode() for sign in "\u2028\x85\v\f\ufeff"]
+    + [b"\xff\xfe", b"conf\\.env\n", "é.env\n".encode("latin-1")],
+)
+def test_a_list_that_would_be_read_otherwise_than_it_looks_is_refused(tmp_path, content):
+    (tmp_path / ".berthignore").write_bytes(content)
+    with pytest.raises(ClientError, match=r"\.berthignore"):
+        folder_paths(tmp_path)
+
+
+def test_a_name_in_another_spelling_of_the_same_characters_is_ignored(tmp_path):
+    (tmp_path / "gehe\u0301im").write_text("x")
+    (tmp_path / ".berthignore").write_text("geh\u00e9im\n", encoding="utf-8")
+    assert folder_paths(tmp_path) == {}

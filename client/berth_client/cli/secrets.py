@@ -66,7 +66,7 @@ def _value(name: str) -> str:
     if sys.stdin.isatty():
         return getpass.getpass(f"Value of {name} (it is not shown): ")
     try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n").removesuffix("\r")
+        return sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise ClientError("Standard input is no UTF-8 text; encode it first, for example with base64.") from None
 

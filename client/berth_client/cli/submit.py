@@ -154,10 +154,9 @@ def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 def _text(path: str) -> str:
     content = sys.stdin.buffer.read() if path == "-" else read(path)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise ClientError(f"{path} is not UTF-8 text.") from None
+    from berth_client.folder import text_read  # few commands need it
+
+    return text_read(content, path)
 
 
 def _lines_told(asked: Any, lines: list[ImportedLine]) -> None:

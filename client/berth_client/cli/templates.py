@@ -116,10 +116,9 @@ def _limits(parameter: dict[str, Any]) -> str:
 
 def _import(asked: Any, berth: Berth) -> int:
     content = sys.stdin.buffer.read() if asked.name == "-" else read(asked.name)
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        raise ClientError(f"{asked.name} is not UTF-8 text.") from None
+    from berth_client.folder import text_read  # few commands need it
+
+    text = text_read(content, asked.name)
     files = files_read(asked) if asked.file or asked.folder else {}
     with named(asked.name):
         found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)

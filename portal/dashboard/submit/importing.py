@@ -56,7 +56,7 @@ def _uploaded(uploads: Uploads | None) -> str:
     if (chosen.size or 0) > MAX_FILES_BYTES:
         raise BerthError("too_long", "The file is larger than 1 MiB; that is no script.", field="text")
     try:
-        return bytes(chosen.read()).decode()
+        return bytes(chosen.read()).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
 

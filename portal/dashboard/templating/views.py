@@ -218,7 +218,7 @@ def _uploaded(request: HttpRequest) -> str:
     if (chosen.size or 0) > 2 * MOST_BYTES:
         raise BerthError("too_large", "The file is larger than 512 KiB; a template is 256 KiB at most.", field="text")
     try:
-        return bytes(chosen.read()).decode()
+        return bytes(chosen.read()).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
 

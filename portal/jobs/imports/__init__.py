@@ -34,7 +34,7 @@ def text_import(text: str, *, format: str | None = None, gpu_types: Sequence[str
 
 def _yaml_import(text: str) -> Imported:
     try:
-        found = yaml_strict(text.removeprefix("\ufeff"), most_chars=MOST_CHARS)
+        found = yaml_strict(text, most_chars=MOST_CHARS)
     except YamlError as error:
         where = f" (line {error.line}, column {error.column})" if error.line else ""
         raise BerthError("parse_error", f"The text {error.detail}{where}.", field="text") from None

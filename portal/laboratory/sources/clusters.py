@@ -66,7 +66,7 @@ class ClusterFile:
 def cluster_read(path: Path) -> ClusterFile:
     """SimulationError: no such file, no YAML, or a field that cannot be."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SimulationError("cluster", f"{path} cannot be read: {error.strerror}; see examples/clusters/") from error
     except UnicodeDecodeError as error:

@@ -85,8 +85,8 @@ def _told(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """The lines as text; one that is none is complained of."""
     number = 0
     try:
-        for number, line in enumerate(lines, start=1):  # noqa: B007 - told in the complaint
-            yield line.decode()
+        for number, line in enumerate(lines, start=1):
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise TraceError(name, number, f"at byte {error.start + 1}", "is not UTF-8") from error
     except (OSError, EOFError) as error:
