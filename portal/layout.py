@@ -69,6 +69,11 @@ class Layout:
         return self.root / "secret-key"
 
     @property
+    def metrics_token(self) -> Path:
+        """What Prometheus shows to be let in to `/metrics`."""
+        return self.root / "metrics-token"
+
+    @property
     def storage(self) -> Path:
         """The storage the virtual nodes share (their storage domain's directory)."""
         return self.root / "storage"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
-from typing import TYPE_CHECKING
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
@@ -20,9 +21,10 @@ from portal.jobs.held_time import gpus_present
 from portal.jobs.models import GpuAllocation, Job
 from portal.jobs.queue_counts import queue_counts
 from portal.jobs.states import ACTIVE, FINAL, QUEUED, JobState
+from portal.layout import Layout
 from portal.rounds.models import Planning
 from portal.rounds.planning.lease import idle_counted
-from portal.tenants.authentication import scope_check, token_find, token_touch
+from portal.tenants.authentication import Unauthorized, scope_check, token_find, token_touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,12 +36,11 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NODE_COLUMNS = "name cores registered_at last_contact_at dead_at drained_at disk_low refused_messages".split()
-FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer a scrape from this machine, or with an operator's token of scope cluster:read."""
+    """Answer a scrape to whom `access_check` lets in."""
     access_check(request)
     registry = CollectorRegistry()
     registry.register(DatabaseCollector())
@@ -47,24 +48,41 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def access_check(request: HttpRequest) -> None:
-    """Raise unless the caller may scrape. What a proxy on this machine passes on does not count as loopback."""
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        token = token_find(secret.strip())
-        scope_check(user=token.user, token=token, scope="cluster:read")
-        if not token.user.is_operator:
-            raise Forbidden("The figures of all tenants are for operators' tokens.", code="operator_only")
-        token_touch(token)
+    """Raise unless the caller shows the metrics token or an operator's, or is a signed-in operator. Where from tells nothing:
+
+    jobs of all tenants may run on the portal's machine.
+    """
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    secret = given.strip() if scheme.lower() == "bearer" else ""
+    if secret and _is_metrics_token(secret):
         return
-    if not _is_loopback(request.META.get("REMOTE_ADDR", "")) or any(name in request.META for name in FORWARDED):
-        raise Forbidden("Scrape from this machine, or with an operator's token of scope cluster:read.")
+    if secret:
+        token = token_find(secret)
+        scope_check(user=token.user, token=token, scope="cluster:read")
+        _operator_check(token.user)
+        token_touch(token)
+    elif request.user.is_authenticated:
+        _operator_check(request.user)
+    else:
+        detail = (
+            "Show the token in the file metrics-token of the portal's data directory, or an operator's of scope "
+            "cluster:read, as `Authorization: Bearer TOKEN`; or sign in as an operator."
+        )
+        raise Unauthorized("not_authenticated", detail)
 
 
-def _is_loopback(address: str) -> bool:
+def _operator_check(user: Any) -> None:
+    if not user.is_operator:
+        raise Forbidden("The figures of all tenants are for operators.", code="operator_only")
+
+
+def _is_metrics_token(secret: str) -> bool:
+    """Say so of what the file holds now; one without content, or no file, lets nobody in."""
     try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
+        token = Layout.at(settings.DATA_DIR).metrics_token.read_bytes().strip()
+    except FileNotFoundError:
         return False
+    return bool(token) and compare_digest(secret.encode("utf-8", "replace"), token)
 
 
 class DatabaseCollector:

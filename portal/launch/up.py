@@ -90,8 +90,9 @@ class Launch:
         own_node.settings_check(self.layout)
         tls = self._tls()
         site = programs.site_of(self.options, tls)
-        if not self.layout.secret_key.exists():
-            write_private(self.layout.secret_key, secrets.token_urlsafe(64))
+        for secret in (self.layout.secret_key, self.layout.metrics_token):
+            if not secret.exists():
+                write_private(secret, secrets.token_urlsafe(64))
         redis_url = self._broker()
         self._note_mode(site, redis_url)
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)

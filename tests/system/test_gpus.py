@@ -124,5 +124,5 @@ def test_from_the_driver_to_the_page(berth, stub, tenant, page):
     shown = page()
     assert "Xid 48" in shown
     assert "GPU 0: It does not answer" in shown
-    status, metrics = berth.request("/metrics/gpus")
+    status, metrics = berth.request("/metrics/gpus", token=(berth.data / "metrics-token").read_text())
     assert (status, f'DCGM_FI_DEV_XID_ERRORS{{gpu="{at}"' in metrics) == (200, True), metrics

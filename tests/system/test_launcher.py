@@ -73,6 +73,7 @@ def test_secrets_are_their_owners_alone(berth):
         layout.demo_tokens,
         layout.demo_users,
         layout.secret_key,
+        layout.metrics_token,
         layout.mode,
         layout.state,
     ]

@@ -176,7 +176,7 @@ def test_a_trainings_speed_use_and_memory_reach_its_page(berth, tenant, python):
     assert iterations == pytest.approx(said["iterations"], rel=0.02)
     assert speed == pytest.approx(said["per_s"] * BATCH, rel=0.1)
     assert f"{iterations:,} iterations".replace(",", " ") in page(berth, f"/jobs/{number}/").replace("\u202f", " ")
-    metrics = berth.request("/metrics/gpus")[1]
+    metrics = berth.request("/metrics/gpus", token=(berth.data / "metrics-token").read_text())[1]
     assert re.search(rf'DCGM_FI_DEV_GPU_UTIL{{gpu="0".*Hostname="{NODE}"}} \d', metrics)
 
 

@@ -472,8 +472,8 @@ REST = [
     _api("api-trace-share", "POST", MINE_API, {"shared_with": "tenant"}, number="{trace}"),
     _api("livez", "GET", (200,) * 6),
     _api("healthz", "GET", (503,) * 6),  # the walk has neither broker nor beat: 503 names them to anybody
-    _api("metrics", "GET", (403, 403, 403, 200, 200, 401)),  # anonymous: a scraper on this machine
-    _api("metrics-gpus", "GET", (403, 403, 403, 200, 200, 401)),
+    _api("metrics", "GET", OPERATE_API),
+    _api("metrics-gpus", "GET", OPERATE_API),
 ]
 
 INVENTORY = {

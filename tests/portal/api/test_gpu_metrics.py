@@ -1,12 +1,12 @@
 """`/metrics/gpus`: what people's Grafana boards for NVIDIA's DCGM exporter read."""
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from portal.cluster.models import Gpu, Node
 from portal.health.gpus import FIGURES, lines
+from tests.portal.scraping import scraper
 
 pytestmark = pytest.mark.django_db
 SAMPLE = {
@@ -38,7 +38,7 @@ def measured(cluster):
 
 
 def test_the_names_units_and_labels_are_dcgm_exporter_s(measured):
-    text = Client().get("/metrics/gpus").content.decode()
+    text = scraper().get("/metrics/gpus").content.decode()
     assert '\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="0"' in text
     found = samples(text)
     values = {name: value for (name, gpu), (value, _) in found.items() if gpu == "0"}
@@ -76,5 +76,5 @@ def test_it_costs_two_queries_whatever_the_size(measured, django_assert_num_quer
 def test_one_node_that_tells_an_xid_of_itself_does_not_take_the_page_from_all(measured):
     finding = {"subject": "node", "check": "xid 79", "level": "fail", "detail": "", "remedy": ""}
     Node.objects.update(findings=[finding])
-    assert Client().get("/metrics/gpus").status_code == 200
+    assert scraper().get("/metrics/gpus").status_code == 200
     assert ("DCGM_FI_DEV_XID_ERRORS", "1") not in samples("".join(lines()))

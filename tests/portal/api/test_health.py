@@ -19,6 +19,7 @@ from portal.rounds.planning.lease import idle_count
 from portal.rounds.settings.schedule import schedule_make
 from tests.portal import given
 from tests.portal.api.conftest import refusal
+from tests.portal.scraping import scraper
 
 pytestmark = pytest.mark.django_db
 
@@ -122,7 +123,7 @@ def metrics_known():
 
 def test_section_10_for_prometheus_without_what_is_not_known(well, world):
     metrics_known()
-    found = samples(Client().get("/metrics"))
+    found = samples(scraper().get("/metrics"))
     assert found["berth_gpu_active_ratio",] == 0.75
     assert found["berth_gpu_utilisation_ratio",] == 0.8
     assert (found["berth_fragments", "no-cores"], found["berth_fragment_ratio",]) == (2, 0.25)
@@ -134,29 +135,29 @@ def test_section_10_for_prometheus_without_what_is_not_known(well, world):
 
 
 def test_what_a_planning_leaves_idle_beside_a_job_that_fits_is_counted_for_good(well):
-    assert samples(Client().get("/metrics"))["berth_idle_beside_fitting_total",] == 0
+    assert samples(scraper().get("/metrics"))["berth_idle_beside_fitting_total",] == 0
     PlanningLease.objects.get_or_create(pk=1)
     for gpus in (None, 0, 3, 2):
         idle_count(gpus, number=7)
-    assert samples(Client().get("/metrics"))["berth_idle_beside_fitting_total",] == 5
+    assert samples(scraper().get("/metrics"))["berth_idle_beside_fitting_total",] == 5
 
 
 def test_a_scrape_costs_the_same_queries_whatever_the_size(world, django_assert_num_queries):
     with CaptureQueriesContext(connection) as queries:
-        Client().get("/metrics")
+        scraper().get("/metrics")
         before = len(queries)
     for n in range(5):
         given.node_make(f"more-{n}")
     world.owner.submit(gpus=1)
     with django_assert_num_queries(before):
-        found = samples(Client().get("/metrics"))
+        found = samples(scraper().get("/metrics"))
     assert (found["berth_gpus",], found["berth_nodes", "up"]) == (28, 8)
 
 
 def test_figures_for_prometheus(well, world):
     world.owner.submit()
     world.owner("POST", f"/jobs/{world.owner.submit()['id']}/hold")
-    found = samples(Client().get("/metrics"))
+    found = samples(scraper().get("/metrics"))
     assert found["berth_jobs", "PENDING"] == found["berth_jobs", "HELD"] == 1
     assert found["berth_jobs", "RUNNING"] == 0
     assert found["berth_jobs_pending", "not-planned-yet"] == 1
@@ -175,18 +176,36 @@ def test_prometheus_own_tool_takes_the_figures(well, world):
     """Names, types and help texts as Prometheus wants them: it says nothing."""
     world.owner.submit()
     metrics_known()
-    text = Client().get("/metrics").content
+    text = scraper().get("/metrics").content
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
     assert b"berth_gpus_total" not in text
 
 
-def test_who_may_scrape(well, world):
-    far = Client(REMOTE_ADDR="203.0.113.9", headers={"accept": "application/json"})
-    refusal(far.get("/metrics"), 403, "forbidden")
-    proxied = Client(headers={"accept": "application/json", "x-forwarded-for": "203.0.113.9"})
-    refusal(proxied.get("/metrics"), 403, "forbidden")
-    operator = Client(REMOTE_ADDR="203.0.113.9", headers=world.operator.headers)
-    assert samples(operator.get("/metrics"))
-    tenant = Client(headers=world.owner.headers | {"Accept": "application/json"})
-    refusal(tenant.get("/metrics"), 403, "operator_only")
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/gpus"])
+def test_who_may_scrape(well, world, path):
+    """Jobs of all tenants may run on the portal's machine: where a call comes from tells nothing."""
+    asked = {"accept": "application/json"}
+    for address in ("127.0.0.1", "::1", "203.0.113.9"):
+        refusal(Client(REMOTE_ADDR=address, headers=asked).get(path), 401, "not_authenticated")
+        refusal(Client(REMOTE_ADDR=address, headers=asked | {"authorization": "Bearer no"}).get(path), 401, "bad_token")
+        assert scraper(REMOTE_ADDR=address).get(path).status_code == 200
+        assert Client(REMOTE_ADDR=address, headers=world.operator.headers).get(path).status_code == 200
+        refusal(Client(REMOTE_ADDR=address, headers=world.owner.headers | asked).get(path), 403, "operator_only")
+    signed_in = Client(headers=asked)
+    signed_in.force_login(world.users["lena"])
+    refusal(signed_in.get(path), 403, "operator_only")
+    signed_in.force_login(given.operator())
+    assert signed_in.get(path).status_code == 200
+
+
+def test_an_empty_token_lets_nobody_in(well, world, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    for content in (None, b"", b"\n"):
+        if content is not None:
+            (tmp_path / "metrics-token").write_bytes(content)
+        for given_token in ("", " ", "None", "\xfc"):
+            answer = Client(headers={"authorization": f"Bearer {given_token}", "accept": "application/json"}).get(
+                "/metrics"
+            )
+            assert answer.status_code == 401

@@ -12,6 +12,7 @@ from portal.rounds.planning.run import planning_run
 from portal.tenants.models import Tenant
 from portal.tenants.services import token_create
 from tests.portal import given
+from tests.portal.scraping import scraper
 
 pytestmark = pytest.mark.django_db
 ELIGIBLE, QUOTA, DEPENDENT, HELD, TASKS, AWAY, INVALID = 9, 2, 1, 1, 4, 1, 1
@@ -51,7 +52,7 @@ def text(client, path):
 
 
 def samples(client, name):
-    lines = client.get("/metrics").content.decode().splitlines()
+    lines = scraper().get("/metrics").content.decode().splitlines()
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)}
 
 

@@ -11,6 +11,7 @@ from portal.jobs.held_time import active_rates
 from portal.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.rounds.record.utilisation import utilisations_now
 from tests.portal import given
+from tests.portal.scraping import scraper
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
@@ -78,7 +79,7 @@ def test_the_rates_stand_in_rest_and_in_metrics(cluster, client):
     assert 0.25 <= shown["cpu_active_rate"] <= most
     assert 0.125 <= listed["gpu_active_rate"] <= most / 2
     assert client.get("/api/v1/nodes?hours=0").status_code == 400
-    text = client.get("/metrics").content.decode()
+    text = scraper().get("/metrics").content.decode()
     for what in ("gpu", "cpu"):
         (told,) = re.findall(rf'berth_node_{what}_active_ratio{{hours="1",node="n1"}} (.+)', text)
         assert 0.25 <= float(told) <= 0.25 + 0.5 * (timezone.now() - NOW) / timedelta(hours=1)

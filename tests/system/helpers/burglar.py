@@ -68,6 +68,7 @@ def portal():
 names = [
     "operator.json",
     "secret-key",
+    "metrics-token",
     "berth.sqlite3",
     "launch.json",
     "demo-users.json",
