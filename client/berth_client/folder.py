@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unicodedata import category, normalize
 
 from berth_client.errors import ClientError
 
@@ -89,7 +89,7 @@ def _patterns(path: Path) -> list[str]:
             continue
         if (why := _unread(pattern)) is not None:
             raise ClientError(f"{path}, line {number}: {pattern!r}: {why}.")
-        found.append(normalize("NFC", pattern.removeprefix("./")))
+        found.append(unicodedata.normalize("NFC", pattern.removeprefix("./")))
     return found
 
 
@@ -99,14 +99,14 @@ def _unread(pattern: str) -> str | None:
         return "neither ! nor ** is known here"
     if "\\" in pattern:
         return "a backslash is not known here; write folders with /"
-    if any(category(char) in {"Cc", "Cf", "Zl", "Zp"} for char in pattern):
+    if any(unicodedata.category(char) in {"Cc", "Cf", "Zl", "Zp"} for char in pattern):
         return "it holds a character that cannot be seen; remove it"
     return None
 
 
 def _ignored(name: Path, patterns: list[str], *, is_folder: bool) -> bool:
     """Say whether a pattern names it: by its whole path when it holds a slash, else by its last part, at any depth."""
-    own = normalize("NFC", name.as_posix()).split("/")
+    own = unicodedata.normalize("NFC", name.as_posix()).split("/")
     for pattern in patterns:
         bare = pattern.rstrip("/")
         if bare != pattern and not is_folder:

@@ -55,6 +55,10 @@ class Spec(PartKey):
         help_text="Below one of these its working directory must lie in truth; null: it may lie anywhere.",
     )
     secrets = serializers.BooleanField(help_text="It has secrets, which the node asks for when it starts the command.")
+    build_secrets = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="Of its secrets' variables those that its build gets too, with the secrets' names.",
+    )
     gpus = serializers.ListField(child=serializers.IntegerField())
     gpu_uuids = serializers.ListField(child=serializers.CharField())
     gpu_type = serializers.CharField(allow_null=True)

@@ -27,7 +27,8 @@ IMAGE_PATTERN = (
     r"^[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$"
 )
 MAX_IMAGE_CHARS = 400
-SECRETS_FIELD = "software.secrets"
+INDEX_SECRET, REGISTRY_SECRET = "secrets` as `PIP_INDEX_URL", "secrets` as `APPTAINER_DOCKER_PASSWORD"
+"""Where a secret of an index or a registry stands instead of in a URL."""
 _NAME = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 _IMAGE = re.compile(IMAGE_PATTERN.replace("$", r"\Z"))
 
@@ -84,7 +85,7 @@ def _path(given: object, field: str) -> str:
 def _image(given: object, field: str) -> str:
     """Return the reference, whole: without the registry's name it would mean another image on each node."""
     image = checks.text(given, field, max_chars=MAX_IMAGE_CHARS)
-    checks.credentials_refuse(image if "://" in image else f"docker://{image}", field, named=SECRETS_FIELD)
+    checks.credentials_refuse(image if "://" in image else f"docker://{image}", field, named=REGISTRY_SECRET)
     registry = image.partition("/")[0]
     if not _IMAGE.match(image) or not ("." in registry or ":" in registry or registry == "localhost"):
         detail = f"{checks.quoted(image)} is no image with its registry; write it as docker.io/pytorch/pytorch:2.4.0."
@@ -144,7 +145,7 @@ def _requirements(given: object, field: str) -> str:
     text = checks.text_safe(given, field)
     if len(text.encode()) > MAX_REQUIREMENTS_BYTES:
         raise BerthError("too_long", "Requirements are at most 64 KiB of text.", field=field)
-    checks.credentials_refuse(text, field, named=SECRETS_FIELD)
+    checks.credentials_refuse(text, field, named=INDEX_SECRET)
     try:
         lines = requirement_lines(text)
     except LineError as error:

@@ -22,12 +22,15 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 
 
 def build_launch(launch: Mapping[str, Any], build: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the launch of a stage: the job's walls and memory, and of all variables the secret that code is fetched with."""
-    secret = launch.get("code_secret", "") if "commit" in build else ""
+    """Return the launch of a stage: the job's walls and memory, and of all variables the secrets that are the stage's."""
+    if "commit" in build:
+        given = {CODE_SECRET: secret} if (secret := launch.get("code_secret", "")) else {}
+    else:
+        given = {name: launch["environment"][name] for name in launch.get("build_secrets") or ()}
     return {
         **launch,
         "command": "exec " + shlex.join(build["argv"]),
-        "environment": {CODE_SECRET: secret} if secret else {},
+        "environment": given,
         "prefix": None,
         "container": None,
         "cwd": launch["tmp_dir"],

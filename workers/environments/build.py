@@ -19,8 +19,13 @@ import subprocess
 import sys
 import time
 from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
 
 AWAY = (
     "Failed to establish a new connection",
@@ -51,6 +56,92 @@ class BuildError(Exception):
         self.lasting = lasting
 
 
+INDEXES = {"PIP_INDEX_URL": "--index-url", "PIP_EXTRA_INDEX_URL": "--extra-index-url"}
+REGISTRY = ("APPTAINER_DOCKER_USERNAME", "APPTAINER_DOCKER_PASSWORD")
+"""Variables in which a build finds secrets of the tenant, if the job names some for it."""
+NOT_LET_IN = (
+    "401 Error",
+    "403 Error",
+    "401 Client Error",
+    "403 Client Error",
+    "HTTP error 401",
+    "HTTP error 403",
+    "client error (401",
+    "client error (403",
+    "authentication required",
+)
+NOT_FOUND = ("No matching distribution found", "not found in the package registry")
+"""pip says no more of an index that does not let it in."""
+
+
+SHORTEST = 4
+"""Characters of what is left out of the log: a word of fewer stands everywhere."""
+
+
+@dataclass
+class Access:
+    """What a build needs to be let in, in memory alone: options of the installer, its variables, and what no log may show."""
+
+    options: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
+
+    def masked(self, text: str) -> str:
+        for each in self.hidden:
+            text = text.replace(each, "***")
+        return text
+
+
+def access_take(variables: MutableMapping[str, str]) -> Access:
+    """Take the secrets out of the variables. Raises BuildError for an index that is no URL; it repeats nothing of it.
+
+    An index's name and password go by netrc, not by its URL: pip hands URLs on to programs as arguments, for all to read.
+    """
+    found = Access()
+    lines: list[str] = []
+    logins: dict[str, tuple[str, str]] = {}
+    for name, option in INDEXES.items():
+        for url in variables.pop(name, "").split():
+            line, host, login = _index(name, option, url)
+            found.hidden += [url, login[1] or login[0], quote(login[1] or login[0], safe="")]
+            lines.append(line)
+            if any(login) and logins.setdefault(host, login) != login:
+                raise BuildError(f"The secrets of its indexes hold two logins for {host}; give one.", lasting=False)
+    found.environment = {name: variables.pop(name) for name in REGISTRY if name in variables}
+    found.hidden = sorted(
+        {each for each in [*found.hidden, *found.environment.values()] if len(each) >= SHORTEST}, key=len, reverse=True
+    )
+    if lines:
+        found.options = ["-r", _in_memory("\n".join(lines))]
+    if logins:
+        told = (f'machine {host} login "{user}" password "{word}"' for host, (user, word) in logins.items())
+        found.environment["NETRC"] = _in_memory("\n".join(told))
+    return found
+
+
+def _index(name: str, option: str, url: str) -> tuple[str, str, tuple[str, str]]:
+    """Return the option without name and password, the host, and these two."""
+    try:
+        parts = urlsplit(url)
+        host, login = parts.hostname or "", (unquote(parts.username or ""), unquote(parts.password or ""))
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in {"https", "http"} or not url.isprintable():
+        raise BuildError(
+            f"The secret of {name} is no URL of an index, as https://name:password@host/simple.", lasting=False
+        )
+    if any(char.isspace() or char in '"\\' for word in login for char in word):
+        raise BuildError(f"The secret of {name} holds a space, quote or backslash in name or password.", lasting=False)
+    return f"{option} {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}", host, login
+
+
+def _in_memory(text: str) -> str:
+    """Return the name of a file that lies in memory, and goes with this process."""
+    file = os.memfd_create("build", 0)
+    os.write(file, f"{text}\n".encode())
+    return f"/proc/{os.getpid()}/fd/{file}"
+
+
 def say(sentence: str) -> None:
     """Write a line into the job's log."""
     print(_MARK, sentence, flush=True)  # noqa: T201 - standard output is the log
@@ -60,7 +151,10 @@ def main(plan_file: Path) -> int:
     """Make ready what the plan names. The reason of a failure goes into the log and into the plan's file `why`."""
     plan = json.loads(plan_file.read_text())
     try:
-        {"prefix": prefix_check, "requirements": requirements_ready}[plan["kind"]](plan)
+        if plan["kind"] == "prefix":
+            prefix_check(plan)
+        else:
+            requirements_ready(plan, access_take(os.environ))
     except BuildError as error:
         why = str(error)
     except OSError as error:
@@ -85,7 +179,7 @@ def prefix_check(plan: dict[str, Any]) -> None:
     say(f"{plan['name']}: {(done.stdout or done.stderr).strip()}.")
 
 
-def requirements_ready(plan: dict[str, Any]) -> None:
+def requirements_ready(plan: dict[str, Any], access: Access) -> None:
     """Build the environment unless it is there. Raises BuildError."""
     entry = Path(plan["entry"])
     with locked(entry):
@@ -96,7 +190,7 @@ def requirements_ready(plan: dict[str, Any]) -> None:
         began = time.monotonic()
         say(plan["doing"])
         try:
-            _build(entry, plan)
+            _build(entry, plan, access)
         except BuildError as error:
             if error.lasting:
                 _write(entry / "failed.json", {"at": time.time(), "why": str(error)})
@@ -131,21 +225,22 @@ def failed_check(entry: Path, again_s: float) -> None:
         raise BuildError(detail, lasting=False)
 
 
-def _build(entry: Path, plan: dict[str, Any]) -> None:
+def _build(entry: Path, plan: dict[str, Any], access: Access) -> None:
     """Make the environment, or the image, anew: what a killed build left is removed first."""
     shutil.rmtree(entry / "venv", ignore_errors=True)
     for leftover in ("ready.json", "failed.json"):
         (entry / leftover).unlink(missing_ok=True)
-    for step in plan["steps"]:
-        _run(step, plan)
+    for number, step in enumerate(plan["steps"], start=1):
+        is_last = number == len(plan["steps"])
+        _run([*step, *access.options] if is_last else step, plan, access)
     if not Path(plan["made"]).exists():
         raise BuildError(f"{plan['installer']} ended well, but there is no {Path(plan['made']).name}.")
 
 
-def _run(step: list[str], plan: dict[str, Any]) -> None:
+def _run(step: list[str], plan: dict[str, Any], access: Access) -> None:
     """Run one command, its output into the log. Raises BuildError with its last complaint and the remedy."""
     kept: deque[str] = deque(maxlen=KEPT_LINES)
-    environment = {**os.environ, **plan["environment"]}
+    environment = {**os.environ, **plan["environment"], **access.environment}
     with subprocess.Popen(  # noqa: S603 - the plan is the agent's
         step,
         stdin=subprocess.DEVNULL,
@@ -156,17 +251,25 @@ def _run(step: list[str], plan: dict[str, Any]) -> None:
         env=environment,
     ) as child:
         assert child.stdout is not None
-        for line in child.stdout:
+        for raw in child.stdout:
+            line = access.masked(raw)
             kept.append(line.rstrip())
             print(line, end="", flush=True)  # noqa: T201 - as say()
     if child.returncode:
-        raise _failure(plan, child.returncode, kept)
+        raise _failure(plan, child.returncode, kept, with_login=bool(access.hidden))
 
 
-def _failure(plan: dict[str, Any], code: int, kept: deque[str]) -> BuildError:
+def _failure(plan: dict[str, Any], code: int, kept: deque[str], *, with_login: bool) -> BuildError:
     told = "\n".join(kept)
     if "No space left on device" in told or "Disk quota exceeded" in told:
         return BuildError(FULL_REMEDY, lasting=False)
+    if any(sign in told for sign in (*NOT_LET_IN, *(NOT_FOUND if with_login else ()))):
+        found = (
+            "did not find a package, or was not let in" if any(sign in told for sign in NOT_FOUND) else "was not let in"
+        )
+        names = ", ".join((*INDEXES, *REGISTRY))
+        remedy = f"Look at the job's secrets for its build ({names}), and at the requirements"
+        return BuildError(f"{plan['installer']} {found}. {remedy}.", lasting=False)
     if any(sign in told for sign in AWAY):
         return BuildError(plan["away"])
     complaint = next((line for line in reversed(kept) if "error" in line.lower()), kept[-1] if kept else "")

@@ -41,10 +41,14 @@ class Plan:
     image: Path | None = None
 
 
-def environment_hash(text: str, offer: Offer) -> str:
-    """Name an environment by all that decides what is in it: requirements, interpreter, platform, installer, index."""
+def environment_hash(text: str, offer: Offer, secrets: Mapping[str, str] | None = None) -> str:
+    """Name an environment by all that decides what is in it: requirements, interpreter, platform, installer, index.
+
+    `secrets`: those of its build by variable; their names count, not their values, which may be renewed.
+    """
     about = {name: offer.about.get(name) for name in ("version", "implementation", "platform")}
     decided = [FORMAT, _meant(text), about, offer.python, offer.installer, offer.index]
+    decided += [dict(secrets)] if secrets else []
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -56,8 +60,13 @@ def _meant(text: str) -> list[str]:
         raise PlanError(f"its requirements: {error}") from error
 
 
-def software_plan(software: Mapping[str, str], offer: Offer, tenant: int | str) -> Plan:
-    """Return the plan for what a job wants, one of `environment`, `path`, `requirements`. Raises PlanError."""
+def software_plan(
+    software: Mapping[str, str], offer: Offer, tenant: int | str, secrets: Mapping[str, str] | None = None
+) -> Plan:
+    """Return the plan for what a job wants, one of `environment`, `path`, `requirements`. Raises PlanError.
+
+    `secrets`: the variables among the job's that its build gets, with the secrets' names.
+    """
     if (name := software.get("environment")) is not None:
         if name not in offer.named:
             raise PlanError(f"this node has no environment named {name}; its agent's --environments registers them")
@@ -67,9 +76,9 @@ def software_plan(software: Mapping[str, str], offer: Offer, tenant: int | str) 
             raise PlanError(f"{path!r} is no absolute path without `..`")
         return _of_prefix(Path(path), f"The environment at {path}")
     if (text := software.get("requirements")) is not None:
-        return _of_requirements(text, offer, tenant)
+        return _of_requirements(text, offer, tenant, secrets)
     if (reference := software.get("image")) is not None:
-        return _of_image(reference, offer, tenant)
+        return _of_image(reference, offer, tenant, secrets)
     raise PlanError("its software is of a kind that this node's agent does not know; upgrade the agent")
 
 
@@ -77,10 +86,10 @@ def _of_prefix(prefix: Path, name: str) -> Plan:
     return Plan("prefix", None, prefix, {"prefix": str(prefix), "name": name})
 
 
-def _of_requirements(text: str, offer: Offer, tenant: int | str) -> Plan:
+def _of_requirements(text: str, offer: Offer, tenant: int | str, secrets: Mapping[str, str] | None) -> Plan:
     if offer.installer is None:
         raise PlanError(offer.missing.get("build", "this node builds no environments"))
-    entry = offer.root / f"tenant-{tenant}" / environment_hash(text, offer)
+    entry = offer.root / f"tenant-{tenant}" / environment_hash(text, offer, secrets)
     venv = entry / "venv"
     content = {
         "entry": str(entry),
@@ -96,11 +105,12 @@ def _of_requirements(text: str, offer: Offer, tenant: int | str) -> Plan:
     return Plan("requirements", entry, venv, content)
 
 
-def _of_image(reference: str, offer: Offer, tenant: int | str) -> Plan:
+def _of_image(reference: str, offer: Offer, tenant: int | str, secrets: Mapping[str, str] | None) -> Plan:
     """Return how an image gets here: into a file of the tenant's, once for each reference."""
     if offer.engine is None:
         raise PlanError(offer.missing.get("image", "this node runs no images"))
-    name = hashlib.sha256(json.dumps([FORMAT, "image", reference]).encode()).hexdigest()[:32]
+    decided = [FORMAT, "image", reference, *([dict(secrets)] if secrets else [])]
+    name = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
     entry = offer.root / f"tenant-{tenant}" / name
     image = entry / "image.sif"
     content = {

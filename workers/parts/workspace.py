@@ -97,7 +97,7 @@ def part_plan(spec: Spec, place: Workplace) -> Plan | None:
             "a job in an image works in its own directory: its absolute working directory is not in the image"
         )
     try:
-        return software_plan(software, place.software, spec["tenant_id"])
+        return software_plan(software, place.software, spec["tenant_id"], spec.get("build_secrets"))
     except PlanError as error:
         raise SpecError(f"its software environment: {error}") from error
 

@@ -118,6 +118,7 @@ class Spec(PartName):
     code: NotRequired[SpecCode]
     code_roots: NotRequired[list[str] | None]  # below one of which its working directory lies; null or absent: anywhere
     secrets: NotRequired[bool]  # it has some, which are asked for when its command starts
+    build_secrets: NotRequired[dict[str, str]]  # variables among them that its build gets too -> names of their secrets
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None

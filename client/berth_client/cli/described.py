@@ -220,7 +220,9 @@ def _code(asked: Any) -> dict[str, Any]:
 
 def _software(asked: Any) -> dict[str, Any]:
     if asked.requirements:
-        return {"software": {"requirements": read(asked.requirements).decode(errors="replace")}}
+        from berth_client.folder import text_read
+
+        return {"software": {"requirements": text_read(read(asked.requirements), asked.requirements)}}
     if asked.image:
         return {"software": {"image": asked.image}}
     if asked.environment:

@@ -12,10 +12,13 @@ from portal.secrets.services import secrets_open
 if TYPE_CHECKING:
     from portal.cluster.models import Node
 
+OF_BUILDS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "APPTAINER_DOCKER_USERNAME", "APPTAINER_DOCKER_PASSWORD")
+"""Variables of a job that are its build's too, where they are secrets: its own package indexes, and its registry."""
+
 
 def code_spec(payload: JobPayload) -> dict[str, Any]:
-    """Return the spec's `code`, `code_roots` and `secrets`. A node judges by what the operator allows now."""
-    code = payload.code
+    """Return the spec's `code`, `code_roots`, `secrets` and `build_secrets`. A node judges by what the operator allows now."""
+    code, secrets = payload.code, payload.description.get("secrets") or {}
     told = (
         {"git": code[GIT], "ref": code.get("commit") or code["ref"], "submodules": code["submodules"]}
         if GIT in code
@@ -24,7 +27,8 @@ def code_spec(payload: JobPayload) -> dict[str, Any]:
     return {
         "code": told and {**told, "schemes": git_schemes()},
         "code_roots": code_roots() if "path" in code else None,
-        "secrets": bool(payload.description.get("secrets") or code.get("secret")),
+        "secrets": bool(secrets or code.get("secret")),
+        "build_secrets": {name: secrets[name] for name in OF_BUILDS if name in secrets},
     }
 
 

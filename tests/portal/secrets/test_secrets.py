@@ -2,6 +2,7 @@
 
 import pytest
 
+from portal.cluster.models import Node
 from portal.jobs.fields.handing import part_secrets
 from portal.jobs.models import Job
 from portal.jobs.selectors import part_spec
@@ -132,3 +133,14 @@ def test_the_node_that_runs_it_gets_the_value_of_now_and_no_other_node(cluster):
     cluster.end(attempt)
     with pytest.raises(NotFound):
         part_secrets(node=cluster.node, key=attempt.key)
+
+
+def test_a_node_is_told_which_secrets_are_the_build_s_and_by_which_names(cluster):
+    secret_set(actor=cluster.owner, tenant=cluster.tenant, name="our-index", value="https://a:b-c-d-e@host/simple")
+    Node.objects.update(software={"installer": "pip"})
+    named = {"PIP_INDEX_URL": "our-index", "HF_TOKEN": "our-index"}
+    job = cluster.submit(gpus=0, secrets=named, software={"requirements": "tinypack==1.0"})
+    key = cluster.start(job, gpus=0).key
+    spec = part_spec(node=cluster.node, key=key)
+    assert (spec["secrets"], spec["build_secrets"]) == (True, {"PIP_INDEX_URL": "our-index"})
+    assert "b-c-d-e" not in str(spec)
