@@ -2,11 +2,12 @@
 
 libyaml's own loader recurses for each level, in C: a text of 25 kB ended the process. Its scanner takes time in the square
 of the levels of flow brackets. As events, one by one, both are harmless as long as the depth is watched.
-Read are texts, numbers, true and false, null, lists, mappings, anchors and `<<`; no tags, no dates, no numbers to base 60.
+Read are texts, numbers, true and false, null as YAML 1.2 has them, lists, mappings, anchors and `<<`; no tags, no dates.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,14 +26,17 @@ MOST_CHARS = 1000
 MOST_NUMBER_CHARS = 40
 MOST_DIRECTIVES = 8
 
-_INT = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
-    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)"
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
+_LED_BY_NOUGHT = re.compile(r"[-+]?0[0-9_]+")
+_ENDS_LINE = re.compile("[\\r\\x85\\u2028\\u2029\\ufeff]")
+"""What becomes a line end, or nothing, where it stands without an escape."""
+_BASES = {"0o": 8, "0x": 16}
 _WORDS = {
     spelling: value
-    for words, value in {("true", "yes", "on"): True, ("false", "no", "off"): False, ("null",): None}.items()
-    for word in words
+    for word, value in {"true": True, "false": False, "null": None}.items()
     for spelling in (word, word.title(), word.upper())
 } | {"": None, "~": None}
 _TEXT_TAGS = {None, "!", "tag:yaml.org,2002:str"}
@@ -179,33 +183,35 @@ def _is_merge(event: Any) -> bool:
 
 
 def _plain(text: str, event: Any) -> Any:
-    """What stands there without quotes."""
+    """Return what stands there without quotes (YAML 1.2.2, 10.3.2). Yes, no, on, off, 1_000 and 1:30 are texts."""
     if text in _WORDS:
         return _WORDS[text]
+    if _LED_BY_NOUGHT.fullmatch(text):
+        _refuse(
+            f"holds {text[:20]}, which is eight times something to some readers; leave the 0 out, or quote it", event
+        )
     is_whole = _INT.fullmatch(text)
     if not is_whole and not _FLOAT.fullmatch(text):
         return text
     if len(text) > MOST_NUMBER_CHARS:
         _refuse(f"holds a number of {len(text)} characters; at most {MOST_NUMBER_CHARS}", event)
-    digits = text.replace("_", "").lower()
-    try:
-        return _whole(digits) if is_whole else float(digits.replace(".inf", "inf").replace(".nan", "nan"))
-    except ValueError:  # 0b_ and its kin
-        return text
+    if is_whole:
+        base = _BASES.get(text[:2], 10)
+        return int(text if base == 10 else text[2:], base)
+    value = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if math.isinf(value) and "inf" not in text.lower():
+        _refuse("holds a number that is too large; quote it if it is a text", event)
+    return value
 
 
-def _whole(digits: str) -> int:
-    bare = digits.lstrip("+-")
-    base = (
-        2
-        if bare.startswith("0b")
-        else 16
-        if bare.startswith("0x")
-        else 8
-        if bare.startswith("0") and bare != "0"
-        else 10
+def text_represent(dumper: yaml.SafeDumper, text: str, style: str | None = None) -> Any:
+    """Return how a dumper, which knows YAML 1.1, writes a text that `yaml_strict` reads as a text."""
+    is_other = (
+        text in _WORDS
+        or any(each.fullmatch(text) for each in (_INT, _FLOAT, _LED_BY_NOUGHT))
+        or _ENDS_LINE.search(text)
     )
-    return int(digits, base)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_other else style)
 
 
 def _refuse(detail: str, event: Any) -> NoReturn:

@@ -20,6 +20,7 @@ from portal.laboratory.sources.generated import tenant_names
 from portal.laboratory.sources.generators import GENERATORS
 from portal.laboratory.sources.traces import TraceFile
 from portal.rounds.settings.knobs import knobs_current
+from portal.strict_yaml import text_represent
 from scheduler.parameters import PARAMETERS
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import TraceError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from portal.tenants.models import User
     from scheduler.simulator.world.truth import TracedJob, World
 
-DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}
 """Those that a file alone can be read in."""
 MOST_DESCRIPTION_KIB = 256
@@ -173,6 +173,13 @@ def inputs_of(simulation: Simulation) -> Inputs:
     return Inputs(jobs, (cluster or NOWHERE).world, names)
 
 
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes what `yaml_strict` reads back."""
+
+
+_Dumper.add_representer(str, text_represent)
+
+
 def description_of(cluster: Mapping[str, Any]) -> str:
     """Return a cluster's description as text."""
-    return yaml.dump(dict(cluster), Dumper=DUMPER, sort_keys=False, default_flow_style=None)
+    return yaml.dump(dict(cluster), Dumper=_Dumper, sort_keys=False, default_flow_style=None)

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from portal.errors import BerthError
-from portal.strict_yaml import YamlError, yaml_strict
+from portal.strict_yaml import YamlError, text_represent, yaml_strict
 from portal.templating.document import MOST_BYTES
 
 ORDER = ("name", "title", "about", "parameters", "job")
@@ -52,7 +52,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> Any:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    return text_represent(dumper, value, style="|" if "\n" in value else None)
 
 
 def _list(dumper: yaml.SafeDumper, value: list[Any]) -> Any:

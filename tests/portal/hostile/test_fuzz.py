@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from portal.api.parsers import json_strict
 from portal.errors import BerthError
+from portal.jobs.imports import text_import
+from portal.laboratory.checking import description_of
 from portal.laboratory.errors import SimulationError
 from portal.laboratory.sources.clusters import cluster_parse
 from portal.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
+from portal.templating.yaml_text import yaml_read, yaml_write
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import Source, TraceError
 from tests.portal.hostile.cases import HEADERS, JSON_ROW, ROWS
@@ -93,20 +96,20 @@ def test_yaml_is_read_or_refused(text):
 
 
 @settings(max_examples=200, deadline=None)
-@given(VALUES)
+@given(VALUES | st.dictionaries(st.text(max_size=3), st.text("0123456789.eE+-_xo:", max_size=6)))
 @example({"a": "1:30", "b": "2001-01-01", "c": "<<", "d": "=", "e": "1e3", "f": "0o7"})
 def test_what_yaml_writes_is_read_again(value):
-    """Dumped by the very writer that turns REST's objects into descriptions."""
-    text = yaml.safe_dump(value, allow_unicode=True)
-    assert yaml_strict(text) == yaml.safe_load(text)
+    """Dumped by the very writers of templates, and of clusters that REST brings."""
+    assert yaml_read(yaml_write({"job": [value]})) == {"job": [value]}
+    assert yaml_strict(description_of({"nodes": value})) == {"nodes": value}
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "a: [1, 0x1f, 010, 1_000, 0b11, -7, +7, 0]",
+        "a: [1, 0x1f, -7, +7, 0]",
         "[1.5, .5, 1.0e+3, -1.5, .inf, -.inf]",
-        "[yes, No, TRUE, off, ~, null, Null]",
+        "[TRUE, False, ~, null, Null]",
         "a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2, b: 3}\nf: {<<: [*x, {g: 1}]}",
         "- - - a\n  - b\n- c: d\n  e: |\n    text\n",
         "'7': \"7\"\n!!str 8: !!str yes",
@@ -118,6 +121,51 @@ def test_what_yaml_writes_is_read_again(value):
 )
 def test_it_says_what_the_safe_loader_says(text):
     assert yaml_strict(text) == yaml.safe_load(text)
+
+
+YAML_1_2 = {
+    "1e-4": 1e-4,
+    "5e6": 5e6,
+    "1E3": 1e3,
+    "+.5e2": 50.0,
+    "1.": 1.0,
+    "12e03": 12e3,
+    "0.10": 0.1,
+    "0o17": 15,
+    "0xFF": 255,
+    "-0": 0,
+    **{
+        text: text
+        for text in "yes No ON off y n 1:30 1:30:45 1_000 0b11 0x 0o8 2001-01-01 1e e5 .e5 1.2.3 -0x1 .nan1".split()
+    },
+}
+
+
+@pytest.mark.parametrize("text", YAML_1_2)
+def test_what_stands_without_quotes_is_what_yaml_1_2_says(text):
+    for written, read in ((text, YAML_1_2[text]), (f"'{text}'", text)):
+        found = yaml_strict(f"a: {written}")["a"]
+        assert (type(found), found) == (type(read), read)
+
+
+@pytest.mark.parametrize("text", "010 -07 +08 00 0_7 007".split())
+def test_a_number_that_readers_take_for_two_is_refused_with_its_place(text):
+    with pytest.raises(YamlError, match="quote it") as caught:
+        yaml_strict(f"a: 1\nb: {text}")
+    assert (caught.value.line, caught.value.column) == (2, 4)
+
+
+def test_jobs_templates_and_clusters_have_one_reader():
+    assert text_import("command: x\nsamples: 5e6\nlearning_rate: 1e-4", format="yaml").description == {
+        "command": "x",
+        "samples": 5e6,
+        "learning_rate": 1e-4,
+    }
+    assert yaml_read("a: 1e-4") == {"a": 1e-4}
+    with pytest.raises(SimulationError, match="quote it"):
+        cluster_parse("nodes: 010")
+    with pytest.raises(BerthError, match="quote it"):
+        yaml_read("gpus: 010")
 
 
 def test_the_depth_that_is_taken_and_the_next():
@@ -137,6 +185,7 @@ def test_the_depth_that_is_taken_and_the_next():
         ("!t a", "tag"),
         ("a: [!!set {}]", "tag"),
         ("x" * 1001, "1001 characters"),
+        ("a: 12e4567", "too large"),
         ("9" * 41, "number of 41"),
         ("{[a]: b}", "field's name"),
         ("<<: 3", "no mapping"),

@@ -68,7 +68,7 @@ def test_groups_become_nodes_with_their_factors():
         ("nodes: [{cores: 8, memory_gib: 1, gpus: 2}]", "cluster: nodes[0].gpu_type", "2 GPUs and no gpu_type"),
         ("nodes: [{cores: 8, memory_gib: 1, gpus: two}]", "cluster: nodes[0].gpus", "'two' is not a number"),
         ("nodes: [{cores: 8.5, memory_gib: 1}]", "cluster: nodes[0].cores", "not a whole number"),
-        ("nodes: [{cores: yes, memory_gib: 1}]", "cluster: nodes[0].cores", "True is not a number"),
+        ("nodes: [{cores: yes, memory_gib: 1}]", "cluster: nodes[0].cores", "'yes' is not a number"),
         ("nodes: [{count: 99999, cores: 8, memory_gib: 1}]", "cluster: nodes[0].count", "from 1 to 20000"),
         (f"nodes: [{NODE}, {NODE[:-1]}, speed: 0}}]", "cluster: nodes[1].speed", "0 is not a number above 0"),
         (f"nodes: [{NODE}]\ngpu_types: {{A100: fast}}", "cluster: gpu_types.A100", "is not a mapping"),
