@@ -13,40 +13,39 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import Job
 from scheduler.simulator.traces.choices import GPU_SPEEDS, MOVABLE, Choices
-from scheduler.simulator.traces.csvrows import Row
-from scheduler.simulator.traces.moments import seconds_of
+from scheduler.simulator.traces.moments import moment_of
+from scheduler.simulator.traces.sacctrows import REQUIRED, sacct_rows
 from scheduler.simulator.traces.source import (
     MOST_GPUS,
     MOST_NUMBER,
     Column,
     Format,
     Source,
-    TraceError,
-    listed,
     shown,
 )
 from scheduler.simulator.world.scaling import law_of
 from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
+
+    from scheduler.simulator.traces.csvrows import Row
 
 COLUMNS = (
     Column("JobID", "", "12, 12_3 or 12+1; steps such as 12.batch are passed over"),
     Column("Account", "", "the tenant, unless the option tenant names another column"),
-    Column("Submit", "date", "arrival, as 2024-05-01T08:00:00"),
+    Column("Submit", "date", "arrival, as 2024-05-01T08:00:00, all with their zone (+0200, Z) or none"),
     Column("Elapsed", "[days-]hours:minutes:seconds", "how long it ran; 00:00:00 = it never did"),
     Column("State", "", "COMPLETED, FAILED, TIMEOUT, CANCELLED by 1001 ...; PENDING ones are passed over"),
     Column("AllocTRES", "", "cpu=8,mem=64G,gres/gpu:a100=2 ...: what it had"),
     Column("ReqTRES", "", "the same: what it asked for, used where AllocTRES is empty; optional where that is there"),
     Column("User", "", "who of the tenant submitted it; optional"),
-    Column("JobName", "", "optional"),
+    Column("JobName", "", "optional; a name may hold bars and line ends, if no other column holds free text"),
     Column("Partition", "", "optional"),
     Column("Start", "date", "not used; optional"),
     Column("End", "date", "not used; optional"),
     Column("Timelimit", "[days-]hours:minutes:seconds", "for expected=timelimit; optional"),
 )
-REQUIRED = ("JobID", "Submit", "Elapsed", "State")
 OPTIONS = {
     "tenant": "the column that names the tenant: Account (default), User or Partition",
     "expected": "none (default): the scheduler expects of a job what earlier ones took; timelimit: its time limit; exact: "
@@ -67,39 +66,10 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     """The jobs that ran, numbered from 1 in the file's order."""
     reading = _Reading(source, Choices(source.name, options, OPTIONS))
     numbers = count(1)
-    for row in _rows(source, reading.needs):
+    for row in sacct_rows(source, reading.needs):
         ran_s = None if _is_idle(row) else _seconds(row, "Elapsed")
         if ran_s:
             yield reading.job(row, next(numbers), ran_s)
-
-
-def _rows(source: Source, needs: Sequence[str]) -> Iterator[Row]:
-    header: list[str] = []
-    for number, line in enumerate(source.lines, start=1):
-        text = line.rstrip("\r\n")
-        if not text.strip():
-            continue
-        values = text.split("|")
-        if not header:
-            header = [name.strip().lstrip("\ufeff") for name in values]
-            _check_header(source.name, number, header, needs)
-            continue
-        if len(values) != len(header):
-            column = header[min(len(values), len(header) - 1)]
-            detail = f"{len(values)} values, the header names {len(header)} columns; dump with --parsable2"
-            raise TraceError(source.name, number, column, detail)
-        yield Row(source.name, number, dict(zip(header, values, strict=True)))
-    if not header:
-        raise TraceError(source.name, 1, None, f"the file is empty; its first line names {', '.join(REQUIRED)} ...")
-
-
-def _check_header(file: str, line: int, header: Sequence[str], needs: Sequence[str]) -> None:
-    for name in needs:
-        if name not in header:
-            there = listed(filter(None, header))
-            raise TraceError(file, line, name, f"there is no such column ({there}); add it to sacct's --format")
-    if "AllocTRES" not in header and "ReqTRES" not in header:
-        raise TraceError(file, line, "AllocTRES", "neither AllocTRES nor ReqTRES is there; add one to sacct's --format")
 
 
 def _is_idle(row: Row) -> bool:
@@ -121,6 +91,7 @@ class _Reading:
 
     def __init__(self, source: Source, choices: Choices) -> None:
         self._source = source
+        self._has_zone: bool | None = None
         self._speeds = choices.speeds()
         self._tenant = choices.word("tenant", "Account", "User", "Partition")
         self._expected = choices.word("expected", "none", "timelimit", "exact")
@@ -129,9 +100,7 @@ class _Reading:
         self.needs = (*REQUIRED, self._tenant, *(("Timelimit",) if self._expected == "timelimit" else ()))
 
     def job(self, row: Row, number: int, ran_s: float) -> TracedJob:
-        arrival_s = seconds_of(row.text("Submit"))
-        if arrival_s is None:
-            raise row.wrong("Submit", f"{shown(row.text('Submit'))} is not a date like 2024-05-01T08:00:00")
+        arrival_s = self._arrival_s(row)
         tres = _Tres(row)
         gpus, cpus = tres.gpus, tres.count("cpu")
         if gpus > MOST_GPUS:
@@ -151,6 +120,20 @@ class _Reading:
         )
         law = law_of(gpus, tres.gpu_type, self._speeds, elastic=False)
         return TracedJob(job, ran_s, law, name=row.values.get("JobName", "").strip() or row.text("JobID"))
+
+    def _arrival_s(self, row: Row) -> float:
+        """Return when it was submitted. All dates name their zone, or none does: they would be hours apart."""
+        found = moment_of(row.text("Submit"))
+        if found is None:
+            raise row.wrong(
+                "Submit", f"{shown(row.text('Submit'))} is not a date like 2024-05-01T08:00:00 or ...T08:00:00+0200"
+            )
+        arrival_s, has_zone = found
+        if self._has_zone not in {None, has_zone}:
+            told = "names a zone, and earlier dates do not" if has_zone else "names no zone, and earlier dates do"
+            raise row.wrong("Submit", f"{shown(row.text('Submit'))} {told}; dump all with one SLURM_TIME_FORMAT")
+        self._has_zone = has_zone
+        return arrival_s
 
     def _expectation_s(self, row: Row, ran_s: float) -> float | None:
         if self._expected == "none" or (self._expected == "timelimit" and not _TIME.match(row.text("Timelimit"))):

@@ -1,6 +1,8 @@
 """Slurm's accounting, from dumps of the form that `sacct --parsable2` prints."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.simulator.traces.sacct import FORMAT
 from scheduler.simulator.traces.source import Source, TraceError
@@ -109,3 +111,70 @@ def test_columns_that_are_missing_are_asked_for():
         read(header="JobID|Account|Submit|State|Elapsed|ReqTRES", expected="timelimit")
     with pytest.raises(TraceError, match="the file is empty"):
         list(FORMAT.read(Source("dump", []), {}))
+
+
+@pytest.mark.parametrize(
+    "name", ["lr=1e-3|bs=64", "|", "||x", "two\nlines", "a\n\nb|c", "a\nb\n", "\n", "8 heads\nb", "bar|"]
+)
+def test_a_name_with_bars_and_line_ends_is_read_as_it_is(name):
+    rows = "\n".join([line("6"), line("7").replace("train", name), line("8")]).split("\n")
+    jobs, source = read(*rows)
+    assert [each.name for each in jobs] == ["train", name.strip() or "7", "train"]
+    assert jobs[0].job.requirement == jobs[1].job.requirement == jobs[2].job.requirement
+    assert source.tenants == {"ml": 1}
+
+
+@given(st.text("ab|\n1 .", max_size=12))
+def test_a_row_is_read_right_or_refused_whatever_its_name(name):
+    text = line("7").replace("train", name)
+    try:
+        jobs, _ = read(*text.split("\n"), line("8"))
+    except TraceError as error:
+        assert (error.line, error.column is not None) >= (2, True)
+        return
+    assert [each.name for each in jobs] == [name.strip() or "7", "train"]
+    assert [each.work for each in jobs] == [3600.0, 3600.0]
+
+
+SHIFTED = {
+    "a bar in another column": (line("7", elapsed="01:00|00"), "ReqTRES"),
+    "a row that is cut": ("7|tr", "User"),
+    "a line end in another column": (line("7", account="m\nl"), "Partition"),
+    "a second header": (HEADER, "JobID"),
+    "no number of a job": (line("x"), "JobID"),
+    "a name that goes on with a number": (line("7").replace("train", "a\n9|b"), "User"),
+    "a zone that is no number": (line(submit="2024-05-01T08:00:00 CEST"), "Submit"),
+    "a zone of 25 hours": (line(submit="2024-05-01T08:00:00+2500"), "Submit"),
+    "a zone where others name none": (line(submit="2024-05-01T08:00:00+0200"), "Submit"),
+}
+
+
+@pytest.mark.parametrize("case", SHIFTED)
+def test_what_cannot_be_told_apart_is_refused_with_line_and_column(case):
+    row, column = SHIFTED[case]
+    with pytest.raises(TraceError) as caught:
+        read(line("6"), *row.split("\n"), line("8"))
+    assert (caught.value.line, caught.value.column) == (3, column)
+
+
+def test_two_columns_of_free_text_share_no_bar():
+    header = HEADER + "|Comment"
+    assert len(read(line("7") + "|well", header=header)[0]) == 1
+    with pytest.raises(TraceError, match="JobName, Comment"):
+        read(line("7") + "|we|ll", header=header)
+
+
+@pytest.mark.parametrize(
+    ("submit", "seconds"),
+    [
+        ("2024-05-01T08:00:00+0200", 1714543200.0),
+        ("2024-05-01T08:00:00-05:30", 1714570200.0),
+        ("2024-05-01T08:00:00Z", 1714550400.0),
+        ("2024-05-01T08:00:00+0000", 1714550400.0),
+    ],
+)
+def test_a_zone_counts(submit, seconds):
+    (one,), _ = read(line(submit=submit))
+    assert one.job.submitted_s == seconds
+    with pytest.raises(TraceError, match="names no zone"):
+        read(line(submit=submit), line("8"))
