@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -140,14 +141,17 @@ def _environment(plan: dict[str, Any], secret: str) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": str(asked),
         "GIT_ALLOW_PROTOCOL": ":".join(plan["schemes"]),
-        "GIT_SSH_COMMAND": shlex.join(_ssh(room, secret)),
+        "GIT_SSH_COMMAND": shlex.join(_ssh(room, secret, plan["git"])),
         **plan["proxies"],
     }
     return found if "PRIVATE KEY" in secret else {**found, SECRET: secret}
 
 
-def _ssh(room: Path, secret: str) -> list[str]:
-    """Return how ssh is called. A host that the node does not know is taken as it answers; one that it knows must be itself."""
+def _ssh(room: Path, secret: str, url: str) -> list[str]:
+    """Return how ssh is called. A host that the node does not know is taken as it answers; one that it knows must be itself.
+
+    A key is for the repository's own host and port: a submodule's host is not offered it.
+    """
     options = {
         "BatchMode": "yes",
         "StrictHostKeyChecking": "accept-new",
@@ -155,13 +159,23 @@ def _ssh(room: Path, secret: str) -> list[str]:
         "ConnectTimeout": "30",
         "ServerAliveInterval": "15",
     }
-    words = ["ssh", "-F", "/dev/null", *(word for each in options.items() for word in ("-o", "=".join(each)))]
+    settings = room / "ssh_config"
+    settings.write_text("")
+    words = ["ssh", "-F", str(settings), *(word for each in options.items() for word in ("-o", "=".join(each)))]
     if "PRIVATE KEY" not in secret:
+        return words
+    words += ["-o", "IdentitiesOnly=yes"]
+    site = re.fullmatch(r"\[?([A-Za-z0-9.:-]+?)\]?(?::([0-9]+))?", _host(url))
+    if urlsplit(url).scheme != "ssh" or site is None:
         return words
     key = os.memfd_create("key", 0)
     os.fchmod(key, 0o600)
     os.write(key, f"{secret.strip()}\n".encode())
-    return [*words, "-o", "IdentitiesOnly=yes", "-i", f"/proc/{os.getpid()}/fd/{key}"]
+    settings.write_text(
+        f'Match originalhost {site[1]},{site[1].lower()} exec "test %p = {site[2] or 22}"\n'
+        f"  IdentityFile /proc/{os.getpid()}/fd/{key}\n"
+    )
+    return words
 
 
 def _host(url: str) -> str:

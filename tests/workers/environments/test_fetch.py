@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tests.workers.controls.test_shim import PART, ShimRun
 from tests.workers.environments.git_server import GitServer, commit, git, repository
 from tests.workers.specs import spec_make
-from workers.environments.fetch import answer
+from workers.environments.fetch import _environment, answer
 from workers.environments.offer import Limits, Offer
 from workers.parts.laying import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_prepare
@@ -245,3 +247,44 @@ def test_a_directory_of_code_is_entered_unless_a_link_leads_out_of_the_operators
         assert result["reason"] == reason
         assert reason == "exit" or "is not below" in result["detail"]
         run.end()
+
+
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nno real one\n-----END OPENSSH PRIVATE KEY-----"
+NEAR_HOSTS = [
+    "git@evil.example",
+    "git@evil",
+    "-p 2222 git@lab.example",
+    "git@lab.example.evil",
+    "git@xlab.example",
+    "git@lab-example",
+    "lab.example@evil",
+    "-p 22 git@evil",
+]
+
+
+@pytest.mark.skipif(not shutil.which("ssh"), reason="SKIPPED: no ssh")
+@pytest.mark.parametrize(
+    ("url", "own", "others"),
+    [
+        ("ssh://git@lab.example/group/a.git", ["git@lab.example", "-p 22 lab.example"], NEAR_HOSTS),
+        (
+            "ssh://git@Lab.example:2222/a",
+            ["-p 2222 git@Lab.example", "-p 2222 git@lab.example"],
+            ["git@lab.example", "git@evil"],
+        ),
+        ("ssh://git@[2001:db8::1]/a", ["git@2001:db8::1"], ["git@2001:db8::2", "git@evil"]),
+        ("ssh://git@10.0.0.1:22/a", ["git@10.0.0.1"], ["git@10.0.0.11", "-p 23 git@10.0.0.1"]),
+        ("https://lab.example/a", [], ["git@lab.example", "git@evil"]),
+    ],
+)
+def test_a_key_is_offered_to_the_repository_s_own_host_and_port_alone(tmp_path, url, own, others):
+    """As ssh itself reads what it is called with; a submodule may name any other host."""
+    plan = {"git": url, "room": str(tmp_path), "schemes": ["ssh"], "proxies": {}}
+    command = shlex.split(_environment(plan, KEY)["GIT_SSH_COMMAND"])
+
+    def offered(called):
+        said = subprocess.run([*command, "-G", *called.split()], capture_output=True, text=True, check=True).stdout
+        return [line for line in said.splitlines() if line.startswith("identityfile /proc/")]
+
+    assert [len(offered(each)) for each in own] == [1] * len(own)
+    assert [offered(each) for each in others] == [[]] * len(others)
