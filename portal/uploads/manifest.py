@@ -8,6 +8,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from itertools import pairwise
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from portal import checks
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_FILES = 10_000
+MOST_FOLDERS = 20_000
 MAX_PATH_CHARS = 1024
 MAX_PART_BYTES = 255
 MIB = 2**20
@@ -90,10 +92,19 @@ def _names_check(paths: list[str]) -> None:
 
 
 def folders_check(paths: Iterable[str]) -> None:
-    """Refuse a path that is a file and a folder. A folder's files come right behind its own name, however deep they lie."""
+    """Refuse a path that is a file and a folder, and more folders than a node should make for a job.
+
+    A folder's files come right behind its own name, however deep they lie.
+    """
     ordered = sorted(unicodedata.normalize("NFC", path).replace("/", "\0") for path in paths)
-    for above, path in pairwise(ordered):
-        if path.startswith(f"{above}\0"):
+    folders = 0
+    for above, path in pairwise(["", *ordered]):
+        shared = len(commonprefix((above, path)))  # noqa: RUF071 - of characters is meant
+        folders += path.count("\0") - path.count("\0", 0, shared)
+        if folders > MOST_FOLDERS:
+            detail = f"The files lie in more than {MOST_FOLDERS} folders; pack them into an archive."
+            raise BerthError("too_many", detail, field="files")
+        if above and path.startswith(f"{above}\0"):
             name = above.replace("\0", "/")
             detail = f"{checks.quoted(name)} would be a file and a directory; rename one."
             raise BerthError("bad_file_name", detail, field="files")

@@ -215,6 +215,16 @@ def test_names_in_deep_folders_are_compared_as_often_as_flat_ones():
 
 
 @pytest.mark.parametrize("read", [names_of_an_upload, names_of_a_description])
+def test_a_job_brings_only_so_many_folders(read):
+    """A list of a few hundred kB could have a node make half a million."""
+    chains = [f"{number}/" + "a/" * 500 + "x" for number in range(60)]
+    read(chains[:39])
+    read([path.replace("0/a", "a", 1) for path in chains[:39]])
+    with pytest.raises(BerthError, match="more than 20000 folders"):
+        read(chains)
+
+
+@pytest.mark.parametrize("read", [names_of_an_upload, names_of_a_description])
 @pytest.mark.parametrize(
     "paths", [["a", "a/b"], ["a/b/c", "a.txt", "a-", "a/b"], ["é/x", "e\u0301"], ["a/b", "a/b/c/d/e", "a/b.c"]]
 )
