@@ -117,6 +117,7 @@ def test_what_yaml_writes_is_read_again(value):
         "",
         "# nothing",
         "--- a\n...",
+        "\ufeffa: 1\r\nb: [x]\r\n",
     ],
 )
 def test_it_says_what_the_safe_loader_says(text):
