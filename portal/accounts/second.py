@@ -124,7 +124,7 @@ def code_check(*, user: User, code: str) -> None:
 def _refused(user: User, code: str) -> str | None:
     """Take a code under the row's lock, so that of two who send it at once one gets in. Return why it is not taken.
 
-    A wrong one is counted.
+    A wrong one is counted; a right one that was taken already is not.
     """
     factor = SecondFactor.objects.select_for_update().get(user=user)
     now = timezone.now()
@@ -136,6 +136,8 @@ def _refused(user: User, code: str) -> str | None:
         factor.recovery = [each for each in factor.recovery if each != digest]
     elif step is not None and step > factor.last_step:
         factor.last_step = step
+    elif step is not None:  # right, but taken already: who has it does not guess
+        return "wrong_code"
     else:
         factor.failures, factor.failed_at = (factor.failures + 1 if resting else 1), now
         factor.save()

@@ -93,6 +93,14 @@ def test_after_too_many_wrong_ones_none_is_taken_for_a_while(protected, clock):
     assert sign_in(totp.at(clock[0]))
 
 
+def test_a_right_code_sent_many_times_locks_nobody_out(protected, clock):
+    totp, _ = protected
+    code = totp.at(clock[0])
+    assert [sign_in(code) for _ in range(2 * second.FAILURES)].count(True) == 1
+    clock[0] += 30
+    assert sign_in(totp.at(clock[0])), "a code that was taken already is no guess"
+
+
 @pytest.mark.parametrize("code", ["", " ", "x" * 500, "٠٠٠٠٠٠", "-1", "null", "\x00"])
 def test_nonsense_is_no_code(protected, code):
     assert not sign_in(code)
