@@ -31,7 +31,10 @@ RECOVERY_CODES = 10
 CODE_CHARS = 40
 REFUSED = {
     "wrong_code": "This code is wrong, or was used already. Wait for the next one.",
-    "locked": f"{FAILURES} codes were wrong. For {REST // timedelta(minutes=1)} minutes none is accepted, not even a right one.",
+    "locked": (
+        f"{FAILURES} codes were wrong. For {REST // timedelta(minutes=1)} minutes none is accepted, not even a right one; "
+        "a recovery code is."
+    ),
 }
 """Code of an error -> its message."""
 
@@ -129,11 +132,11 @@ def _refused(user: User, code: str) -> str | None:
     factor = SecondFactor.objects.select_for_update().get(user=user)
     now = timezone.now()
     resting = factor.failed_at is not None and now - factor.failed_at < REST
-    if resting and factor.failures >= FAILURES:
-        return "locked"
     digest, step = secret_digest(code.lower()), _step_of(factor, code)
-    if digest in factor.recovery:
+    if digest in factor.recovery:  # too long to be guessed: taken while codes by time are not
         factor.recovery = [each for each in factor.recovery if each != digest]
+    elif resting and factor.failures >= FAILURES:
+        return "locked"
     elif step is not None and step > factor.last_step:
         factor.last_step = step
     elif step is not None:  # right, but taken already: who has it does not guess

@@ -89,6 +89,9 @@ def test_after_too_many_wrong_ones_none_is_taken_for_a_while(protected, clock):
     assert not sign_in(totp.at(clock[0]))
     said = Client().post("/login", {"username": "viktor", "password": PASSWORD, "code": totp.at(clock[0])})
     assert "For 10 minutes none is accepted" in said.content.decode()
+    assert sign_in(protected[1][0]), "nobody guesses a recovery code: its owner gets in"
+    for _ in range(second.FAILURES):
+        assert not sign_in("000000")
     SecondFactor.objects.update(failed_at=timezone.now() - second.REST - timedelta(seconds=1))
     assert sign_in(totp.at(clock[0]))
 
