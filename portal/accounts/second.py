@@ -31,7 +31,10 @@ RECOVERY_CODES = 10
 CODE_CHARS = 40
 REFUSED = {
     "wrong_code": "This code is wrong, or was used already. Wait for the next one.",
-    "locked": f"{FAILURES} codes were wrong. For {REST // timedelta(minutes=1)} minutes none is accepted, not even a right one.",
+    "locked": (
+        f"{FAILURES} codes were wrong. For {REST // timedelta(minutes=1)} minutes none is accepted, not even a right one; "
+        "a recovery code is."
+    ),
 }
 """Code of an error -> its message."""
 
@@ -124,18 +127,20 @@ def code_check(*, user: User, code: str) -> None:
 def _refused(user: User, code: str) -> str | None:
     """Take a code under the row's lock, so that of two who send it at once one gets in. Return why it is not taken.
 
-    A wrong one is counted.
+    A wrong one is counted; a right one that was taken already is not.
     """
     factor = SecondFactor.objects.select_for_update().get(user=user)
     now = timezone.now()
     resting = factor.failed_at is not None and now - factor.failed_at < REST
-    if resting and factor.failures >= FAILURES:
-        return "locked"
     digest, step = secret_digest(code.lower()), _step_of(factor, code)
-    if digest in factor.recovery:
+    if digest in factor.recovery:  # too long to be guessed: taken while codes by time are not
         factor.recovery = [each for each in factor.recovery if each != digest]
+    elif resting and factor.failures >= FAILURES:
+        return "locked"
     elif step is not None and step > factor.last_step:
         factor.last_step = step
+    elif step is not None:  # right, but taken already: who has it does not guess
+        return "wrong_code"
     else:
         factor.failures, factor.failed_at = (factor.failures + 1 if resting else 1), now
         factor.save()

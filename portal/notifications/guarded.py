@@ -10,7 +10,9 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -30,6 +32,11 @@ LIMIT_S = 5.0
 ANSWER_LIMIT = 64 * 1024
 URL_LIMIT = 500
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+NAT64_INSIDE = ipaddress.ip_network("64:ff9b:1::/48")
+"""A site's own translation: its addresses lead inside (RFC 8215)."""
+RESOLVING = 16
+"""Names that are resolved at once. The system's resolver cannot be stopped, so one that hangs keeps its thread."""
+_resolving = threading.BoundedSemaphore(RESOLVING)
 
 
 class Refused(Exception):
@@ -54,6 +61,8 @@ def address_allowed(text: str, allowed: Iterable[Network]) -> bool:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if inner is not None:
             return address_allowed(str(inner), allowed)
+        if found.is_site_local or found in NAT64_INSIDE:
+            return False
     return found.is_global and not found.is_multicast and not found.is_reserved
 
 
@@ -118,6 +127,34 @@ def _left(ends_at: float) -> float:
     return left
 
 
+def _addresses(host: str, port: int, ends_at: float) -> list[str]:
+    """Resolve a name until then, in a thread of its own. Raises ConnectError, ReadTimeout."""
+    if not _resolving.acquire(timeout=_left(ends_at)):
+        raise httpcore.ReadTimeout("too many names are still being resolved")
+    answer: Future[list[Any]] = Future()
+    try:
+        threading.Thread(target=_resolve, args=(host, port, answer), name="resolve", daemon=True).start()
+    except RuntimeError:
+        _resolving.release()
+        raise httpcore.ConnectError("no thread could be started to resolve its name") from None
+    try:
+        found = answer.result(timeout=_left(ends_at))
+    except TimeoutError:
+        raise httpcore.ReadTimeout("its name was not resolved in time") from None
+    except (OSError, UnicodeError):
+        raise httpcore.ConnectError("its name is not known") from None
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def _resolve(host: str, port: int, answer: Future[list[Any]]) -> None:
+    try:
+        answer.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except Exception as error:  # noqa: BLE001 - raised again where the answer is taken
+        answer.set_exception(error)
+    finally:
+        _resolving.release()
+
+
 class _Backend(httpcore.NetworkBackend):
     """Connects to the very address that was looked at."""
 
@@ -133,11 +170,7 @@ class _Backend(httpcore.NetworkBackend):
         socket_options: Any = None,
     ) -> httpcore.NetworkStream:
         allowed = networks_allowed()
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError:
-            raise httpcore.ConnectError("its name is not known") from None
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        addresses = _addresses(host, port, self.ends_at)
         if not addresses or not all(address_allowed(each, allowed) for each in addresses):
             raise Refused("its address is not one that Berth calls")
         inner = httpcore.SyncBackend().connect_tcp(addresses[0], port, timeout=_left(self.ends_at))

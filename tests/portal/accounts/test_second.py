@@ -89,8 +89,19 @@ def test_after_too_many_wrong_ones_none_is_taken_for_a_while(protected, clock):
     assert not sign_in(totp.at(clock[0]))
     said = Client().post("/login", {"username": "viktor", "password": PASSWORD, "code": totp.at(clock[0])})
     assert "For 10 minutes none is accepted" in said.content.decode()
+    assert sign_in(protected[1][0]), "nobody guesses a recovery code: its owner gets in"
+    for _ in range(second.FAILURES):
+        assert not sign_in("000000")
     SecondFactor.objects.update(failed_at=timezone.now() - second.REST - timedelta(seconds=1))
     assert sign_in(totp.at(clock[0]))
+
+
+def test_a_right_code_sent_many_times_locks_nobody_out(protected, clock):
+    totp, _ = protected
+    code = totp.at(clock[0])
+    assert [sign_in(code) for _ in range(2 * second.FAILURES)].count(True) == 1
+    clock[0] += 30
+    assert sign_in(totp.at(clock[0])), "a code that was taken already is no guess"
 
 
 @pytest.mark.parametrize("code", ["", " ", "x" * 500, "٠٠٠٠٠٠", "-1", "null", "\x00"])

@@ -2,6 +2,7 @@
 
 import ipaddress
 import socket
+import threading
 
 import httpcore
 import pytest
@@ -15,6 +16,7 @@ INSIDE = """
     127.0.0.1 127.1.2.3 0.0.0.0 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 192.0.2.1 224.0.0.1
     255.255.255.255 240.0.0.1 ::1 :: fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 ff02::1 ::ffff:127.0.0.1
     ::ffff:10.0.0.1 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 2002:7f00:1:: 2001:db8::1
+    fec0::1 fec0::1%eth0 feff:ffff::1 64:ff9b:1::7f00:1 ::7f00:1 2001:0:808:808::80ff:fffe
 """.split()
 
 
@@ -48,6 +50,30 @@ def test_a_name_with_one_address_inside_is_refused(monkeypatch):
     monkeypatch.setattr(guarded.socket, "getaddrinfo", lambda *a, **k: both)
     with pytest.raises(Refused):
         call("http://both.example/", body=b"{}", headers={})
+
+
+def test_a_resolver_that_hangs_holds_no_call_beyond_its_limit(monkeypatch):
+    over = threading.Event()
+
+    def hanging(*_, **__):
+        over.wait(60)
+        raise OSError("not known")
+
+    monkeypatch.setattr(guarded.socket, "getaddrinfo", hanging)
+    monkeypatch.setattr(guarded, "LIMIT_S", 0.2)
+    monkeypatch.setattr(guarded, "_resolving", threading.BoundedSemaphore(2))
+    try:
+        for _ in range(4):
+            with pytest.raises(httpcore.ReadTimeout):
+                call("http://hangs.example/", body=b"{}", headers={})
+        assert sum(each.name == "resolve" for each in threading.enumerate()) <= 2, "those that hang are bounded"
+    finally:
+        over.set()
+
+
+def test_a_name_that_cannot_be_spelled_is_not_known():
+    with pytest.raises(httpcore.ConnectError):
+        call(f"http://{'a' * 70}.example/", body=b"{}", headers={})
 
 
 def test_without_the_look_loopback_would_be_called(monkeypatch):
