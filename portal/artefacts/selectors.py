@@ -96,6 +96,11 @@ def artefact_bytes(job: Job, row: Artefact, *, start: int = 0, most: int) -> byt
     return b"".join(artefact_pieces(job, row, start=start, stop=start + most))
 
 
+def artefact_file(job: Job, row: Artefact) -> int | None:
+    """Return a descriptor of a kept artefact's bytes; None where they are not on the portal's disk."""
+    return store.opened(job.key, row.blob)
+
+
 def artefact_folder(job: Job, under: str = "") -> Folder:
     """Return one level: at most as many rows are read as a job may have files (`BERTH_ARTEFACT_FILES`)."""
     found, skip = Folder(under.strip("/")), len(under.strip("/")) + 1 if under.strip("/") else 0

@@ -106,6 +106,14 @@ def seal(key: str, name: str) -> str:
     return digest.hexdigest()
 
 
+def opened(key: str, name: str) -> int | None:
+    """Return a descriptor to read a content by; None where it does not lie here."""
+    try:
+        return os.open(_path(key, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+
+
 def pieces(key: str, name: str, *, start: int, stop: int) -> Iterator[bytes]:
     """Return the bytes from `start` to before `stop`, piece by piece. Raises NotFound, and StoreAway where they are elsewhere."""
     try:

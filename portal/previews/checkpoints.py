@@ -88,19 +88,28 @@ class _Walk:
     def __init__(self) -> None:
         self.tensors: list[tuple[tuple[str, ...], Tensor]] = []
         self.facts: list[tuple[str, str]] = []
+        self.judged: dict[int, Tensor | None] = {}
 
     def over(self, top: Any) -> _Walk:
         waiting: list[tuple[tuple[str, ...], Any]] = [((), top)]
         for walked, (path, value) in enumerate(waiting):  # it grows while it is walked
             if walked > MOST_WALKED or len(waiting) > 2 * MOST_WALKED:
                 raise Unreadable("it has more parts than a preview reads")
-            if tensor := tensor_of(value):
+            if tensor := self.judge(value):
                 self.tensors.append((path, tensor))
             elif len(path) < MOST_DEPTH:
                 waiting.extend(((*path, name), each) for name, each in _parts(value))
             if path and len(path) <= 2 and type(value) in (int, float, str, bool):
                 self.facts.append((cut(".".join(path), 60), _word(value)))
         return self
+
+    def judge(self, value: Any) -> Tensor | None:
+        """Judge each object once, however many names lead to it; all live as long as the walk."""
+        if not isinstance(value, Called):
+            return None
+        if id(value) not in self.judged:
+            self.judged[id(value)] = tensor_of(value)
+        return self.judged[id(value)]
 
 
 def _word(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 CELL_CHARS = 200
 NAME_CHARS = 160
@@ -91,3 +91,22 @@ class Nothing:
 
 
 Preview = Text | Picture | Table | Inside | Curves | Nothing
+
+
+_KINDS: dict[str, type[Preview]] = {
+    "text": Text,
+    "picture": Picture,
+    "table": Table,
+    "inside": Inside,
+    "curves": Curves,
+    "nothing": Nothing,
+}
+
+
+def shown_of(told: dict[str, Any]) -> Preview:
+    """Return the value that the reading program told as plain values."""
+    made = dict(told)
+    if made["kind"] == "inside":
+        made["members"] = [Member(**each) for each in made["members"]]
+        made["groups"] = [Group(**each) for each in made["groups"]]
+    return _KINDS[made["kind"]](**made)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_STEPS = 300_000
+MOST_NAME_CHARS = 500
+MOST_MADE = 1_000_000
+"""Values in lists and tuples, and characters of names, that are made in all."""
 
 
 @dataclass(eq=False)
@@ -54,6 +57,7 @@ class Machine:
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.made = 0
 
     def run(self, data: bytes) -> Any:
         """Return what stands on the stack at the end. Raises Unreadable."""
@@ -84,6 +88,7 @@ class Machine:
             if place < 0:
                 raise IndexError
         taken = self.stack[place + 1 :]
+        self.count(len(taken))
         del self.stack[place:]
         return taken
 
@@ -114,6 +119,18 @@ class Machine:
 
     def push(self, value: Any) -> None:
         self.stack.append(value)
+
+    def name(self, words: list[Any]) -> None:
+        """Note a class or function. A name that no module has is refused before it is copied."""
+        if sum(len(word) for word in words) > MOST_NAME_CHARS:
+            raise Unreadable("a name in it is longer than a preview reads")
+        self.count(len(words[0]))
+        self.push(Named(".".join(words)))
+
+    def count(self, made: int) -> None:
+        self.made += made
+        if self.made > MOST_MADE:
+            raise Unreadable("it holds more than a preview makes")
 
     def keep(self, number: int) -> None:
         self.memo[number] = self.stack[-1]
@@ -154,8 +171,8 @@ _STEPS: dict[str, Callable[[Machine, Any], None]] = {
     "GET": lambda m, number: m.push(m.memo[number]),
     "BINGET": lambda m, number: m.push(m.memo[number]),
     "LONG_BINGET": lambda m, number: m.push(m.memo[number]),
-    "GLOBAL": lambda m, name: m.push(Named(name.replace(" ", ".", 1))),
-    "STACK_GLOBAL": lambda m, _: m.push(Named(".".join(m.take(2)))),
+    "GLOBAL": lambda m, name: m.name(name.split(" ", 1)),
+    "STACK_GLOBAL": lambda m, _: m.name(m.take(2)),
     "REDUCE": lambda m, _: m.call(),
     "NEWOBJ": lambda m, _: m.call(),
     "BINPERSID": lambda m, _: m.push(Named("storage", m.take(1)[0])),

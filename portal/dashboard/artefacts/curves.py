@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
 from portal.artefacts.remote import StoreAway
-from portal.artefacts.selectors import artefact_bytes, artefacts_of
+from portal.artefacts.selectors import artefact_bytes, artefact_file, artefacts_of
 from portal.errors import NotFound
 from portal.events.shared import Sharing
 from portal.jobs.states import FINAL
-from portal.previews.curves.files import curve_files, points_of
-from portal.previews.source import Source
+from portal.previews.asking import Busy, Given, TooCostly, asked
+from portal.previews.curves.files import curve_files
 
 if TYPE_CHECKING:
     from portal.artefacts.models import Artefact
     from portal.jobs.models import Job
-    from portal.previews.curves.points import Points
 
 EVERY_S = 5.0
 MOST_ROWS = 1000
-FIRST_NAMES = ("loss", "acc", "reward", "top", "lr")
 
 
 def curves_of(job: Job) -> dict[str, Any] | None:
@@ -39,9 +38,13 @@ def curves_of(job: Job) -> dict[str, Any] | None:
 
     def make(_: Sharing) -> dict[str, Any]:
         try:
-            return {"digest": digest, **_told(points_of([source_of(job, row) for row in rows]))}
+            return {"digest": digest} | asked(
+                f"{name}:{digest}", "curves", lambda: [given_of(job, row) for row in rows]
+            )
         except StoreAway as error:
-            return {"digest": "", "series": {}, "times": {}, "notes": [error.detail]}
+            return _none(error.detail)
+        except (Busy, TooCostly) as error:
+            return _none(str(error))
 
     value: dict[str, Any] = sharing.get(name, make, every_s=EVERY_S)
     if value["digest"] != digest and job.state in FINAL:
@@ -57,43 +60,20 @@ def curve_rows(job: Job) -> list[Artefact]:
     return [rows[path] for path in curve_files(rows)]
 
 
-def source_of(job: Job, row: Artefact) -> Source:
-    """Return a kept file for a preview. What was replaced or removed meanwhile reads as empty; reading raises StoreAway."""
+def _none(why: str) -> dict[str, Any]:
+    return {"digest": "", "series": {}, "times": {}, "notes": [why]}
 
-    def read(start: int, length: int) -> bytes:
+
+def given_of(job: Job, row: Artefact) -> Given:
+    """Open a kept file for a look. What was replaced or removed meanwhile reads as empty; reading raises StoreAway."""
+
+    def fetch(start: int, length: int) -> bytes:
         try:
             return artefact_bytes(job, row, start=start, most=length)
         except (NotFound, OSError):
             return b""
 
-    return Source(row.path, row.size or 0, read)
-
-
-def _told(points: Points) -> dict[str, Any]:
-    series, times = {}, {}
-    for name in sorted(points.curves, key=_rank):
-        steps, values = points.curves[name].thinned()
-        series[name] = [steps, [None if value is None else float(f"{value:.6g}") for value in values]]
-        known = [points.curves[name].times.get(step) for step in steps]
-        if None not in known:
-            times[name] = known
-    return {"series": series, "times": times, "notes": _notes(points)}
-
-
-def _rank(name: str) -> tuple[int, str]:
-    """Put what people look at first before the rest."""
-    lower = name.lower()
-    return next((place for place, word in enumerate(FIRST_NAMES) if word in lower), len(FIRST_NAMES)), name
-
-
-def _notes(points: Points) -> list[str]:
-    notes = []
-    if points.others:
-        notes.append(f"{len(points.others)} more names are not drawn.")
-    if points.not_finite:
-        notes.append(f"{points.not_finite} values were not finite (NaN or infinite): gaps.")
-    if points.damaged:
-        notes.append(f"{points.damaged} lines or records could not be read.")
-    if points.thinned:
-        notes.append("The files are long: not every point was read.")
-    return notes
+    file = artefact_file(job, row)
+    if file is not None:
+        return Given(row.path, row.size or 0, file)
+    return Given(row.path, row.size or 0, os.memfd_create("artefact"), fetch)

@@ -13,12 +13,10 @@ from django.urls import reverse
 from portal.api.streams import Streamed
 from portal.artefacts.remote import StoreAway
 from portal.artefacts.selectors import artefact_pieces
-from portal.dashboard.artefacts.curves import source_of
+from portal.dashboard.artefacts.curves import given_of
 from portal.errors import NotFound
-from portal.previews.pictures import picture_preview
-from portal.previews.preview import preview_of
-from portal.previews.shown import Nothing
-from portal.previews.source import Unreadable
+from portal.previews.asking import Busy, TooCostly, asked
+from portal.previews.shown import Nothing, Picture, shown_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -43,14 +41,24 @@ def preview_kept(job: Job, row: Artefact) -> Preview:
             _kept.move_to_end(key)
             return _kept[key]
     try:
-        made = preview_of(source_of(job, row))
+        made = _made(job, row)
     except StoreAway as error:
         return Nothing(error.detail)
+    except Busy as error:
+        return Nothing(str(error))
     with _lock:
         _kept[key] = made
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
     return made
+
+
+def _made(job: Job, row: Artefact) -> Preview:
+    """Have the file looked into. Raises StoreAway, Busy."""
+    try:
+        return shown_of(asked(f"preview:{job.key}:{row.blob}:{row.path}", "preview", lambda: [given_of(job, row)]))
+    except TooCostly as error:
+        return Nothing(str(error))
 
 
 def picture_url(job: Job, row: Artefact) -> str:
@@ -71,10 +79,9 @@ def picture_answer(request: HttpRequest, job: Job, row: Artefact) -> HttpRespons
         "Cross-Origin-Resource-Policy": "same-origin",
         "Cache-Control": "private, max-age=300",
     }
-    try:
-        found = picture_preview(source_of(job, row))
-    except Unreadable:
-        raise NotFound("picture") from None
+    found = preview_kept(job, row)
+    if not isinstance(found, Picture):
+        raise NotFound("picture")
     if request.headers.get("If-None-Match") == headers["ETag"]:
         return HttpResponse(status=304, headers=headers)
     headers["Content-Length"] = str(row.size)

@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from portal.previews.curves.blocks import blocks, is_sampled
-from portal.previews.curves.checksums import masked
+from portal.previews.curves.checksums import head_sum, masked
 from portal.previews.curves.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, fields, number, signed
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from portal.previews.source import Source
 
 HEAD, TAIL = 12, 4
+ZEROS = b"\0" * 6
+"""The upper bytes of each length that is read here."""
 MOST_RECORD_BYTES = 4096
 """A longer record is a picture or a histogram: it is passed over unread."""
 MOST_SCALARS_A_RECORD = 2000
@@ -47,7 +49,7 @@ def _records(data: bytes) -> tuple[list[tuple[int, int]], int]:
     place = 0
     for head in _heads(data):
         (length,) = struct.unpack_from("<Q", data, head)
-        if head < place or length > MOST_RECORD_BYTES:
+        if head < place:
             continue
         place = head + HEAD + length + TAIL
         if place > len(data):
@@ -56,31 +58,22 @@ def _records(data: bytes) -> tuple[list[tuple[int, int]], int]:
     return found, max(place, len(data) - HEAD + 1)
 
 
-def _heads(data: bytes) -> list[int]:
-    """Return each place where eight bytes are followed by their checksum."""
-    import numpy as np  # late: few readers look at curves
-
-    if len(data) < HEAD:
-        return []
-    raw = np.frombuffer(data, dtype=np.uint8)
-    starts = np.arange(len(raw) - HEAD + 1)
-    ends = raw[8:].astype(np.uint32)
-    told = ends[:-3] | ends[1:-2] << 8 | ends[2:-1] << 16 | ends[3:] << 24
-    places: list[int] = np.flatnonzero(masked(raw, starts, np.full(len(starts), 8)) == told).tolist()
-    return places
+def _heads(data: bytes) -> Iterator[int]:
+    """Yield each place where a length that is read here is followed by its checksum."""
+    place = data.find(ZEROS, 2) - 2
+    while place >= 0:
+        (length,) = struct.unpack_from("<H", data, place)
+        if length <= MOST_RECORD_BYTES and data[place + 8 : place + HEAD] == head_sum(length):
+            yield place
+        place = data.find(ZEROS, place + 3) - 2
 
 
 def _whole(data: bytes, records: list[tuple[int, int]], points: Points) -> Iterator[bytes]:
     """Yield the records whose checksum is right; count the others."""
-    import numpy as np
-
-    if not records:
-        return
-    spans = np.array(records)
-    sums = masked(np.frombuffer(data, dtype=np.uint8), spans[:, 0], spans[:, 1]).tolist()
-    for (start, length), value in zip(records, sums, strict=True):
-        if value == struct.unpack_from("<I", data, start + length)[0]:
-            yield data[start : start + length]
+    for start, length in records:
+        record = data[start : start + length]
+        if masked(record) == struct.unpack_from("<I", data, start + length)[0]:
+            yield record
         else:
             points.damaged += 1
 

@@ -97,6 +97,11 @@ def read_json_lines(source: Source, options: Mapping[str, str]) -> Iterator[Trac
             continue
         try:
             given = json.loads(text)
+            json.dumps(given, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise TraceError(
+                source.name, line, None, "a text holds half of a surrogate pair, as \\ud800; leave it out"
+            ) from error
         except (ValueError, RecursionError) as error:
             at = str(getattr(error, "colno", ""))
             raise TraceError(source.name, line, at, "the line is not a JSON object") from error

@@ -138,6 +138,13 @@ def test_a_logarithmic_scale_leaves_out_what_is_not_above_zero():
     assert figure["layout"]["annotations"][0]["y"] == 2
 
 
+@pytest.mark.parametrize("path", ["metrics.jsonl", "half.jsonl", "half.ipynb"])
+def test_half_a_surrogate_pair_in_a_jobs_file_fails_no_page(job, sender, lena, path):
+    sender.send(path, b'{"step": 1, "\\ud800a\\u0000": 1, "b": "\\udfff"}\n', ns=NS + 1)
+    for page in (url(job), url(job, path=path), f"/jobs/{job.number}/", f"/jobs/compare?job={job.number}"):
+        assert lena.get(page).status_code == 200
+
+
 def test_smoothing_keeps_gaps_and_begins_at_the_first_value():
     assert smoothed_of([4.0, None, 4.0], 0.9) == pytest.approx([4.0, None, 4.0])
     smooth = smoothed_of([0.0, 10.0], 0.5)
@@ -148,8 +155,8 @@ def test_while_it_runs_many_readers_read_the_files_once(broker_settings, job, le
     from portal.dashboard.artefacts import curves
 
     read = []
-    points_of = curves.points_of
-    monkeypatch.setattr(curves, "points_of", lambda sources: read.append(1) or points_of(sources))
+    asked = curves.asked
+    monkeypatch.setattr(curves, "asked", lambda *given: read.append(1) or asked(*given))
     curves.Sharing().forget(f"curves:{job.pk}")
     for _ in range(5):
         lena.get(url(job, "-figure", name="loss"))

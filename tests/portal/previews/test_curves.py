@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from portal.previews.curves import blocks, files
@@ -88,8 +87,7 @@ def test_a_long_curve_keeps_its_peaks_and_its_end():
 
 def test_checksums_are_those_of_the_standard():
     """RFC 3720, B.4: 32 bytes of zeros have the CRC-32C 8a9136aa; TFRecord rotates it and adds a constant."""
-    raw = np.frombuffer(b"\0" * 32 + b"hello", dtype=np.uint8)
-    found = masked(raw, np.array([0, 32, 5]), np.array([32, 5, 0])).tolist()
+    found = [masked(each) for each in (b"\0" * 32, b"hello", b"")]
     plain = 0x8A9136AA
     expected = ((plain >> 15 | plain << 17 & 0xFFFFFFFF) + 0xA282EAD8) % 2**32
     assert found == [expected, crc(b"hello"), crc(b"")]

@@ -135,3 +135,9 @@ def test_reading_streams():
 
 def test_every_column_has_its_meaning():
     assert all(column.meaning for column in COLUMNS)
+
+
+@pytest.mark.parametrize("line", [r'{"job": "\ud800"}', r'{"\udfff": 1}', r'{"gpu_types": ["a\ud800"]}'])
+def test_half_a_surrogate_pair_is_refused_by_its_line(line):
+    with pytest.raises(TraceError, match="half of a surrogate pair"):
+        read(JSON_LINES, line)

@@ -1,0 +1,166 @@
+"""Asks the program that reads a tenant's files, in a process of its own, and takes no more than its time and its answer.
+
+Four run at once in each process of the portal; a fifth waits a second. One run serves all who ask for the same meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PROGRAM = str(Path(__file__).with_name("program.py"))
+LIMIT_S = 3.0
+AT_ONCE = 4
+PATIENCE_S = 1.0
+MOST_ANSWER_BYTES = 1024 * 1024
+MOST_FAR_BYTES = 8 * 1024 * 1024
+MOST_FAR_READS = 1000
+COSTLY = "It is too costly to show. Download the file to look into it."
+BUSY = "Other files are being looked into at the moment. Try again in some seconds."
+_slots = threading.BoundedSemaphore(AT_ONCE)
+_running: dict[str, Future[dict[str, Any]]] = {}
+_lock = threading.Lock()
+
+
+class Busy(Exception):
+    """Enough files are being looked into. The text is for the reader."""
+
+
+class TooCostly(Exception):
+    """The file took more memory, processor or time than a look may take. The text is for the reader."""
+
+
+@dataclass
+class Given:
+    """A file: its descriptor, or, for one in a far store, the function that fetches a piece of it."""
+
+    name: str
+    size: int
+    file: int
+    fetch: Callable[[int, int], bytes] | None = None
+
+
+def asked(key: str, what: str, opened: Callable[[], Sequence[Given]]) -> dict[str, Any]:
+    """Return the answer for the files that `opened` gives; they are closed afterwards. Raises Busy, TooCostly."""
+    with _lock:
+        running = _running.get(key)
+        mine = running or _running.setdefault(key, Future())
+    if running is not None:
+        return running.result()
+    try:
+        mine.set_result(_answer(what, opened))
+    except BaseException as error:
+        mine.set_exception(error)
+        raise
+    finally:
+        with _lock:
+            del _running[key]
+    return mine.result()
+
+
+def _answer(what: str, opened: Callable[[], Sequence[Given]]) -> dict[str, Any]:
+    if not _slots.acquire(timeout=PATIENCE_S):
+        raise Busy(BUSY)
+    try:
+        files = opened()
+        try:
+            return _run(what, files)
+        finally:
+            for each in files:
+                os.close(each.file)
+    finally:
+        _slots.release()
+
+
+def _run(what: str, files: Sequence[Given]) -> dict[str, Any]:
+    told = [
+        {"place": place, "name": each.name, "size": each.size, "file": each.file, "far": each.fetch is not None}
+        for place, each in enumerate(files)
+    ]
+    order = os.memfd_create("order")
+    try:
+        with open(order, "wb", closefd=False) as file:
+            file.write(json.dumps({"what": what, "files": told}).encode())
+        os.lseek(order, 0, os.SEEK_SET)
+        with subprocess.Popen(  # noqa: S603 - a program of our own, and a number
+            [sys.executable, "-I", "-S", PROGRAM, str(order)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[order, *(each.file for each in files)],
+            env={},
+            cwd="/",
+            bufsize=0,
+        ) as child:
+            try:
+                return understood(_heard(child, files))
+            finally:
+                child.kill()
+    finally:
+        os.close(order)
+
+
+def _heard(child: subprocess.Popen[bytes], files: Sequence[Given]) -> bytes:
+    """Return what the child answers; meanwhile bring the pieces that it asks for. Raises TooCostly."""
+    assert child.stdout is not None
+    assert child.stdin is not None
+    heard, bytes_left, reads_left, until = b"", MOST_FAR_BYTES, MOST_FAR_READS, time.monotonic() + LIMIT_S
+    poll = select.poll()
+    poll.register(child.stdout, select.POLLIN)
+    while poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        if not (piece := os.read(child.stdout.fileno(), 65536)):
+            return heard
+        heard += piece
+        if len(heard) > MOST_ANSWER_BYTES:
+            break
+        while not heard.startswith(b"{") and b"\n" in heard:
+            line, _, heard = heard.partition(b"\n")
+            place, start, length = (int(word) for word in line.split())
+            bytes_left, reads_left = bytes_left - length, reads_left - 1
+            if bytes_left < 0 or reads_left < 0:
+                raise TooCostly(COSTLY)
+            _bring(files[place], start, length)
+            child.stdin.write(b"\n")
+    raise TooCostly(COSTLY)
+
+
+def _bring(given: Given, start: int, length: int) -> None:
+    assert given.fetch is not None
+    os.pwrite(given.file, given.fetch(start, length), start)
+
+
+def understood(answer: bytes) -> dict[str, Any]:
+    """Return the answer as plain values. A child that died without one, or says that it was too much, raises TooCostly."""
+    try:
+        told = plain(json.loads(answer))
+    except (ValueError, RecursionError) as error:
+        raise TooCostly(COSTLY) from error
+    if not isinstance(told, dict) or told.get("costly"):
+        raise TooCostly(COSTLY)
+    return told
+
+
+def plain(value: Any) -> Any:
+    """Return the value with each half of a surrogate pair and each NUL as U+FFFD: no page and no store takes them.
+
+    All text from tenants' files passes here.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {plain(name): plain(each) for name, each in value.items()}
+    return value
