@@ -32,6 +32,11 @@ class Draft:
     array: amounts.Array | None = None
     command: str | None = None
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Return the numbers that options asked for, by option."""
+        return {name: value for name, (value, _) in self.sizes.items()}
+
     def put(self, line: Line, name: str, value: Any, says: str) -> None:
         self.description[name] = value
         line.mapped(name, says)
