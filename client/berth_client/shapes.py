@@ -346,7 +346,7 @@ class ImportedLine(TypedDict):
 
     line: int
     text: str
-    verdict: Literal["mapped", "ignored", "refused"]
+    verdict: Literal["mapped", "looser", "ignored", "refused"]
     detail: str
     field: str | None
 

@@ -42,8 +42,9 @@ class ImportedLine(serializers.Serializer):
     line = serializers.IntegerField(help_text="The line's number, from 1.")
     text = serializers.CharField(help_text="The option as it stands there.")
     verdict = serializers.ChoiceField(
-        choices=["mapped", "ignored", "refused"],
-        help_text="Refused: it cannot be had here, and without it the job would be another one.",
+        choices=["mapped", "looser", "ignored", "refused"],
+        help_text="Looser: it became what is like it, such as a GPU type of which less is known. "
+        "Refused: it cannot be had here, and without it the job would be another one.",
     )
     detail = serializers.CharField(help_text="What it became, or why it became nothing.")
     field = serializers.CharField(allow_null=True, help_text="The description's field that it went to.")
@@ -67,7 +68,7 @@ class JobsImportView(ApiView):
         refusals=(413, 415),
         request=ImportAsked,
         operation_id="jobs_import",
-        description="Each directive of a script is mapped, ignored or refused, with the reason.",
+        description="Each directive of a script is mapped, mapped to something looser, ignored or refused, with the reason.",
     )
     def post(self, request: Request) -> Response:
         body = request_object(request._request)  # noqa: SLF001 - the public way to the raw request

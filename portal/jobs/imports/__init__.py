@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from portal import checks
 from portal.errors import BerthError
 from portal.jobs.imports.answers import Imported, Line
+from portal.jobs.imports.marks import looks
 from portal.jobs.imports.sbatch import sbatch_import
 from portal.strict_yaml import YamlError, yaml_strict
 
@@ -28,7 +29,7 @@ def text_import(text: str, *, format: str | None = None, gpu_types: Sequence[str
     checks.text_safe(text, "text")
     if format is None:
         head = text.removeprefix("\ufeff")
-        format = "sbatch" if head.startswith(("#!", "#SBATCH")) or "\n#SBATCH" in head else "yaml"  # noqa: A001
+        format = "sbatch" if head.startswith("#!") or looks(head) else "yaml"  # noqa: A001
     return sbatch_import(text, gpu_types=gpu_types) if format == "sbatch" else _yaml_import(text)
 
 

@@ -74,6 +74,23 @@ def mib(value: str) -> int:
     return -int(-amount // 1)
 
 
+def outside_quotes(value: str) -> list[str]:
+    """Return the parts between commas; one inside quotation marks parts nothing, and the marks go."""
+    parts, mark = [""], ""
+    for char in value:
+        if char == mark:
+            mark = ""
+        elif not mark and char in "'\"":
+            mark = char
+        elif not mark and char == ",":
+            parts.append("")
+        else:
+            parts[-1] += char
+    if mark:
+        raise NotRead(f"{shown(value)} opens a quotation that does not end")
+    return parts
+
+
 class Gpus(NamedTuple):
     number: int
     type: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Verdict = Literal["mapped", "ignored", "refused"]
+Verdict = Literal["mapped", "looser", "ignored", "refused"]
 
 
 @dataclass
@@ -20,6 +20,10 @@ class Line:
 
     def mapped(self, to: str | None, detail: str) -> None:
         self.verdict, self.field, self.detail = "mapped", to, detail
+
+    def looser(self, to: str, detail: str) -> None:
+        """It is mapped to what is like it, and may be something else."""
+        self.verdict, self.field, self.detail = "looser", to, detail
 
     def ignored(self, detail: str) -> None:
         self.verdict, self.field, self.detail = "ignored", None, detail

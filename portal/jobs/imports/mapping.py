@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.jobs.imports import amounts
 from portal.jobs.imports.amounts import NotRead, shown
+from portal.jobs.imports.gpu_names import LOOSER, types_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 _SIGNAL = re.compile(r"(?:([BR]{1,2}):)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
-_PARTS = re.compile(r"[a-z0-9]{1,40}")
-_MAKERS = frozenset({"nvidia", "tesla", "geforce", "amd", "gpu"})
 SIGNAL_S = 60
 """So long before the end sbatch sends a signal that names no time."""
 
@@ -29,12 +28,27 @@ class Draft:
     gpu_types: Sequence[str]
     description: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, tuple[Any, Line]] = field(default_factory=dict)
+    looser: set[str] = field(default_factory=set)
     array: amounts.Array | None = None
     command: str | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Return the numbers that options asked for, by option."""
+        return {name: value for name, (value, _) in self.sizes.items()}
 
     def put(self, line: Line, name: str, value: Any, says: str) -> None:
         self.description[name] = value
         line.mapped(name, says)
+
+    def narrow(self, types: Sequence[str]) -> list[str]:
+        """Keep these GPU types, of those that were asked for before. Raises NotRead when none is left."""
+        before = self.description.get("gpu_types")
+        kept = [each for each in dict.fromkeys(types) if before is None or each in before]
+        if not kept:
+            raise NotRead(f"another option asks for GPUs of {' or '.join(before or ())}; a GPU is of one type")
+        self.description["gpu_types"] = kept
+        return kept
 
 
 def _job_name(draft: Draft, value: str, line: Line) -> None:
@@ -68,38 +82,13 @@ def _array(draft: Draft, value: str, line: Line) -> None:
 def _constraint(draft: Draft, value: str, line: Line) -> None:
     if any(sign in value for sign in "&[]()*,"):
         raise NotRead(f"{shown(value)} asks for a mixture; GPU types joined by | can be chosen here")
-    types: list[str] = []
-    for name in value.split("|"):
-        types += [each for each in types_like(draft, name) if each not in types]
-    draft.put(line, "gpu_types", types, f"GPUs of these types: {', '.join(types)}.")
-
-
-def types_like(draft: Draft, name: str) -> list[str]:
-    """Return the cluster's GPU types that a name of the other cluster means. Raises NotRead when there is none."""
-    found = [each for each in draft.gpu_types if _is_like(_parts(name), _parts(each))]
-    if not found:
-        known = ", ".join(draft.gpu_types) or "none"
-        raise NotRead(
-            f"no GPU type here is like {shown(name)}; there are: {known}. Other features of nodes are not known"
-        )
-    return found
-
-
-def _parts(name: str) -> list[str]:
-    return [part for part in _PARTS.findall(name.lower()) if part not in _MAKERS]
-
-
-def _is_like(wanted: list[str], known: list[str]) -> bool:
-    """Say whether a name stands in the other, whole parts only (a10 is no a100), or both begin with one model."""
-    if not wanted or not known:
-        return False
-    model = wanted[0] if wanted[0] == known[0] and not wanted[0].isalpha() else None
-    return model is not None or _stands_in(wanted, known) or _stands_in(known, wanted)
-
-
-def _stands_in(inner: list[str], outer: list[str]) -> bool:
-    text = "".join(inner)
-    return any("".join(outer[at:end]) == text for at in range(len(outer)) for end in range(at + 1, len(outer) + 1))
+    found = [types_like(draft.gpu_types, name) for name in value.split("|")]
+    types = draft.narrow([each for like in found for each in like.types])
+    says = f"GPUs of these types: {', '.join(types)}."
+    if any(like.looser for like in found):
+        line.looser("gpu_types", f"{says} {LOOSER}")
+    else:
+        line.mapped("gpu_types", says)
 
 
 def _dependency(draft: Draft, value: str, line: Line) -> None:
@@ -115,9 +104,9 @@ def _chdir(draft: Draft, value: str, line: Line) -> None:
 
 
 def _export(draft: Draft, value: str, line: Line) -> None:
-    """Each NAME=value is a variable of the job; a comma ends a value, as sbatch has it."""
+    """Each NAME=value is a variable of the job; a comma outside of quotation marks ends a value, as sbatch has it."""
     variables: dict[str, str] = {}
-    for part in value.split(","):
+    for part in amounts.outside_quotes(value):
         name, equals, text = part.partition("=")
         if part.upper() in {"ALL", "NONE", "NIL"}:
             continue

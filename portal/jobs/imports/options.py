@@ -26,7 +26,8 @@ _OUTSIDE = "only sbatch's own command line needs it"
 _MPI_NODES = "Berth places the processes where GPUs and cores are"
 
 _MAPPED = """
-    array:a job-name:J time:t nodes:N ntasks:n cpus-per-task:c gpus:G gpus-per-node gpus-per-task cpus-per-gpu ntasks-per-node
+    array:a job-name:J time:t nodes:N ntasks:n cpus-per-task:c gpus:G gpus-per-node gpus-per-socket sockets-per-node
+    gpus-per-task cpus-per-gpu ntasks-per-node
     ntasks-per-gpu mem mem-per-cpu mem-per-gpu gres constraint:C dependency:d chdir:D export signal comment tmp wrap
     begin:b nice exclude:x input:i
 """.split()
@@ -37,23 +38,29 @@ _IGNORED: dict[str, tuple[str, ...]] = {
     "Berth itself chooses where a job waits; there are no partitions to choose.": ("partition:p", "qos:q"),
     "Say for which tenant it is with --tenant, or on the form.": ("account:A", "wckey", "mcs-label"),
     f"{_LAYOUT}.": (
-        "cores-per-socket sockets-per-node threads-per-core ntasks-per-core ntasks-per-socket extra-node-info:B hint "
-        "distribution:m mem-bind mincpus core-spec:S thread-spec cpu-freq gpu-freq gpu-bind accel-bind tres-bind "
+        "cores-per-socket threads-per-core ntasks-per-core ntasks-per-socket extra-node-info:B hint "
+        "distribution:m mem-bind mincpus core-spec:S thread-spec cpu-freq gpu-freq gpu-bind gres-flags tres-bind "
     ).split(),  # type: ignore[dict-item]
-    f"{_MPI_NODES}.": ("switches", "network", "segment", "prefer", "bcast", "delay-boot", "power", "batch"),
+    f"{_MPI_NODES}.": ("switches", "network", "segment", "prefer", "delay-boot", "power", "batch", "wait-all-nodes"),
     "Berth does not shorten time limits; `expected_duration_s` helps a short job to start sooner.": ("time-min",),
     "Berth measures each job by itself.": ("acctg-freq", "profile", "extra"),
-    "Limits of the shell that submits do not come along.": ("propagate",),
+    "A job whose dependency can no longer come true is cancelled here in any case.": ("kill-on-invalid-dep",),
+    "The memory of a running job stays as it is here.": ("mem-update",),
     f"{_OUTSIDE}.": ("cluster-constraint", "clusters:M"),
     "Its own queue has an order of its own; `priority` orders one tenant's jobs.": ("priority",),
 }
 _IGNORED_FLAGS: dict[str, tuple[str, ...]] = {
     f"{_OUTSIDE}.": ("parsable", "quiet:Q", "verbose:v", "wait:W", "ignore-pbs", "help:h", "version:V", "usage"),
-    f"{_LAYOUT}.": ("overcommit:O", "resv-ports"),
-    f"{_MPI_NODES}.": ("contiguous", "spread-job", "use-min-nodes", "stepmgr"),
-    "A job that lost a node is ended, and starts again only where it may.": ("no-kill:k",),
+    f"{_LAYOUT}.": ("overcommit:O",),
+    f"{_MPI_NODES}.": (
+        "contiguous",
+        "spread-job",
+        "use-min-nodes",
+        "stepmgr",
+        "consolidate-segments",
+        "spread-segments",
+    ),
     "A GPU is one job's own unless it asks to share; cores and memory are its own.": ("oversubscribe:s",),
-    "A step that takes too much memory ends the job here.": ("oom-kill-step",),
 }
 _REFUSED: dict[str, tuple[str, ...]] = {
     "Berth itself chooses the nodes. Ask for a GPU type by --constraint or --gres.": ("nodelist:w", "nodefile:F"),
@@ -66,8 +73,9 @@ _REFUSED: dict[str, tuple[str, ...]] = {
     "A job runs in no container here; ask for `software`, or call the container's program in the script.": (
         "container",
         "container-id",
+        "container-type",
     ),
-    "Ask for GPUs and cores by --gpus and --cpus-per-gpu.": ("tres-per-task", "tres-per-job", "tres-per-node"),
+    "Ask for GPUs and cores by --gpus and --cpus-per-gpu.": ("tres-per-task", "ntasks-per-tres", "resources"),
 }
 _REFUSED_FLAGS: dict[str, tuple[str, ...]] = {
     "A submission cannot be held; submit it and run `berth hold`.": ("hold:H",),
@@ -77,20 +85,26 @@ _REFUSED_FLAGS: dict[str, tuple[str, ...]] = {
         "hetjob",
         "packjob",
     ),
-    "No window can be opened from a batch job.": ("x11",),
 }
-_FLAGS = ("requeue", "no-requeue")
+_FLAGS = ("no-requeue",)
 _PERHAPS: dict[str, str] = {
     "exclusive": "Other jobs may run beside it on its nodes; its GPUs, cores and memory are its own.",
     "get-user-env": "The submitting person's environment does not come along; set what is needed in the script.",
-    "kill-on-invalid-dep": "A job whose dependency can no longer come true is cancelled here in any case.",
+    "no-kill:k": "A job that lost a node is ended, and starts again only where it may.",
+    "oom-kill-step": "A step that takes too much memory ends the job here.",
+    "propagate": "Limits of the shell that submits do not come along.",
+    "resv-ports": f"{_LAYOUT}.",
 }
 
 
 def _table() -> dict[str, Option]:
     found = [Option(*_named(each)) for each in _MAPPED if each != "nice"]
-    found += [Option("nice", "", "perhaps"), *(Option(name, "", "none") for name in _FLAGS)]
-    found += [Option(name, "", "perhaps", words) for name, words in _PERHAPS.items()]
+    found += [
+        Option("nice", "", "perhaps"),
+        Option("requeue", "", "perhaps"),
+        *(Option(name, "", "none") for name in _FLAGS),
+    ]
+    found += [Option(*_named(name), "perhaps", words) for name, words in _PERHAPS.items()]
     for has, ignored, table in (
         ("value", True, _IGNORED),
         ("none", True, _IGNORED_FLAGS),
@@ -110,7 +124,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 OPTIONS = _table()
-ALIASES = {"workdir": "chdir", "gpu": "gpus", "share": "oversubscribe", "tasks-per-node": "ntasks-per-node"}
+ALIASES = {"workdir": "chdir", "cluster": "clusters", "share": "oversubscribe", "tasks-per-node": "ntasks-per-node"}
 _SHORT = {option.short: option for option in OPTIONS.values() if option.short}
 _BARE = {"hetjob", "packjob"}
 
@@ -119,7 +133,7 @@ def split(parts: list[str]) -> list[tuple[str, str | None, str]]:
     """Return name, value and spelling of each option in a line's words. Raises NotRead for a word that is none."""
     if parts and parts[0] in _BARE:
         return [(parts[0], None, f"#SBATCH {parts[0]}")]
-    found = []
+    found: list[tuple[str, str | None, str]] = []
     rest = iter(parts)
     for word in rest:
         if word.startswith("--") and len(word) > 2:
@@ -127,10 +141,8 @@ def split(parts: list[str]) -> list[tuple[str, str | None, str]]:
             option = _long(name)
             given: str | None = value if equals else None
         elif word.startswith("-") and len(word) > 1:
-            if word[1] not in _SHORT:
-                raise NotRead(f"sbatch has no option -{shown(word[1])[1:-1]}")
-            option = _SHORT[word[1]]
-            given = word[2:].removeprefix("=") or None
+            *flags, (option, given) = _letters(word)
+            found += [(flag.name, None, f"#SBATCH {word}") for flag, _ in flags]
         else:
             raise NotRead(f"{shown(word)} is no option; each begins with - or --")
         if option.has == "value" and given is None:
@@ -138,7 +150,21 @@ def split(parts: list[str]) -> list[tuple[str, str | None, str]]:
             word = f"{word} {given}" if given is not None else word  # noqa: PLW2901 - as it is spelled
             if given is None:
                 raise NotRead(f"a value is missing after {shown(word)}")
+        if option.has == "none" and given is not None:
+            raise NotRead(f"sbatch takes no value after --{option.name}")
         found.append((option.name, given, f"#SBATCH {word}"))
+    return found
+
+
+def _letters(word: str) -> list[tuple[Option, str | None]]:
+    """Return the options of `-n4`, or of several letters without values such as `-HQ`."""
+    found: list[tuple[Option, str | None]] = []
+    for place, letter in enumerate(word[1:], start=2):
+        if letter not in _SHORT:
+            raise NotRead(f"sbatch has no option -{shown(letter)[1:-1]}")
+        if _SHORT[letter].has != "none":
+            return [*found, (_SHORT[letter], word[place:].removeprefix("=") or None)]
+        found.append((_SHORT[letter], None))
     return found
 
 

@@ -69,14 +69,17 @@ def _command(script: str, draft: Draft) -> dict[str, Any]:
     """Return the command, and the script as a file of the job: it runs by the program that its first line names."""
     if draft.command is not None:
         return {"command": draft.command}
-    return {"command": command_for(script, interpreter(script), draft.array), "files": {SCRIPT_NAME: script}}
+    return {
+        "command": command_for(script, interpreter(script), draft.array, draft.asked),
+        "files": {SCRIPT_NAME: script},
+    }
 
 
 def _notes(script: str, draft: Draft) -> list[Line]:
     """Return what the script does that no directive says: variables and programs that are not there."""
     lines = script.split("\n")
     notes = []
-    for name in unknown(script, draft.array)[:20]:
+    for name in unknown(script, draft.array, draft.asked)[:20]:
         number = next(place for place, line in enumerate(lines, start=1) if name in line)
         note = Line(number, name)
         note.ignored("The script reads this variable, and the job will not find it.")

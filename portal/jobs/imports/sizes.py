@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from portal.jobs.imports import amounts
 from portal.jobs.imports.amounts import NotRead
-from portal.jobs.imports.mapping import Draft, types_like
+from portal.jobs.imports.gpu_names import LOOSER, types_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.jobs.imports.answers import Line
+    from portal.jobs.imports.mapping import Draft
 
 MOST_SIZES = 64
 
@@ -25,13 +26,15 @@ READ: dict[str, Callable[[str], Any]] = {
     "cpus-per-gpu": amounts.count,
     "gpus": amounts.gpus,
     "gpus-per-node": amounts.gpus,
+    "gpus-per-socket": amounts.gpus,
+    "sockets-per-node": amounts.count,
     "gpus-per-task": amounts.gpus,
     "gres": amounts.gres,
     "mem": amounts.mib,
     "mem-per-cpu": amounts.mib,
     "mem-per-gpu": amounts.mib,
 }
-GPU_OPTIONS = ("gpus", "gpus-per-node", "gpus-per-task", "gres")
+GPU_OPTIONS = ("gpus", "gpus-per-node", "gres", "gpus-per-socket", "gpus-per-task")
 MEMORY_OPTIONS = ("mem", "mem-per-gpu", "mem-per-cpu")
 
 
@@ -47,7 +50,9 @@ def take(draft: Draft, option: str, value: str, line: Line) -> None:
             line.ignored("It asks for nothing.")
             return
     if option in GPU_OPTIONS and found.type is not None:
-        draft.description["gpu_types"] = types_like(draft, found.type)
+        like = types_like(draft.gpu_types, found.type)
+        draft.narrow(like.types)
+        draft.looser |= {option} if like.looser else set()
     draft.sizes[option] = found, line
 
 
@@ -57,6 +62,7 @@ def settle(draft: Draft) -> None:
     tasks, per_node = _value(draft, "ntasks"), _value(draft, "ntasks-per-node")
     if low is None:
         low = high = math.ceil(tasks / per_node) if tasks and per_node else 1
+    _sockets(draft)
     sizes = _gpus(draft, low, high, tasks)
     if sizes:
         draft.description["gpus"] = sizes[0] if len(sizes) == 1 else sizes
@@ -79,6 +85,23 @@ def settle(draft: Draft) -> None:
             line.mapped("gpus" if sizes else "cores", words)
 
 
+def _sockets(draft: Draft) -> None:
+    """Turn GPUs for each socket into those of a node; without a number of sockets there is no such number."""
+    sockets, line = _value(draft, "sockets-per-node"), _line(draft, "sockets-per-node")
+    each, of_gpus = _value(draft, "gpus-per-socket"), _line(draft, "gpus-per-socket")
+    if line:
+        line.ignored("Berth itself chooses cores and binds the job to them.")
+    if each is None or of_gpus is None:
+        return
+    if sockets is None:
+        of_gpus.refused("It counts by sockets; add --sockets-per-node, or ask by --gpus.")
+        del draft.sizes["gpus-per-socket"]
+        return
+    draft.sizes["gpus-per-socket"] = each._replace(number=each.number * sockets), of_gpus
+    if line:
+        line.mapped("gpus", "The job's GPUs are counted from it.")
+
+
 def _value(draft: Draft, name: str, default: Any = None) -> Any:
     return draft.sizes[name][0] if name in draft.sizes else default
 
@@ -91,7 +114,7 @@ def _gpus(draft: Draft, low: int, high: int, tasks: int | None) -> list[int]:
     """Return the GPU counts that it accepts, [] for a job without GPUs. A range of nodes makes several."""
     if (whole := _value(draft, "gpus")) is not None:
         return [whole.number] if whole.number else []
-    per_node = _value(draft, "gpus-per-node") or _value(draft, "gres")
+    per_node = next((_value(draft, name) for name in GPU_OPTIONS[1:4] if name in draft.sizes), None)
     if per_node is not None:
         counts = range(low, high + 1) if high - low < MOST_SIZES else (low, high)
         return [per_node.number * nodes for nodes in counts] if per_node.number else []
@@ -107,8 +130,11 @@ def _gpu_lines(draft: Draft, sizes: list[int]) -> None:
         if (line := _line(draft, name)) is None:
             continue
         if name == used:
-            line.mapped("gpus", f"{' or '.join(map(str, sizes))} GPU{'s' if sizes != [1] else ''}{kinds} in all.")
-        else:
+            says = f"{' or '.join(map(str, sizes))} GPU{'s' if sizes != [1] else ''}{kinds} in all."
+            line.mapped("gpus", says)
+        if name in draft.looser:
+            line.looser("gpus", f"{says if name == used else f'GPUs{kinds}.'} {LOOSER}")
+        elif name != used:
             line.ignored(f"--{used} says how many GPUs there are.")
 
 

@@ -1,0 +1,109 @@
+"""Every line that looks like a directive gets a verdict, and no option of sbatch is unknown."""
+
+from pathlib import Path
+
+import pytest
+
+from portal.jobs.imports import text_import
+from portal.jobs.imports.options import ALIASES, OPTIONS
+from portal.jobs.imports.sbatch import sbatch_import
+
+TYPES = ("A100 40 GB", "A100 80 GB", "H100", "RTX 3090", "RTX 3090 Ti")
+KNOWN = [line.split() for line in Path(__file__).with_name("sbatch-options.txt").read_text().splitlines() if line]
+
+
+def read(line, body="true\n", types=TYPES):
+    return sbatch_import(f"#!/bin/bash\n{line}\n#SBATCH --time=10\n{body}", gpu_types=types)
+
+
+@pytest.mark.parametrize(("name", "has"), KNOWN)
+def test_each_option_of_sbatch_is_known_with_or_without_a_value(name, has):
+    assert OPTIONS[ALIASES.get(name, name)].has == has
+
+
+def test_no_other_option_is_known():
+    assert set(OPTIONS) - {"hetjob", "packjob"} == {ALIASES.get(name, name) for name, _ in KNOWN}
+
+
+def test_a_directive_may_stand_close_to_its_mark():
+    found = read("#SBATCH--gres=gpu:2")
+    assert (found.description["gpus"], found.description["time_limit_s"]) == (2, 600)
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("#SBATCH\u00a0--gres=gpu:2", "refused"),
+        ("#SBATCH --gres=gpu:2\u00a0--mem=1G", "refused"),
+        ("\ufeff#SBATCH --gres=gpu:2", "refused"),
+        ("#\u200bSBATCH --gres=gpu:2", "refused"),
+        ("#comment\r#SBATCH --gres=gpu:2", "refused"),
+        ("#comment\u2028#SBATCH --gres=gpu:2", "refused"),
+        ("#SBATCHgpu", "refused"),
+        ("# SBATCH --gres=gpu:2", "ignored"),
+        ("##SBATCH --gres=gpu:2", "ignored"),
+        (" #SBATCH --gres=gpu:2", "ignored"),
+        ("#sbatch --gres=gpu:2", "ignored"),
+        ("#PBS -l ngpus=2", "refused"),
+        ("#BSUB -n 4", "refused"),
+        ("#SBATCH --ignore-pbs\n#PBS -l ngpus=2", "ignored"),
+    ],
+)
+def test_what_only_looks_like_a_directive_is_told(line, verdict):
+    told = [each for each in read(line).lines if each.field is None]
+    assert told
+    assert {each.verdict for each in told} == {verdict}
+
+
+def test_a_backslash_at_the_end_joins_nothing():
+    found = read("#SBATCH --gres=gpu:1 \\")
+    assert (found.description["gpus"], found.description["time_limit_s"]) == (1, 600)
+    assert "joins no lines" in found.lines[0].detail
+    assert "refused" in {line.verdict for line in read("#SBATCH --gres=gpu:1 \\\n  --mem=2G").lines}
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "verdict"),
+    [
+        ("a100_80gb", ["A100 80 GB"], "mapped"),
+        ("nvidia_a100-40gb", ["A100 40 GB"], "mapped"),
+        ("a100", ["A100 40 GB", "A100 80 GB"], "mapped"),
+        ("a100_80", ["A100 80 GB"], "mapped"),
+        ("a100-sxm4-80gb", ["A100 80 GB"], "looser"),
+        ("h100_80gb", ["H100"], "looser"),
+        ("rtx3090", ["RTX 3090"], "mapped"),
+        ("3090ti", ["RTX 3090 Ti"], "mapped"),
+        ("a100_96gb", None, "refused"),
+        ("a100_1g.10gb", None, "refused"),
+        ("h100_1g.10gb", None, "refused"),
+        ("a10", None, "refused"),
+        ("h100nvl", None, "refused"),
+    ],
+)
+def test_a_gpu_type_is_told_as_exact_or_looser_or_refused(name, types, verdict):
+    for line in (f"#SBATCH --gres=gpu:{name}:1", f"#SBATCH -G1 -C {name}"):
+        found = read(line)
+        assert found.description.get("gpu_types") == types
+        assert verdict in {each.verdict for each in found.lines if name in each.text}
+        assert verdict == "mapped" or not [
+            each for each in found.lines if each.verdict == "mapped" and name in each.text
+        ]
+
+
+def test_two_options_cannot_ask_for_two_types():
+    assert "refused" in {line.verdict for line in read("#SBATCH --gres=gpu:a100:1 -C h100").lines}
+
+
+def test_gpus_of_each_socket():
+    assert read("#SBATCH --gpus-per-socket=2 --sockets-per-node=2 -N 2").description["gpus"] == 8
+    assert "refused" in {line.verdict for line in read("#SBATCH --gpus-per-socket=2").lines}
+
+
+def test_a_comma_in_quotation_marks_is_of_the_value():
+    found = read("""#SBATCH --export=ALL,"HYDRA='lr=0.1,bs=32'",B=2""")
+    assert found.description["environment"] == {"HYDRA": "lr=0.1,bs=32", "B": "2"}
+
+
+@pytest.mark.parametrize("text", ["\n\n#SBATCH--gres=gpu:1\ntrue", "#PBS -l x\ntrue", "\r# SBATCH --time=1\ntrue"])
+def test_what_looks_like_a_script_is_read_as_one(text):
+    assert text_import(text).format == "sbatch"
