@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
 from types import SimpleNamespace
@@ -188,11 +189,11 @@ def test_a_port_that_changed_hands_meanwhile_is_let_go(shim, monkeypatch):
 def test_one_knows_each_listening_socket_and_that_it_has_gone():
     with socket.create_server(("0.0.0.0", 0)) as any_four, socket.create_server(("127.0.0.5", 0)) as one:
         ports = {each.getsockname()[1]: each for each in (any_four, one)}
-        found = {each.port: each for each in listeners().values() if each.port in ports}
+        found = {each.port: each for each in listeners(os.getpid()).values() if each.port in ports}
         assert found[any_four.getsockname()[1]].hosts == ("127.0.0.1",)
         assert found[one.getsockname()[1]].hosts == ("127.0.0.5",)
-        assert all(still_listens(each) for each in found.values())
-    assert not any(still_listens(each) for each in found.values())
+        assert all(still_listens(each, os.getpid()) for each in found.values())
+    assert not any(still_listens(each, os.getpid()) for each in found.values())
 
 
 def test_many_connections_look_once(shim, monkeypatch):
