@@ -24,6 +24,7 @@ from workers.agent.software import Software, software_find
 from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
 from workers.networks.finding import Asked, network_find
+from workers.networks.site import MOST_ADDRESSES, own_addresses
 from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
 from workers.protocol.client import Portal
@@ -53,6 +54,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
     files = FileWork()
     sources, inventory = await sources_for(settings, files)
     isolation, means = isolation_find(settings)
+    inventory["links"] = {**inventory["links"], "addresses": list(own_addresses()[:MOST_ADDRESSES])}
     inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
     if means.devices is not None:
         wholes = {gpu.uuid: gpu.whole_uuid for gpu in sources.sampler.gpus() if gpu.whole_uuid}

@@ -171,7 +171,7 @@ def _addresses(nodes: list[dict[str, Any]]) -> tuple[str, ...]:
     """Return the addresses of a job's nodes. A name that leads nowhere is left out: the job cannot use it either."""
     found: dict[str, None] = {}
     for node in nodes:
-        for name in node.get("addresses") or [node["address"]]:
+        for name in (node["address"], *node.get("addresses", ())):
             with suppress(OSError, UnicodeError):
                 found |= dict.fromkeys(
                     str(each[4][0]) for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)

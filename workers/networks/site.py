@@ -20,6 +20,8 @@ LINK = "vethberth"
 """How the node's ends of tenants' networks are called, with a number behind. Two Berths never have the same number."""
 _ROUTES, _ROUTES_6 = Path("/proc/net/route"), Path("/proc/net/ipv6_route")
 _USUAL_MTU = 1500
+MOST_ADDRESSES = 64
+"""So many of them the portal takes."""
 _DNS = 53
 UPSTREAM = (Path("/run/systemd/resolve/resolv.conf"), Path("/run/NetworkManager/no-stub-resolv.conf"))
 """Where the servers stand that a resolver on the loopback asks: systemd-resolved's list, and NetworkManager's."""
