@@ -16,9 +16,8 @@ from tests.workers.conftest import AgentRunner
 from tests.workers.networks import neighbour
 from tests.workers.small_portal import SmallPortal
 from workers.networks.networks import table_of
-from workers.networks.rules import table_remove
 from workers.networks.site import LINK, own_addresses
-from workers.networks.tools import missing, nft
+from workers.networks.tools import missing
 from workers.system.netns import namespace_make
 
 FILES = {"neighbour.py": base64.b64encode(inspect.getsource(neighbour).encode()).decode()}
@@ -40,8 +39,9 @@ def lacking() -> str:
 
 
 class Node(AgentRunner):
-    def __init__(self, directory) -> None:
-        self.portal = SmallPortal(report_period_s=0.5)
+    def __init__(self, directory, host="127.0.0.1") -> None:
+        self.portal = SmallPortal(host=host, report_period_s=0.5)
+        self.table = table_of(directory / "parts")
         super().__init__(directory, self.portal.url)
         self.numbers = iter(range(1, 1000))
 
@@ -56,13 +56,10 @@ class Node(AgentRunner):
     def run(self, command: str, *, tenant: int, nodes=("127.0.0.1",), **spec) -> tuple:
         """Run a program of these files; `nodes`: addresses of the nodes of its job."""
         number = next(self.numbers)
-        world = {
-            "nodes": [{"name": f"n{at}", "address": a} for at, a in enumerate(nodes)],
-            "port": 29400,
-            "gpus_total": 0,
-        }
-        about = {"tenant": f"t{tenant}", "tenant_id": tenant, "files": FILES, "world": world}
-        return self.portal.want(attempt=number, job=number, command=f'"$BERTH_PYTHON" {command}', **about, **spec)
+        named = [{"name": f"n{at}", "address": each} for at, each in enumerate(nodes)]
+        world = {"nodes": named, "port": 29400, "gpus_total": 0}
+        about = {"tenant": f"t{tenant}", "tenant_id": tenant, "files": FILES, "world": world, **spec}
+        return self.portal.want(attempt=number, job=number, command=f'"$BERTH_PYTHON" {command}', **about)
 
     def said(self, key: tuple, ending: str = "]\n") -> str:
         log = self.portal.logs
@@ -81,8 +78,7 @@ class Node(AgentRunner):
         return json.loads(self.said(key))
 
     def rules(self) -> str:
-        table = table_of(self.directory / "parts")
-        done = subprocess.run(["nft", "list", "table", "inet", table], capture_output=True, text=True, check=False)
+        done = subprocess.run(["nft", "list", "table", "inet", self.table], capture_output=True, text=True, check=False)
         return done.stdout
 
     def shim(self, key: tuple) -> int:
@@ -103,6 +99,5 @@ def node(tmp_path):
         runner.kill()
     kill_all_of(runner.directory)
     groups_remove(runner.directory)
-    nft(table_remove(table_of(runner.directory / "parts")))
     runner.portal.close()
     sys.stderr.write(runner.log.read_text())

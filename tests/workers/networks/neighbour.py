@@ -36,9 +36,11 @@ def serve(hosts):
                     each.sendto(b"here", each.recvfrom(16)[1])
 
 
-def reached(family, kind, host, port):
+def reached(family, kind, host, port, source=""):
     with socket.socket(getattr(socket, family), getattr(socket, kind)) as wire, contextlib.suppress(OSError):
         wire.settimeout(2)
+        if source:
+            wire.bind((source, 0))
         wire.connect(f"\0{port}" if family == "AF_UNIX" else (host, port))
         if kind == "SOCK_DGRAM":
             wire.settimeout(0.5)

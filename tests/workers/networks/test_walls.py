@@ -9,6 +9,9 @@ from pathlib import Path
 
 from tests.workers.conftest import wait_until
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, links
+from workers.networks.networks import Networks
+from workers.networks.rules import table_remove
+from workers.networks.tools import nft
 
 TWO = ("127.0.0.1", "127.0.0.1")
 """A job over two nodes, which both are this machine."""
@@ -79,6 +82,17 @@ def test_what_a_killed_agent_and_its_dead_jobs_leave_is_gone_after_the_next_star
     node.up()
     node.portal.wait_report(key, "ended")
     wait_until(lambda: links() == before and not node.rules())
+
+
+def test_rules_that_somebody_removed_are_written_again(node):
+    node.up().wall()
+    key, _ = node.serve(tenant=ACME)
+    networks = Networks(node.directory / "parts", None, members=False)
+    networks.adopt(node.part(key), node.shim(key))
+    before = node.rules()
+    nft(table_remove(node.table))
+    networks.keep()
+    assert node.rules() == before
 
 
 def test_an_agent_says_what_is_missing_and_its_jobs_run_all_the_same(node, tmp_path):
