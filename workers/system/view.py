@@ -100,6 +100,8 @@ def enter_view(view: View, uid: int, gid: int) -> None:
     _mount(None, Path("/"), None, _REC | _SLAVE)  # what the machine mounts later is seen; nothing gets out
     shown = [path for path in (*view.own, *view.program) if path.exists()]
     temporary = [path for path in TEMPORARY if path.is_dir() and not path.is_symlink()]
+    if view.resolv is not None and view.resolv.exists():
+        _mount(str(view.resolv), RESOLV.resolve(), None, _BIND)
     directories = [path for path in (*view.covered, *barred) if path.is_dir()]
     handles = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in {*shown, view.tmp}}
     for cover in covers([*directories, *temporary], shown):
@@ -117,8 +119,6 @@ def enter_view(view: View, uid: int, gid: int) -> None:
     if _SHARED_MEMORY.is_dir() and not _SHARED_MEMORY.is_symlink():
         _mount("tmpfs", _SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, "mode=1777")
     _hide(view.hidden)
-    if view.resolv is not None and view.resolv.exists():
-        _mount(str(view.resolv), RESOLV.resolve(), None, _BIND)
     _own_processes()
 
 

@@ -81,6 +81,15 @@ class Node(AgentRunner):
         done = subprocess.run(["nft", "list", "table", "inet", self.table], capture_output=True, text=True, check=False)
         return done.stdout
 
+    def close(self) -> None:
+        """End all of it, and leave nothing."""
+        if self.process and self.process.poll() is None:
+            self.kill()
+        kill_all_of(self.directory)
+        groups_remove(self.directory)
+        self.portal.close()
+        sys.stderr.write(self.log.read_text())
+
     def shim(self, key: tuple) -> int:
         return json.loads((self.part(key) / "shim.json").read_text())["pid"]
 
@@ -95,9 +104,4 @@ def node(tmp_path):
         pytest.skip(f"SKIPPED LOUDLY: {why}")
     runner = Node(tmp_path / "node")
     yield runner
-    if runner.process and runner.process.poll() is None:
-        runner.kill()
-    kill_all_of(runner.directory)
-    groups_remove(runner.directory)
-    runner.portal.close()
-    sys.stderr.write(runner.log.read_text())
+    runner.close()

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.remains import kill_all_of
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from tests.workers.networks.conftest import ACME, Node, lacking
@@ -43,10 +42,7 @@ def node(wire, tmp_path):
     found = inside(wire.here, lambda: Node(tmp_path / "node", host=NODE))
     found.prefix = ("nsenter", f"--net=/proc/{os.getpid()}/fd/{wire.here}")
     yield found
-    found.kill()
-    kill_all_of(found.directory)
-    found.portal.close()
-    print(found.log.read_text())
+    found.close()
 
 
 def test_what_lies_outside_is_reached_by_the_nodes_address(wire, node):

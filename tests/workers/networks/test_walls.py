@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from tests.workers.conftest import wait_until
-from tests.workers.networks.conftest import ACME, EVIL, HOSTS, links
+from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, links
 from workers.networks.networks import Networks
 from workers.networks.rules import table_remove
 from workers.networks.tools import nft
@@ -82,6 +82,28 @@ def test_what_a_killed_agent_and_its_dead_jobs_leave_is_gone_after_the_next_star
     node.up()
     node.portal.wait_report(key, "ended")
     wait_until(lambda: links() == before and not node.rules())
+
+
+def test_two_agents_of_one_machine_do_not_meet(node, tmp_path):
+    """As the nodes of a demo, or of two Berths: each has its own table, and no number twice."""
+    other = Node(tmp_path / "other")
+    try:
+        assert [each.up().wall()["by"] for each in (node, other)] == ["namespace"] * 2
+        before = links()
+        parts = [(each, tenant, each.serve(tenant=tenant)) for each in (node, other) for tenant in (ACME, EVIL)]
+        assert len(links() - before) == 4
+        for each, tenant, (_, there) in parts:
+            for further in (node, other):
+                for who in (ACME, EVIL):
+                    expected = ports(there) if (further, who) == (each, tenant) else []
+                    assert ports(further.reaches(there, tenant=who)) == expected
+        for each, _, (key, _) in parts[:2]:
+            each.portal.stop(key)
+            each.portal.wait_report(key, "ended")
+        wait_until(lambda: not node.rules() and len(links() - before) == 2)
+        assert other.rules()
+    finally:
+        other.close()
 
 
 def test_rules_that_somebody_removed_are_written_again(node):
