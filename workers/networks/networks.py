@@ -143,7 +143,20 @@ class Networks:
             return
         opened = self._site.opened if self._site else ()
         cables = [each.cable for each in self._tenants.values()]
-        nft(outer_rules(self._table, opened, cables, self._members.values()), groups=self._tree)
+        there = self._there()
+        try:
+            nft(outer_rules(self._table, opened, cables, there), groups=self._tree)
+        except NetworkError:
+            still = self._there()
+            if still == there:
+                raise
+            nft(outer_rules(self._table, opened, cables, still), groups=self._tree)
+
+    def _there(self) -> list[Member]:
+        """Return the parts that are still behind rules: the shim of one that has ended has removed its group, and rules that
+        name it would be refused.
+        """
+        return [each for each in self._members.values() if self._tree and (self._tree / each.group).is_dir()]
 
 
 def table_of(parts: Path) -> str:

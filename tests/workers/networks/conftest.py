@@ -88,7 +88,8 @@ class Node(AgentRunner):
         kill_all_of(self.directory)
         groups_remove(self.directory)
         self.portal.close()
-        sys.stderr.write(self.log.read_text())
+        if self.log.exists():
+            sys.stderr.write(self.log.read_text())
 
     def shim(self, key: tuple) -> int:
         return json.loads((self.part(key) / "shim.json").read_text())["pid"]

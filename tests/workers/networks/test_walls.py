@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
+from tests.remains import groups_remove
 from tests.workers.conftest import wait_until
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, links
-from workers.networks.networks import Networks
+from workers.controls.cgroups import group_find, part_name
+from workers.networks.networks import Networks, table_of
 from workers.networks.rules import table_remove
 from workers.networks.tools import nft
 
@@ -82,6 +86,34 @@ def test_what_a_killed_agent_and_its_dead_jobs_leave_is_gone_after_the_next_star
     node.up()
     node.portal.wait_report(key, "ended")
     wait_until(lambda: links() == before and not node.rules())
+
+
+def test_a_part_that_just_ended_keeps_no_other_from_its_network(node, tmp_path):
+    """Its shim has removed its group, and the agent does not know of its end yet: rules that name the group are refused."""
+    parts = tmp_path / "parts"
+    networks = Networks(parts, None, members=True)
+
+    def begin(number):
+        directory = parts / f"{number}-1-0"
+        directory.mkdir(parents=True)
+        world = {"nodes": [{"name": each, "address": "127.0.0.1"} for each in "ab"]}
+        launch = {"tenant_id": number, "world": world, "virtual": True, "account": {"uid": ACME + number}}
+        (directory / "launch.json").write_text(json.dumps(launch))
+        networks.begin(directory)
+        return directory
+
+    try:
+        ended = begin(1)
+        group_find(part_name(ended)).remove()
+        begin(2)
+        rules = subprocess.run(
+            ["nft", "list", "table", "inet", table_of(parts)], capture_output=True, text=True, check=True
+        )
+        assert rules.stdout.count("socket cgroupv2") == 1
+        for number in (1, 2):
+            networks.end(f"{number}-1-0")
+    finally:
+        groups_remove(tmp_path)
 
 
 def test_two_agents_of_one_machine_do_not_meet(node, tmp_path):
