@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workers.controls.cgroups import PREFIX, owner_of
 from workers.controls.leftovers import MARKER
+from workers.networks.networks import rules_remove
 from workers.system.files import BrokenFileError, read_record
 
 
@@ -60,8 +61,9 @@ def kill_all_of(directory: Path, *, within_s: float = 60.0) -> None:
 
 
 def groups_remove(directory: Path) -> None:
-    """Remove the control groups of a node's parts, or of a Berth's, whose agents and shims a test has killed."""
+    """Remove the control groups and rules of a node's parts, or of a Berth's, whose agents and shims a test has killed."""
     for parts in (directory / "parts", *directory.glob("nodes/*/parts")):
+        rules_remove(parts)
         owner = f".{owner_of(parts)}"
         for at, names, _ in os.walk("/sys/fs/cgroup"):  # passes over groups that others remove meanwhile
             for name in names:

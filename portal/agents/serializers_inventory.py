@@ -46,6 +46,12 @@ class Links(serializers.Serializer):
     pcie_generation = serializers.IntegerField(allow_null=True, min_value=1, max_value=20)
     pcie_lanes = serializers.IntegerField(allow_null=True, min_value=1, max_value=64)
     network_mbps = Number(allow_null=True, min_value=1, max_value=1e8)
+    addresses = serializers.ListField(
+        child=serializers.IPAddressField(),
+        required=False,
+        max_length=64,
+        help_text="All by which other nodes may know it, those of InfiniBand too.",
+    )
 
 
 class MemoryTraffic(serializers.Serializer):

@@ -22,6 +22,7 @@ class Secrets(serializers.Serializer):
 class SpecWorldNode(serializers.Serializer):
     name = serializers.CharField()
     address = serializers.CharField()
+    addresses = serializers.ListField(child=serializers.CharField(), help_text="All that its agent tells.")
 
 
 class SpecWorld(serializers.Serializer):

@@ -208,7 +208,10 @@ def _spec_world(attempt: Attempt) -> dict[str, Any]:
     """Return where the attempt's parts are, by rank, and how they find each other."""
     parts = attempt.allocations.select_related("node").order_by("rank")
     return {
-        "nodes": [{"name": part.node.name, "address": part.node.address} for part in parts],
+        "nodes": [
+            {"name": part.node.name, "address": part.node.address, "addresses": part.node.links.get("addresses", [])}
+            for part in parts
+        ],
         "port": attempt.rendezvous_port,
         "gpus_total": attempt.gpus,
     }

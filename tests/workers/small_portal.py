@@ -27,7 +27,13 @@ class SmallPortal:
     """State and rules; `away` closes every door, `revoked` answers 401."""
 
     def __init__(
-        self, *, lease_s: float = 900, grace_s: float = 2, lease_grace_s: float = 6, report_period_s: float = 5
+        self,
+        *,
+        lease_s: float = 900,
+        grace_s: float = 2,
+        lease_grace_s: float = 6,
+        report_period_s: float = 5,
+        host: str = "127.0.0.1",
     ) -> None:
         self.lock = threading.Condition()
         self.hello = {
@@ -68,13 +74,13 @@ class SmallPortal:
         self.revoked = False
         self.away = False
         self.swallow_reports = False
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.server = ThreadingHTTPServer((host, 0), _handler(self))
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
+        return "http://{}:{}".format(*self.server.server_address[:2])
 
     def close(self) -> None:
         self.away = True

@@ -79,6 +79,7 @@ class Agent:
             files=files,
             problems=self._problems,
             boot_id=boot,
+            means=means,
         )
         channel.attend(self._journal, Terminals(self._engine, files), Ports(self._engine, files))
         self._channel = channel
@@ -185,6 +186,7 @@ class Agent:
             accounts=means.accounts,
             view=means.view,
             devices=means.devices,
+            resolv=means.site.resolv if means.site else None,
             mps=means.mps,
             mps_pipes=None if self._inventory["virtual"] else self._settings.mps_pipes,
             pids_limit=self._settings.pids_limit,

@@ -18,6 +18,7 @@ from workers.system.view import View
 if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
     from workers.environments.offer import Offer
+    from workers.networks.site import Site
     from workers.protocol.inventory import Isolation, Wall
     from workers.system.devices import Devices
 
@@ -32,7 +33,8 @@ _INSTRUMENT = Path(instrument.__file__).resolve().parent
 class Means:
     """With what a job is set apart here. `walls` None: without Landlock. `view` None: it sees all files.
 
-    `mps`: the pipes of the MPS daemon that jobs on one GPU use; None: they take turns.
+    `mps`: the pipes of the MPS daemon that jobs on one GPU use; None: they take turns. `site`: what tenants' networks are made
+    of; None: parts on one node have none of their own. `members`: parts in the node's network are behind rules.
     """
 
     walls: Walls | None = None
@@ -40,6 +42,8 @@ class Means:
     view: View | None = None
     devices: Devices | None = None
     mps: Path | None = None
+    site: Site | None = None
+    members: bool = False
 
     def with_software(self, software: Offer) -> Means:
         """Return the same, with the operator's environments and the installer where every job can use them."""

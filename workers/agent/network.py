@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import socket
-import struct
 from pathlib import Path
 
-_SIOCGIFADDR = 0x8915
+from workers.system.interfaces import address_of
+
 _NETWORKS = Path("/sys/class/net")
 
 
@@ -18,16 +17,7 @@ def network_mbps(address: str) -> int | None:
         names = [name for _, name in socket.if_nameindex()]
     except OSError:
         return None
-    return next((_speed(name) for name in names if _ipv4(name) == wanted), None)
-
-
-def _ipv4(name: str) -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-        except OSError:
-            return None
-    return socket.inet_ntoa(answer[20:24])
+    return next((_speed(name) for name in names if address_of(name) == wanted), None)
 
 
 def _speed(name: str) -> int | None:

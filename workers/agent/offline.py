@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from workers.agent.hold import agent_end, hold_agent
 from workers.engines.process import ProcessEngine
+from workers.networks.networks import rules_remove
 from workers.parts.journal import Journal
 from workers.system.files import write_json
 from workers.system.procs import boot_id, boottime
@@ -55,6 +56,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
         for part in live:
             if engine.life(journal.directory(part)) == "lost":
                 engine.purge(journal.directory(part), mark=part.mark)
+        rules_remove(directory / "parts")
     return _answer(stopped=stopped)
 
 

@@ -23,6 +23,9 @@ from workers.agent.settings import AgentSettings, SettingError, arguments_parser
 from workers.agent.software import Software, software_find
 from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
+from workers.networks.finding import Asked, network_find
+from workers.networks.site import MOST_ADDRESSES, own_addresses
+from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
 from workers.protocol.client import Portal
 from workers.system import log
@@ -51,12 +54,22 @@ async def _serve_alive(settings: AgentSettings) -> None:
     files = FileWork()
     sources, inventory = await sources_for(settings, files)
     isolation, means = isolation_find(settings)
+    inventory["links"] = {**inventory["links"], "addresses": list(own_addresses()[:MOST_ADDRESSES])}
     inventory["isolation"], inventory["single_account"] = isolation, not means.accounts
     if means.devices is not None:
         wholes = {gpu.uuid: gpu.whole_uuid for gpu in sources.sampler.gpus() if gpu.whole_uuid}
         means = replace(means, devices=means.devices.with_instances(wholes))
     told, pipes = gpu_sharing_find(settings, inventory, means)
-    isolation["walls"], means = [*isolation.get("walls", ()), *told], replace(means, mps=pipes)
+    asked = Asked(
+        settings.dir / "parts",
+        settings.url,
+        settings.jobs_network,
+        settings.jobs_open,
+        NOBODYS if means.accounts else None,
+    )
+    network, site, members = network_find(asked)
+    means = replace(means, mps=pipes, site=site, members=members)
+    isolation["walls"] = [*isolation.get("walls", ()), network, *told]
     if isolation["why"]:
         log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
     software = Software(software_find(settings), closed=walls_of(settings).closed)

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.agent.settings_list import NEEDED, SETTINGS
+from workers.networks.settings import network_read, services_read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from ipaddress import IPv4Network
     from pathlib import Path
 
+    from workers.networks.settings import Service
     from workers.system.setting import Setting
 
 
@@ -39,6 +42,8 @@ class AgentSettings:
     accounts: str
     pids_limit: int
     mps_pipes: Path
+    jobs_network: IPv4Network | str
+    jobs_open: tuple[Service, ...]
     closed: Path | None
     ca_sha256: str | None
     insecure: bool
@@ -92,7 +97,12 @@ def arguments_parser() -> argparse.ArgumentParser:
     return parser
 
 
-_KINDS: dict[Any, str] = {int: "a whole number", float: "a number"}
+_KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    network_read: "a private range of IPv4 addresses, as 10.213.0.0/16, or `off`",
+    services_read: "a list of IPv4 addresses with ports, as 127.0.0.1:3128,192.168.1.5:27000",
+}
 
 
 def _boolean(text: str) -> bool:
@@ -127,6 +137,7 @@ def settings_read(given: argparse.Namespace, environ: Mapping[str, str] = os.env
     values["url"] = values["url"].rstrip("/")
     values["dir"] = values["dir"].resolve()
     values["name"] = values["name"] or socket.gethostname()
+    values["jobs_open"] = values["jobs_open"] or ()
     values["closed"] = values["closed"] and values["closed"].resolve()
     values["health_check"] = values["health_check"] and values["health_check"].resolve()
     values["storage_dir"] = (values["storage_dir"] or values["dir"] / "storage").resolve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workers.networks.settings import RANGE, network_read, services_read
 from workers.system.setting import Setting
 
 SETTINGS: tuple[Setting, ...] = (
@@ -75,6 +76,22 @@ SETTINGS: tuple[Setting, ...] = (
         Path("/tmp/nvidia-mps"),  # noqa: S108 - NVIDIA's own default
         "",
         "Where the pipes of NVIDIA's MPS control daemon lie, if one runs here: jobs of one account that share a GPU use it.",
+    ),
+    Setting(
+        "jobs_network",
+        network_read,
+        RANGE,
+        "",
+        "The range of private IPv4 addresses for tenants' networks on this node, which nothing here may use; each node may have "
+        "the same. `off`: jobs stay in the node's network, where tenants reach each other's ports. It needs root.",
+    ),
+    Setting(
+        "jobs_open",
+        services_read,
+        None,
+        "",
+        "Services of this node that jobs in tenants' networks may reach, `ADDRESS:PORT,...` (IPv4, TCP and UDP): a resolver, a "
+        "proxy, a licence server. Jobs use the same address, 127.0.0.1 too. Other machines are reached in any case.",
     ),
     Setting(
         "closed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workers.networks.networks import Networks
 from workers.parts.artefacts import Artefacts
 from workers.parts.contents import Contents
 from workers.parts.records import Records
@@ -12,6 +13,7 @@ from workers.parts.shipping import Shipper
 from workers.parts.tools import Tools
 
 if TYPE_CHECKING:
+    from workers.agent.isolation import Means
     from workers.agent.settings import AgentSettings
     from workers.engines import Engine
     from workers.parts.journal import Journal
@@ -29,6 +31,7 @@ def tools_make(
     files: FileWork,
     problems: Problems,
     boot_id: str,
+    means: Means,
 ) -> Tools:
     both: dict[str, Any] = {"portal": portal, "journal": journal}
     return Tools(
@@ -46,6 +49,7 @@ def tools_make(
         ),
         files=files,
         problems=problems,
+        networks=Networks(journal.root, means.site, members=means.members),
         contents=Contents(
             settings.dir / "contents",
             portal=portal,

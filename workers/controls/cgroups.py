@@ -175,6 +175,13 @@ def group_find(name: str, *, mounts: Path = MOUNTS, own: Path = OWN) -> Group:
     return Group(homes)
 
 
+def group_path2(group: Group, *, mounts: Path = MOUNTS, own: Path = OWN) -> tuple[Path, str] | None:
+    """Return where version 2 is mounted, and the group's path below that; None: the group has no part in it."""
+    path = next((home.path for home in group.homes.values() if home.version == 2), None)
+    trees = [Path(fields[4]) for fields in _read(mounts, own)[1] if _kind(fields) == "cgroup2"]
+    return next(((tree, str(path.relative_to(tree))) for tree in trees if path and path.is_relative_to(tree)), None)
+
+
 def _parents(controllers: list[str], mounts: Path, own: Path) -> Iterator[tuple[Path, Version, list[str]]]:
     """Yield the directories in which a part's may be made and the controllers that it has there, version 2's first."""
     second = [(parent, _passed_on(parent, controllers, may_ask=is_own)) for parent, is_own in _second(mounts, own)]

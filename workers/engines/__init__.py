@@ -19,8 +19,11 @@ class Engine(Protocol):
     A file there that is not as it was written is renamed and reported; it counts as missing.
     """
 
-    def start(self, directory: Path, secrets: bytes = b"") -> None:
-        """Start the part with its secrets, as the portal sent them; b"": it has none. Calling it again does no harm."""
+    def start(self, directory: Path, secrets: bytes = b"", network: int | None = None) -> None:
+        """Start the part with its secrets, as the portal sent them; b"": it has none. Calling it again does no harm.
+
+        `network`: a descriptor of the namespace that the part lives in; None: the agent's.
+        """
 
     def life(self, directory: Path) -> Life:
         """Return the part's state.

@@ -19,6 +19,7 @@ from workers.controls.usage import Usage, usage_read
 from workers.protocol.wire import Reason
 from workers.system import log
 from workers.system.files import BrokenFileError, read_bytes, read_json, read_record, set_aside, write_json
+from workers.system.netns import inside
 from workers.system.procs import Identity, boot_id
 from workers.system.room import is_no_room, write_over
 
@@ -52,19 +53,18 @@ class ProcessEngine:
         self._boot_id = boot_id()
         self.on_broken: Callable[[BrokenFileError], None] = lambda error: log.error("broken file", reason=str(error))
 
-    def start(self, directory: Path, secrets: bytes = b"") -> None:
+    def start(self, directory: Path, secrets: bytes = b"", network: int | None = None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(directory / "shim.log", flags, 0o600), "ab") as output, _in_memory(secrets) as given:
-            child = subprocess.Popen(  # noqa: S603 - our own file under our own interpreter
-                [sys.executable, "-I", "-S", str(_SHIM), str(directory)],
-                stdin=given,
-                stdout=output,
-                stderr=output,
-                env={},
-                cwd=directory,
-                start_new_session=True,
-            )
-        self._children.append(child)
+            streams: dict[str, Any] = {"stdin": given, "stdout": output, "stderr": output}
+            command = [sys.executable, "-I", "-S", str(_SHIM), str(directory)]
+
+            def started() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(command, **streams, env={}, cwd=directory, start_new_session=True)  # noqa: S603 - our own file
+
+            self._children.append(
+                inside(network, started)
+            )  # so all that it ever starts lives there: job, stages, terminals
 
     def life(self, directory: Path) -> Life:
         # The result is read last, because a shim writes it before it ends.

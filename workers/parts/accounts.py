@@ -22,6 +22,8 @@ BASE = 200_000
 """Tenant 7 without an account of a name is 200007."""
 DEEPEST = 100
 LEAST, NOBODY, LARGEST = 1000, 65534, 2**31 - 1
+NOBODYS = (BASE, LARGEST)
+"""No tenant has these: what is tried at the agent's start is tried with them."""
 USERS_GROUP = 100
 """Debian's group of all people: the one group below LEAST that is harmless."""
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from workers.networks.tools import NetworkError
 from workers.parts.contents import ContentsError, DamagedError
 from workers.parts.laying import SpecError
 from workers.parts.part import Part
@@ -186,9 +187,19 @@ class Beginning:
         if (secrets := await self._secrets(part)) is None:
             return False
         self._tools.journal.enter(part, "starting")
-        directory = self._tools.journal.directory(part)
+        return await self.start_shim(part, secrets)
+
+    async def start_shim(self, part: Part, secrets: bytes) -> bool:
+        """Start the shim in the part's network; True when it did. Raises OSError when the disk is full."""
         try:
-            await self._tools.files.run(part.key, self._tools.engine.start, directory, secrets, limit_s=None)
+            await self._tools.files.run(
+                part.key, self._start, self._tools.journal.directory(part), secrets, limit_s=None
+            )
+        except NetworkError as error:
+            self._tools.problems.note("network", f"A tenant's network cannot be made: {error}.")
+            why = f"its network cannot be made apart from other tenants': {error}"
+            await self._ending.end_unstarted(part, reason="start_failed", detail=why)
+            return False
         except OSError as error:
             if is_no_room(error):
                 self._tools.journal.enter(part, "prepared")
@@ -196,6 +207,9 @@ class Beginning:
             await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
             return False
         return True
+
+    def _start(self, directory: Path, secrets: bytes) -> None:
+        self._tools.engine.start(directory, secrets, self._tools.networks.begin(directory))
 
     async def _secrets(self, part: Part) -> bytes | None:
         """Ask the portal for the part's secrets; b"" where it has none. None: it cannot start, and was ended if it is wanted."""

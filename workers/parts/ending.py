@@ -122,7 +122,7 @@ class Ending:
             return
         part.logs_done = True
         self._tools.journal.report(part, {"state": "ended", "reason": reason, "detail": detail}, phase="ended")
-        self._forget(part)
+        await self._forget(part)
         log.info("part ended unstarted", **part.name, job=part.job, reason=reason, detail=detail)
 
     async def end_started(self, part: Part) -> None:
@@ -150,7 +150,7 @@ class Ending:
         if (report["reason"], report["exit_code"]) == ("exit", 0):
             part.dropped = False  # it had ended well before the portal closed it as lost: it may still count
         self._tools.journal.report(part, {**report, "state": "ended", "at": result["ended_at"]}, phase="ended")
-        self._forget(part)
+        await self._forget(part)
         log.info("part ended", **part.name, job=part.job, **report)
 
     async def report_running(self, part: Part) -> None:
@@ -188,12 +188,13 @@ class Ending:
             "ended_at": time.time(),
         }
 
-    def _forget(self, part: Part) -> None:
+    async def _forget(self, part: Part) -> None:
         self._stop_grace.pop(part.key, None)
         self._stopping.pop(part.key, None)
         self._tools.reporter.leased_until.pop(part.key, None)
         self.close_if_done(part)
         self._tools.reporter.wake()
+        await self._tools.on_networks(part.key, self._tools.networks.end, part.key)
 
     def close_if_done(self, part: Part) -> None:
         if part.phase == "ended" and not part.reports and part.logs_done:

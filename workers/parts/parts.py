@@ -53,6 +53,7 @@ class Parts:
         for part in [p for p in self._tools.journal.parts.values() if p.live]:
             with faults_noted(part.key, self._tools.journal):
                 await self._adopt(part)
+        await self._tools.on_networks("networks", self._tools.networks.begun)
 
     async def _adopt(self, part: Part) -> None:
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
@@ -62,6 +63,9 @@ class Parts:
             detail = "the machine was restarted before it began"
             await self._ending.end_unstarted(part, reason="lost", detail=detail)
         elif life != "absent":
+            shim = await self._tools.on_files(part, engine.shim, directory)
+            if life == "alive" and shim is not None:
+                await self._tools.on_networks(part.key, self._tools.networks.adopt, directory, shim.pid)
             self._spawn(part.key, self._follow(part))
         elif part.phase == "prepared" and not part.mark:
             self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
@@ -71,7 +75,7 @@ class Parts:
             self._tools.journal.enter(part, "prepared")
         elif part.phase == "starting":
             # Its shim may be starting at this moment. A second shim does no harm, because only one gets the lock.
-            await self._tools.on_files(part, engine.start, directory)
+            await self._beginning.start_shim(part, b"")
             self._spawn(part.key, self._follow(part))
 
     async def set_aside_broken(self) -> None:
@@ -108,6 +112,7 @@ class Parts:
         """Give up a part: end its processes, keep its directory under another name, and tell why."""
         journal, engine = self._tools.journal, self._tools.engine
         killed = await self._tools.files.run(name, engine.abandon, journal.root / name, limit_s=None)
+        await self._tools.on_networks(name, self._tools.networks.end, name)
         kept = await self._tools.files.run(name, journal.set_aside, name)
         self._tools.problems.note(subject, f"{said} Its files are kept in {kept}.")
         log.warning("part set aside", part=name, killed=killed)
@@ -139,6 +144,7 @@ class Parts:
 
     async def tidy(self, *, keep_ended_s: float) -> None:
         await self._ending.tidy(keep_ended_s=keep_ended_s, wanted=set(self._beginning.wanted))
+        await self._tools.on_networks("networks", self._tools.networks.keep)
 
     def _act(self, action: Action) -> None:
         part = self._tools.journal.parts.get(action.key)

@@ -7,12 +7,14 @@ socket has the port is looked up for each connection, at most once a second in a
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from workers.protocol.frames import MOST_DATA, ClosedError
 from workers.system.listening import listeners_of, still_listens
+from workers.system.netns import inside, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -71,14 +73,31 @@ class Ports:
         shim = self._engine.shim(directory)
         return [] if shim is None else listeners_of(shim.pid)
 
+    def _socket(self, directory: Path, family: socket.AddressFamily) -> tuple[socket.socket, int]:
+        """Make a socket in the part's own network, where it stays; return it with the shim's pid. Raises OSError."""
+        shim = self._engine.shim(directory)
+        if shim is None:
+            raise ProcessLookupError(directory)
+        namespace = namespace_of(shim.pid)
+        try:
+            return inside(namespace, lambda: socket.socket(family, socket.SOCK_STREAM)), shim.pid
+        finally:
+            if namespace is not None:
+                os.close(namespace)
+
     async def _connected(self, directory: Path, listener: Listener) -> socket.socket | None:
+        about = f"ports {directory.name}"
         for host in listener.hosts:
-            wire = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            try:
+                wire, shim = await self._files.run(about, self._socket, directory, family)
+            except OSError:  # it has ended
+                return None
             wire.setblocking(False)
             try:
                 async with asyncio.timeout(CONNECT_S):
                     await asyncio.get_running_loop().sock_connect(wire, (host, listener.port))
-                if await self._files.run(f"ports {directory.name}", still_listens, listener):
+                if await self._files.run(about, still_listens, listener, shim):
                     return wire
             except (OSError, TimeoutError):
                 wire.close()

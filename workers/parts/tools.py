@@ -6,10 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from workers.networks.tools import NetworkError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.engines import Engine
+    from workers.networks.networks import Networks
     from workers.parts.artefacts import Artefacts
     from workers.parts.contents import Contents
     from workers.parts.journal import Journal
@@ -37,6 +40,14 @@ class Tools:
     files: FileWork
     problems: Problems
     contents: Contents
+    networks: Networks
+
+    async def on_networks(self, about: str, work: Callable[..., None], *args: Any) -> None:
+        """Do work on tenants' networks, outside the event loop. What cannot be done is told, and jobs go on."""
+        try:
+            await self.files.run(about, work, *args, limit_s=None)
+        except NetworkError as error:
+            self.problems.note("network", f"Tenants' networks are not as they should be: {error}.")
 
     async def on_files(self, part: Part, work: Callable[..., _Value], *args: Any) -> _Value:
         """Do work on the part's files outside the event loop, however long it takes: only this part waits for it.

@@ -63,6 +63,7 @@ class Workplace:
     view: View | None = None  # of the machine's files, but for what is a part's own; None: they see them all
     pids_limit: int | None = None
     devices: Devices | None = None
+    resolv: Path | None = None  # what a part in its tenant's network sees as /etc/resolv.conf; None: the node's
     mps: Path | None = None  # the pipes of the MPS daemon that jobs on one GPU use; None: they take turns
     mps_pipes: Path | None = None  # where a daemon's pipes would lie; None: on a virtual node
     software: Offer | None = None
@@ -77,13 +78,14 @@ def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) 
 
 
 def _view(
-    place: Workplace, rooms: Rooms, checkpoint_dir: Path, hidden: list[str], plan: Plan | None
+    place: Workplace, rooms: Rooms, checkpoint_dir: Path, hidden: list[str], plan: Plan | None, resolv: Path | None
 ) -> dict[str, Any] | None:
     """Return what the job sees of the machine's files; None where it sees them all. A path that a tenant names is never shown."""
     if place.view is None:
         return None
     own = tuple(path.resolve() for path in (rooms.job, checkpoint_dir, *([plan.entry] if plan and plan.entry else [])))
-    return replace(place.view, own=own, tmp=own[0] / "tmp", hidden=tuple(map(Path, hidden))).to_json()
+    hides = tuple(map(Path, hidden))
+    return replace(place.view, own=own, tmp=own[0] / "tmp", hidden=hides, resolv=resolv).to_json()
 
 
 def part_plan(spec: Spec, place: Workplace) -> Plan | None:
@@ -181,7 +183,8 @@ def part_prepare(
     if account is not None:
         _give_all(rooms, (*folders.values(), checkpoint_dir, rooms.job / "copy"), account)
     hidden = place.devices.hidden_from(spec) if place.devices else []
-    view = _view(place, rooms, checkpoint_dir, hidden, plan) if account else None
+    resolv = place.resolv if len(spec["world"]["nodes"]) < 2 else None
+    view = _view(place, rooms, checkpoint_dir, hidden, plan, resolv) if account else None
     walls = _walls(place, rooms, checkpoint_dir, seen=view is not None)
     launch: dict[str, Any] = {
         **{key: value for key, value in spec.items() if key not in {"files", "upload", "software"}},

@@ -37,6 +37,7 @@ class Links(TypedDict):
     pcie_generation: int | None
     pcie_lanes: int | None
     network_mbps: float | None
+    addresses: NotRequired[list[str]]  # all by which other nodes may know it
 
 
 class MemoryTraffic(TypedDict):

@@ -81,6 +81,7 @@ class Sync(TypedDict):
 class WorldNode(TypedDict):
     name: str
     address: str
+    addresses: NotRequired[list[str]]  # all that its agent tells; absent: a portal that does not ask for them
 
 
 class World(TypedDict):

@@ -21,17 +21,19 @@ def interface_of(host: str) -> str | None:
     return next((name for name, address in _addresses() if address in found), None)
 
 
-def _addresses() -> list[tuple[str, str]]:
-    found = []
+def address_of(name: str) -> str | None:
+    """Return the IPv4 address of an interface; None: it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for _, name in socket.if_nameindex():
-            asked = struct.pack("256s", name.encode()[: _NAME_BYTES - 1])
-            try:
-                answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, asked)
-            except OSError:  # it has no IPv4 address
-                continue
-            found.append((name, socket.inet_ntoa(answer[_ADDRESS_AT])))
-    return found + _addresses_6()
+        try:
+            answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[: _NAME_BYTES - 1]))
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[_ADDRESS_AT])
+
+
+def _addresses() -> list[tuple[str, str]]:
+    found = [(name, address_of(name)) for _, name in socket.if_nameindex()]
+    return [(name, address) for name, address in found if address] + _addresses_6()
 
 
 def _addresses_6() -> list[tuple[str, str]]:

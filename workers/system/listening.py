@@ -7,12 +7,13 @@ import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from workers.system.procs import Tree
 
 MOST_DESCRIPTORS = 50_000
 """So many open files of a job are looked at; what holds more than that is not found."""
-_TABLES = (("/proc/net/tcp", socket.AF_INET), ("/proc/net/tcp6", socket.AF_INET6))
+_TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))
 _LISTENS = "0A"
 _ANY = {"0.0.0.0": ("127.0.0.1",), "::": ("::1", "127.0.0.1")}  # noqa: S104 - where such a socket is reached
 
@@ -26,11 +27,14 @@ class Listener:
     hosts: tuple[str, ...]
 
 
-def listeners() -> dict[int, Listener]:
-    """Return every TCP socket of the machine that listens, by inode."""
+def listeners(pid: int) -> dict[int, Listener]:
+    """Return every TCP socket that listens in the network of a process, by inode."""
     found = {}
     for table, family in _TABLES:
-        with suppress(FileNotFoundError), open(table, encoding="ascii") as file:  # noqa: PTH123 - without IPv6 one is missing
+        with (
+            suppress(FileNotFoundError),
+            Path(f"/proc/{pid}/net", table).open(encoding="ascii") as file,
+        ):  # perhaps no IPv6
             next(file, None)
             for line in file:
                 fields = line.split()
@@ -44,7 +48,7 @@ def listeners() -> dict[int, Listener]:
 
 def listeners_of(subreaper: int) -> list[Listener]:
     """Return the ports that the living descendants of a process listen on, lowest first. Raises OSError."""
-    everywhere = listeners()
+    everywhere = listeners(subreaper)
     inodes: set[int] = set()
     looked = 0
     for process in Tree(subreaper).scan(full=True):
@@ -56,9 +60,9 @@ def listeners_of(subreaper: int) -> list[Listener]:
     return sorted((everywhere[inode] for inode in inodes & everywhere.keys()), key=lambda each: (each.port, each.inode))
 
 
-def still_listens(listener: Listener) -> bool:
-    """Say whether it is that very socket that has the port now. Raises OSError."""
-    now = listeners().get(listener.inode)
+def still_listens(listener: Listener, pid: int) -> bool:
+    """Say whether it is that very socket that has the port now, in the network of a process. Raises OSError."""
+    now = listeners(pid).get(listener.inode)
     return now is not None and now.port == listener.port
 
 

@@ -12,7 +12,7 @@ import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workers.system.landlock import TEMPORARY
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NEWNS, _NEWIPC = 0x00020000, 0x08000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _SLAVE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 19
+RESOLV = Path("/etc/resolv.conf")
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 
 
@@ -30,6 +31,7 @@ class View:
 
     `covered`: directories in which the job sees nothing but what is shown. `own`: its own directories. `program`: what it
     needs to run, and may not be able to reach. `tmp`: what it sees as /tmp. `hidden`: device files that it may not open.
+    `resolv`: what it sees as /etc/resolv.conf; None: the machine's.
     """
 
     covered: tuple[Path, ...]
@@ -37,15 +39,17 @@ class View:
     own: tuple[Path, ...] = ()
     tmp: Path = Path("/")
     hidden: tuple[Path, ...] = ()
+    resolv: Path | None = None
 
     @classmethod
-    def from_json(cls, value: dict[str, list[str]]) -> View:
+    def from_json(cls, value: dict[str, Any]) -> View:
         lists = {name: tuple(map(Path, value[name])) for name in ("covered", "own", "program", "hidden")}
-        return cls(tmp=Path(str(value["tmp"])), **lists)
+        resolv = value.get("resolv")  # an agent from before an upgrade does not say
+        return cls(tmp=Path(value["tmp"]), resolv=Path(resolv) if resolv else None, **lists)
 
-    def to_json(self) -> dict[str, list[str] | str]:
+    def to_json(self) -> dict[str, Any]:
         lists = {name: [str(p) for p in getattr(self, name)] for name in ("covered", "own", "program", "hidden")}
-        return {**lists, "tmp": str(self.tmp)}
+        return {**lists, "tmp": str(self.tmp), "resolv": self.resolv and str(self.resolv)}
 
 
 def covers(directories: Iterable[Path], shown: Iterable[Path]) -> list[Path]:
@@ -96,6 +100,8 @@ def enter_view(view: View, uid: int, gid: int) -> None:
     _mount(None, Path("/"), None, _REC | _SLAVE)  # what the machine mounts later is seen; nothing gets out
     shown = [path for path in (*view.own, *view.program) if path.exists()]
     temporary = [path for path in TEMPORARY if path.is_dir() and not path.is_symlink()]
+    if view.resolv is not None and view.resolv.exists():
+        _mount(str(view.resolv), RESOLV.resolve(), None, _BIND)
     directories = [path for path in (*view.covered, *barred) if path.is_dir()]
     handles = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in {*shown, view.tmp}}
     for cover in covers([*directories, *temporary], shown):

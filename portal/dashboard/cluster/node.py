@@ -180,7 +180,29 @@ def _wall_facts(isolation: dict[str, Any]) -> list[Fact]:
         for name, (label, good) in WALLS.items()
         if name in told
     ]
-    return facts + _sharing_fact(told.get("gpus"))
+    return facts + _network_fact(told.get("network")) + _sharing_fact(told.get("gpus"))
+
+
+NETWORKS = {
+    "namespace": (
+        "apart",
+        "a tenant's parts on one node have a network of their own; of jobs over several nodes, lists of connections are seen",
+    ),
+    "groups": (
+        "apart, but lists of connections are seen",
+        "another tenant's job is refused at a job's ports; jobs on one node have no network of their own",
+    ),
+    "": ("not apart", "any job may connect to another's ports on this node: give servers in jobs a password"),
+}
+"""How far tenants are kept from each other's ports, by the means that a node tells."""
+
+
+def _network_fact(told: dict[str, str] | None) -> list[Fact]:
+    """Return how far the node's network is apart, and what does not hold; nothing from an agent that tells none."""
+    if not told or told["by"] not in NETWORKS:
+        return []
+    value, note = NETWORKS[told["by"]]
+    return [{"label": "Network", "value": value, "note": f"{note}. {told['why']}" if told["why"] else note}]
 
 
 def _sharing_fact(told: dict[str, str] | None) -> list[Fact]:

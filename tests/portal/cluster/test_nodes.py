@@ -1,6 +1,7 @@
 """Nodes join, say hello, drain, resume and lose their token."""
 
 import html
+import re
 from datetime import timedelta
 
 import pytest
@@ -195,6 +196,26 @@ def test_where_tenants_have_accounts_no_banner_stands_and_the_page_names_the_wal
     told = ("Jobs on one GPU", "time slicing", "no MPS control daemon runs here")
     for words in ("Tenants' accounts", "yes (setuid)", "Limit of memory", "no control group here", *told):
         assert words in page
+
+
+@pytest.mark.parametrize(
+    ("by", "why", "words"),
+    [
+        ("namespace", "", ["apart"]),
+        ("namespace", "jobs over several nodes are not apart: no cgroup 2", ["apart", "not apart: no cgroup 2"]),
+        ("groups", "the range is in use", ["apart, but lists of connections are seen", "the range is in use"]),
+        ("", "install nftables on this node", ["not apart", "install nftables on this node"]),
+    ],
+)
+def test_the_page_says_how_far_tenants_networks_are_apart(cluster, client, by, why, words):
+    walls = [{"name": "network", "by": by, "why": why}]
+    isolation = {"files": True, "signals": True, "landlock": 7, "why": "", "walls": walls}
+    node_hello(node=cluster.node, inventory=given.inventory(cluster.node) | {"isolation": isolation})
+    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
+    shown = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert f"Network {words[0]} " in shown
+    assert all(word in shown for word in words)
 
 
 def test_a_nodes_problems_are_the_operators_to_see(cluster, client):

@@ -71,8 +71,8 @@ class ShimRun:
         part_prepare(rooms, spec_make(**{**PART, **spec}), {"lease_s": lease_s}, place)
         return self
 
-    def start(self) -> ShimRun:
-        self.engine.start(self.directory)
+    def start(self, network: int | None = None) -> ShimRun:
+        self.engine.start(self.directory, network=network)
         return self
 
     def result(self, *, within_s: float = 60.0) -> dict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ import pytest
 
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
+from tests.workers.networks.conftest import lacking
+from workers.networks.tools import ip
 from workers.parts import ports as ports_of_jobs
 from workers.parts.channel import Channel
 from workers.parts.ports import Ports
@@ -19,6 +22,7 @@ from workers.parts.terminals import Terminals
 from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, unpack
 from workers.system.filework import FileWork
 from workers.system.listening import Listener, listeners, still_listens
+from workers.system.netns import namespace_make
 
 SERVER = """
 import contextlib, os, pathlib, socket, threading
@@ -47,16 +51,23 @@ threading.Event().wait()
 """
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory):
-    home = tmp_path_factory.mktemp("ports")
+@pytest.fixture(scope="module", params=["the node's network", "its tenant's network"])
+def shim(request, tmp_path_factory):
+    home, namespace = tmp_path_factory.mktemp("ports"), None
+    if request.param == "its tenant's network":
+        if why := lacking():
+            pytest.skip(f"SKIPPED LOUDLY: {why}")
+        namespace = namespace_make()
+        ip(["link set lo up"], namespace)
     (home / "serve.py").write_text(SERVER)
     run = ShimRun(home)
-    run.prepare(command=f"cd {home} && {sys.executable} serve.py").start()
+    run.prepare(command=f"cd {home} && {sys.executable} serve.py").start(namespace)
     wait_until((home / "ports").exists)
     run.ports = dict(zip(("echo", "much", "deaf", "six"), map(int, (home / "ports").read_text().split()), strict=True))
     yield run
     run.end()
+    if namespace is not None:
+        os.close(namespace)
 
 
 class Portal:
@@ -188,11 +199,11 @@ def test_a_port_that_changed_hands_meanwhile_is_let_go(shim, monkeypatch):
 def test_one_knows_each_listening_socket_and_that_it_has_gone():
     with socket.create_server(("0.0.0.0", 0)) as any_four, socket.create_server(("127.0.0.5", 0)) as one:
         ports = {each.getsockname()[1]: each for each in (any_four, one)}
-        found = {each.port: each for each in listeners().values() if each.port in ports}
+        found = {each.port: each for each in listeners(os.getpid()).values() if each.port in ports}
         assert found[any_four.getsockname()[1]].hosts == ("127.0.0.1",)
         assert found[one.getsockname()[1]].hosts == ("127.0.0.5",)
-        assert all(still_listens(each) for each in found.values())
-    assert not any(still_listens(each) for each in found.values())
+        assert all(still_listens(each, os.getpid()) for each in found.values())
+    assert not any(still_listens(each, os.getpid()) for each in found.values())
 
 
 def test_many_connections_look_once(shim, monkeypatch):

@@ -1,0 +1,105 @@
+"""A tenant's network: a namespace, and a cable (veth) that leads from it to the node.
+
+Inside, the node's own addresses are the tenant's: a program that names its machine reaches itself, as it did on the node.
+What lies outside is reached through the node, by the address of the cable's inner end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from workers.networks.rules import GATEWAY, INNER, Cable, inner_rules
+from workers.networks.site import LINK, routes
+from workers.networks.tools import NetworkError, ip, nft, sysctl
+from workers.system.interfaces import address_of
+from workers.system.netns import inside, namespace_make
+
+if TYPE_CHECKING:
+    from workers.networks.site import Site
+
+_MOST_LINKS, _TRIES = 99_999, 100
+_TAKEN = "File exists"
+
+
+def network_make(site: Site) -> tuple[int, Cable]:
+    """Make a tenant's network; return a descriptor that holds it, and its cable. Raises NetworkError."""
+    try:
+        namespace = namespace_make()
+    except OSError as error:
+        raise NetworkError(f"no network namespace can be made: {error}") from error
+    try:
+        sysctl("net/ipv4/ip_forward", "1")
+        cable = _lay(site, namespace)
+        try:
+            _furnish(site, namespace, cable)
+        except OSError:
+            cable_remove(cable)
+            raise
+    except BaseException:
+        os.close(namespace)
+        raise
+    return namespace, cable
+
+
+def _lay(site: Site, namespace: int) -> Cable:
+    """Lay the cable under the first number that is free. The kernel takes a name once, so its name is the number's lock."""
+    taken = _links()
+    most = min(_MOST_LINKS, site.network.num_addresses - 2)
+    for number in itertools.islice((n for n in range(1, most + 1) if f"{LINK}{n}" not in taken), _TRIES):
+        name, address = f"{LINK}{number}", str(site.network.network_address + number)
+        lines = [
+            f"link add {name} mtu {site.mtu} type veth peer name {INNER} mtu {site.mtu} netns /proc/self/fd/{namespace}",
+            f"link set {name} addrgenmode none",
+            f"addr add {GATEWAY}/32 dev {name}",
+            f"link set {name} up",
+            f"route add {address}/32 dev {name}",
+        ]
+        try:
+            ip(lines, handed=namespace)
+        except NetworkError as error:
+            if _TAKEN in str(error) and name in _links():
+                continue  # another agent of this machine was quicker
+            raise
+        return Cable(name, address)
+    raise NetworkError(f"no address of {site.network} is free for another tenant; give a larger range, --jobs-network")
+
+
+def _furnish(site: Site, namespace: int, cable: Cable) -> None:
+    own = [f"addr add {each}{'/128 nodad' if ':' in each else '/32'} dev lo" for each in site.addresses]
+    lines = [
+        f"link set {INNER} addrgenmode none",
+        "link set lo up",
+        *(line for line in own if ":" not in line or os.path.exists("/proc/net/if_inet6")),  # noqa: PTH110
+        f"addr add {cable.address}/32 dev {INNER}",
+        f"link set {INNER} up",
+        f"route add {GATEWAY} dev {INNER}",
+        f"route add default via {GATEWAY} dev {INNER}",
+    ]
+    ip(lines, namespace)
+    if site.opened:
+        sysctl(f"net/ipv4/conf/{cable.link}/route_localnet", "1")
+        inside(namespace, lambda: sysctl(f"net/ipv4/conf/{INNER}/route_localnet", "1"))
+        nft(inner_rules(site.opened), namespace)
+
+
+def cable_of(namespace: int) -> Cable | None:
+    """Return the cable of a network that an earlier agent made; None: it has none of ours."""
+    address = inside(namespace, lambda: address_of(INNER))
+    found = [name for name, there in routes() if name.startswith(LINK) and str(there) == f"{address}/32"]
+    return Cable(found[0], address) if address and found else None
+
+
+def cable_remove(cable: Cable) -> None:
+    """Take the cable away, whatever still holds the namespace. It may be gone already."""
+    try:
+        ip([f"link del {cable.link}"])
+    except NetworkError:
+        if cable.link in _links():
+            raise
+
+
+def _links() -> set[str]:
+    return {name for _, name in socket.if_nameindex()}
