@@ -132,6 +132,7 @@ class Job(TypedDict):
     epoch: int
     overran_epoch: int | None
     exit_code: int | None
+    signal: int | None
     end_detail: str
 
 
@@ -143,7 +144,10 @@ class Part(TypedDict):
     gpus: list[int]
     cores: list[int]
     memory_mib: int
+    gpu_compute: float | None
+    gpu_memory_mib: int | None
     exit_code: int | None
+    signal: int | None
     end_reason: str
 
 
@@ -169,6 +173,7 @@ class Attempt(TypedDict):
     stop_at: str | None
     restart_s: float | None
     exit_code: int | None
+    signal: int | None
     end_detail: str
 
 

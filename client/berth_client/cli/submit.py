@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from berth_client.shapes import ImportedLine, JobDescription, JobDetail
 
 NOT_PLACEABLE = 2
+OWN_ENDS, OF_SIGNALS = frozenset({"FAILED", "OUT_OF_MEMORY"}), 128
+"""States that say how the command ended. Others say that it was ended, which is no answer of its own."""
 NO_CODE = 1
 """How --wait ends for a job that did not complete and has no exit code of its own: cancelled, out of time, lost."""
 SUBMIT = """\
@@ -31,7 +33,8 @@ Submit a job, for example
     berth submit --continue-from 41:checkpoints/ --time 20h
 FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. What else the command line
 says comes before what the file says. Directives that became nothing are told on standard error.
-With --wait or --follow the exit code is the job's own (1 where it has none: cancelled, out of time, lost)."""
+With --wait or --follow the exit code is the job's own, 128 and the signal's number where a signal ended it
+(1 where it has none: cancelled, out of time, lost)."""
 PLAN = """\
 Say what would happen to a job now, and submit nothing. Exit code 0: it would start with the next planning; 2: it would not."""
 
@@ -181,13 +184,13 @@ def _state_told(job: JobDetail) -> None:
 
 
 def exit_code(job: JobDetail) -> int:
-    """Return how a process that stands for an ended job ends: with the job's code, as a shell tells it."""
+    """Return how a process that stands for an ended job ends: as a shell tells the end of the job's command."""
     if job["state"] == "COMPLETED":
         return 0
-    code = job["exit_code"]
-    if not code:
+    if job["state"] not in OWN_ENDS:
         return NO_CODE
-    return code if 0 < code < 256 else 128 - code if -128 < code < 0 else NO_CODE
+    signal = job.get("signal")  # a portal from before there were signals tells none
+    return OF_SIGNALS + signal if signal else job["exit_code"] or NO_CODE
 
 
 def plan(asked: Any, berth: Berth) -> int:
