@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from berth_client.errors import AwayError, ClientError, RefusedError
 
@@ -30,8 +30,7 @@ class Rest:
     """Raises RefusedError where the portal refuses, AwayError where it does not answer."""
 
     def __init__(self, url: str, token: str, *, ca_file: str | None = None, transport: Transport | None = None) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ClientError(f"The portal's address is {url!r}; it begins with http:// or https://.")
+        address_check(url)
         self.url, self._token = url.rstrip("/"), token
         self._ca_file, self._transport = ca_file, transport
         self.timeout_s = TIMEOUT_S
@@ -153,14 +152,36 @@ class Rest:
             page += 1
 
 
+def address_check(url: str) -> None:
+    """Raise ClientError for what is no address of a portal."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and url.isascii():
+            return
+    except ValueError:  # a port or an IPv6 address that is none
+        pass
+    raise ClientError(
+        f"The portal's address is {url!r}; it begins with http:// or https://, and names a host (http://host:8080)."
+    )
+
+
+def sendable(text: str) -> str:
+    """Return text that UTF-8 can say. Raises ClientError for another: an argument of bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ClientError(f"{text!a} is no UTF-8 text, so it cannot be sent.") from None
+    return text
+
+
 def part(name: object) -> str:
     """Return a name as one part of a path."""
-    return quote(str(name), safe="")
+    return quote(sendable(str(name)), safe="")
 
 
 def path_parts(path: str) -> str:
     """Return a path of several parts as such; `.` and `..` are names to the portal, which has none of them."""
-    return quote(path.strip("/"), safe="/")
+    return quote(sendable(path.strip("/")), safe="/")
 
 
 def _query(values: Mapping[str, Any] | None) -> str:
@@ -171,7 +192,7 @@ def _query(values: Mapping[str, Any] | None) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple, set, frozenset)) else str(value)
+    return sendable(",".join(map(str, value)) if isinstance(value, (list, tuple, set, frozenset)) else str(value))
 
 
 def _refusal(answer: Answer, url: str) -> ClientError:

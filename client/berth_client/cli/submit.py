@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from berth_client.cli.described import described, flags_add, named, read
+from berth_client.cli.described import described, flags_add
+from berth_client.cli.files import named, text_read
 from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
 from berth_client.cli.options import output_add, verb_add
 from berth_client.cli.output import value_text
-from berth_client.cli.tables import cell
+from berth_client.cli.tables import printable
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
                 f"say what to run: `berth {asked.verb} [options] -- COMMAND`, or name a batch script or a job in YAML."
             )
         return cast("JobDescription", own)
-    text = _text(asked.script)
+    text = text_read(asked.script)
     with named(asked.script):
         found = berth.jobs_import(text, format=asked.format)
     _lines_told(asked, found["lines"])
@@ -155,20 +156,12 @@ def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return {**told, **own, **both}
 
 
-def _text(path: str) -> str:
-    content = sys.stdin.buffer.read() if path == "-" else read(path)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise ClientError(f"{path} is not UTF-8 text.") from None
-
-
 def _lines_told(asked: Any, lines: list[ImportedLine]) -> None:
     """Say on standard error what became nothing; with --print of every line."""
     for line in lines:
         if asked.print or line["verdict"] != "mapped":
             text = f"line {line['line']}: {line['text']}: {line['verdict']}: {line['detail']}"
-            print(cell(text), file=sys.stderr)
+            print(printable(text), file=sys.stderr)
 
 
 def _submitted(asked: Any, job: JobDetail) -> str:
@@ -180,7 +173,8 @@ def _submitted(asked: Any, job: JobDetail) -> str:
 def _state_told(job: JobDetail) -> None:
     ended = end_words(job)
     where = f" on {', '.join(job['nodes'])}" if job["nodes"] else ""
-    print(f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}", file=sys.stderr, flush=True)
+    told = f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}"
+    print(printable(told), file=sys.stderr, flush=True)
 
 
 def exit_code(job: JobDetail) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.described import files_read, named, read
+from berth_client.cli.files import files_read, named, read
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, facts, one_told, some_told, when
 from berth_client.cli.tables import table
