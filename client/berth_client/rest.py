@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from berth_client.errors import AwayError, ClientError, RefusedError
 
@@ -131,25 +131,33 @@ class Rest:
 
     def each(self, path: str, *, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield the rows of a list, at most `most`, page by page."""
-        page, size = 1, PAGE_SIZE if most is None else min(most, PAGE_SIZE)
-        while True:
-            answer = self.ask("GET", path, query={**query, "page": page, "page_size": size})
-            left = None if most is None else most - (page - 1) * size
+        left = most
+        for answer in self._pages(path, query, PAGE_SIZE if most is None else min(most, PAGE_SIZE)):
             yield from answer["results"][:left]
-            if answer["next"] is None or (most is not None and page * size >= most):
+            if left is not None and (left := left - len(answer["results"])) <= 0:
                 return
-            page += 1
+
+    def _pages(self, path: str, query: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
+        """Yield the answers of a list, each as the one before says where it goes on."""
+        asked = {**query, "page_size": size}
+        while True:
+            answer = self.ask("GET", path, query=asked)
+            yield answer
+            if answer["next"] is None:
+                return
+            following = dict(parse_qsl(urlsplit(answer["next"]).query))
+            asked |= {name: following.get(name) for name in ("after", "page")}
 
     def some(self, path: str, *, query: Mapping[str, Any], most: int) -> tuple[list[dict[str, Any]], int]:
         """Return at most `most` rows of a list, and how many it has."""
         rows: list[dict[str, Any]] = []
-        page, size = 1, min(most, PAGE_SIZE)
-        while True:
-            answer = self.ask("GET", path, query={**query, "page": page, "page_size": size})
+        count = 0
+        for answer in self._pages(path, query, min(most, PAGE_SIZE)):
             rows += answer["results"]
-            if answer["next"] is None or len(rows) >= most:
-                return rows[:most], int(answer["count"])
-            page += 1
+            count = int(answer["count"])
+            if len(rows) >= most:
+                break
+        return rows[:most], count
 
 
 def address_check(url: str) -> None:

@@ -27,7 +27,7 @@ class Page(TypedDict, Generic[Row]):
     """A page of a list. `next` and `previous` are URLs, None where there is none."""
 
     count: int
-    page: int
+    page: int | None
     page_size: int
     next: str | None
     previous: str | None
@@ -331,7 +331,7 @@ class ArtefactPage(TypedDict):
     """A page of them, and the job's as a whole. `state`: none, watching (the job has not ended), uploading, complete."""
 
     count: int
-    page: int
+    page: int | None
     page_size: int
     next: str | None
     previous: str | None
