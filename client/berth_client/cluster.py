@@ -23,10 +23,18 @@ class Cluster(Rest):
         gpu_type: str | None = None,
         hours: int | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Node]:
-        query = {"gpu_type": gpu_type, "hours": hours, "ordering": ordering, "page": page, "page_size": page_size}
+        query = {
+            "gpu_type": gpu_type,
+            "hours": hours,
+            "ordering": ordering,
+            "after": after,
+            "page": page,
+            "page_size": page_size,
+        }
         found: Page[Node] = self.ask("GET", "/nodes", query=query)
         return found
 
@@ -57,10 +65,11 @@ class Cluster(Rest):
         *,
         since: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[dict[str, Any]]:
-        query = {"since": since, "ordering": ordering, "page": page, "page_size": page_size}
+        query = {"since": since, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
         found: Page[dict[str, Any]] = self.ask("GET", "/rounds", query=query)
         return found
 
@@ -76,9 +85,14 @@ class Cluster(Rest):
         return found
 
     def neighbours_list(
-        self, *, ordering: str | None = None, page: int | None = None, page_size: int | None = None
+        self,
+        *,
+        ordering: str | None = None,
+        after: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
     ) -> Page[dict[str, Any]]:
-        query = {"ordering": ordering, "page": page, "page_size": page_size}
+        query = {"ordering": ordering, "after": after, "page": page, "page_size": page_size}
         found: Page[dict[str, Any]] = self.ask("GET", "/neighbours", query=query)
         return found
 
@@ -91,10 +105,11 @@ class Cluster(Rest):
         *,
         range: str | None = None,  # noqa: A002 - as in REST
         only: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[dict[str, Any]]:
-        query = {"range": range, "only": only, "page": page, "page_size": page_size}
+        query = {"range": range, "only": only, "after": after, "page": page, "page_size": page_size}
         found: Page[dict[str, Any]] = self.ask("GET", "/sharing/decisions", query=query)
         return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from typing import TYPE_CHECKING
 
 from berth_client.errors import ClientError, RefusedError
@@ -17,20 +19,29 @@ STEP_BYTES = 8 * 1024 * 1024
 _PAST_THE_END = 416
 
 
-def local_path(folder: Path, path: str) -> Path:
-    """Return where an artefact lies below `folder`. Raises ClientError for a path that would lead out of it."""
+_NOT_THERE = frozenset('<>:"\\|?*')
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?\Z", re.IGNORECASE)
+
+
+def local_path(folder: Path, path: str, *, windows: bool = os.name == "nt") -> Path:
+    """Return where an artefact lies below `folder`. Raises ClientError for a path that leads out of it, or is none here."""
     parts = path.split("/")
-    if any(part in {"", ".", ".."} or "\\" in part or ":" in part for part in parts):
+    if any(part in {"", ".", ".."} or (windows and _is_odd(part)) for part in parts):
         raise ClientError(f"{path!r} is no path that can be written here.")
     return folder.joinpath(*parts)
 
 
+def _is_odd(name: str) -> bool:
+    """Say whether Windows knows no such name, or reads another one in it."""
+    return bool(_NOT_THERE & set(name) or name.endswith((".", " ")) or _DEVICES.match(name) or not name.isprintable())
+
+
 def artefact_save(jobs: Jobs, number: int | str, row: Artefact, target: Path) -> None:
-    """Write one kept artefact to `target`. What an earlier try left in `target.part` is gone on with.
+    """Write one kept artefact to `target`. What an earlier try left beside it is gone on with, under a name of its content.
 
     Raises ClientError where it cannot be written, or where what arrived is not what the list says.
     """
-    part = target.with_name(f"{target.name}.part")
+    part = target.with_name(f".{str(row['sha256'])[:32]}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for _ in range(2):  # what was left may be of another content: then all of it once more
@@ -41,6 +52,8 @@ def artefact_save(jobs: Jobs, number: int | str, row: Artefact, target: Path) ->
             part.unlink()
     except OSError as error:
         raise ClientError(f"{target} cannot be written: {error.strerror}.") from None
+    except UnicodeEncodeError:
+        raise ClientError(f"{target} cannot be written: this system's names cannot have such letters.") from None
     raise ClientError(f"{row['path']} changed while it was fetched; try again.")
 
 

@@ -66,7 +66,7 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def text_read(content: bytes, name: object) -> str:
+def text_of(content: bytes, name: object) -> str:
     """Return what a text file says, without the mark that some editors put before it. Raises ClientError."""
     try:
         return content.decode("utf-8-sig")
@@ -77,7 +77,7 @@ def text_read(content: bytes, name: object) -> str:
 def _patterns(path: Path) -> list[str]:
     """Return the patterns of a `.berthignore`: a line each, as in .gitignore, but without `!` and `**`."""
     try:
-        text = text_read(path.read_bytes(), path)
+        text = text_of(path.read_bytes(), path)
     except FileNotFoundError:
         return []
     except OSError as error:

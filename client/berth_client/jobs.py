@@ -52,6 +52,7 @@ class Jobs(Rest):
         ended_since: str | None = None,
         ended_until: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Job]:
@@ -71,6 +72,7 @@ class Jobs(Rest):
             "ended_since": ended_since,
             "ended_until": ended_until,
             "ordering": ordering,
+            "after": after,
             "page": page,
             "page_size": page_size,
         }
@@ -128,10 +130,16 @@ class Jobs(Rest):
         return self._job("POST", number, "/offers", body={"change": change, "value": value})
 
     def jobs_artefacts(
-        self, number: int | str, *, under: str | None = None, page: int | None = None, page_size: int | None = None
+        self,
+        number: int | str,
+        *,
+        under: str | None = None,
+        after: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
     ) -> ArtefactPage:
         """List what a job wrote to `$BERTH_ARTEFACTS`, by path; `under`: below that folder."""
-        query = {"under": under, "page": page, "page_size": page_size}
+        query = {"under": under, "after": after, "page": page, "page_size": page_size}
         found: ArtefactPage = self.ask("GET", f"/jobs/{part(number)}/artefacts", query=query)
         return found
 

@@ -31,6 +31,7 @@ class Laboratory(Rest):
         since: str | None = None,
         until: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Found]:
@@ -43,6 +44,7 @@ class Laboratory(Rest):
             "since": since,
             "until": until,
             "ordering": ordering,
+            "after": after,
             "page": page,
             "page_size": page_size,
         }
@@ -77,6 +79,7 @@ class Laboratory(Rest):
         owner: str | None = None,
         tenant: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Found]:
@@ -87,6 +90,7 @@ class Laboratory(Rest):
             "owner": owner,
             "tenant": tenant,
             "ordering": ordering,
+            "after": after,
             "page": page,
             "page_size": page_size,
         }

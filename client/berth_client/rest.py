@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from berth_client.errors import AwayError, ClientError, RefusedError
 
@@ -30,8 +30,7 @@ class Rest:
     """Raises RefusedError where the portal refuses, AwayError where it does not answer."""
 
     def __init__(self, url: str, token: str, *, ca_file: str | None = None, transport: Transport | None = None) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ClientError(f"The portal's address is {url!r}; it begins with http:// or https://.")
+        address_check(url)
         self.url, self._token = url.rstrip("/"), token
         self._ca_file, self._transport = ca_file, transport
         self.timeout_s = TIMEOUT_S
@@ -132,35 +131,65 @@ class Rest:
 
     def each(self, path: str, *, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield the rows of a list, at most `most`, page by page."""
-        page, size = 1, PAGE_SIZE if most is None else min(most, PAGE_SIZE)
-        while True:
-            answer = self.ask("GET", path, query={**query, "page": page, "page_size": size})
-            left = None if most is None else most - (page - 1) * size
+        left = most
+        for answer in self._pages(path, query, PAGE_SIZE if most is None else min(most, PAGE_SIZE)):
             yield from answer["results"][:left]
-            if answer["next"] is None or (most is not None and page * size >= most):
+            if left is not None and (left := left - len(answer["results"])) <= 0:
                 return
-            page += 1
+
+    def _pages(self, path: str, query: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
+        """Yield the answers of a list, each as the one before says where it goes on."""
+        asked = {**query, "page_size": size}
+        while True:
+            answer = self.ask("GET", path, query=asked)
+            yield answer
+            if answer["next"] is None:
+                return
+            following = dict(parse_qsl(urlsplit(answer["next"]).query))
+            asked |= {name: following.get(name) for name in ("after", "page")}
 
     def some(self, path: str, *, query: Mapping[str, Any], most: int) -> tuple[list[dict[str, Any]], int]:
         """Return at most `most` rows of a list, and how many it has."""
         rows: list[dict[str, Any]] = []
-        page, size = 1, min(most, PAGE_SIZE)
-        while True:
-            answer = self.ask("GET", path, query={**query, "page": page, "page_size": size})
+        count = 0
+        for answer in self._pages(path, query, min(most, PAGE_SIZE)):
             rows += answer["results"]
-            if answer["next"] is None or len(rows) >= most:
-                return rows[:most], int(answer["count"])
-            page += 1
+            count = int(answer["count"])
+            if len(rows) >= most:
+                break
+        return rows[:most], count
+
+
+def address_check(url: str) -> None:
+    """Raise ClientError for what is no address of a portal."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and url.isascii():
+            return
+    except ValueError:  # a port or an IPv6 address that is none
+        pass
+    raise ClientError(
+        f"The portal's address is {url!r}; it begins with http:// or https://, and names a host (http://host:8080)."
+    )
+
+
+def sendable(text: str) -> str:
+    """Return text that UTF-8 can say. Raises ClientError for another: an argument of bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ClientError(f"{text!a} is no UTF-8 text, so it cannot be sent.") from None
+    return text
 
 
 def part(name: object) -> str:
     """Return a name as one part of a path."""
-    return quote(str(name), safe="")
+    return quote(sendable(str(name)), safe="")
 
 
 def path_parts(path: str) -> str:
     """Return a path of several parts as such; `.` and `..` are names to the portal, which has none of them."""
-    return quote(path.strip("/"), safe="/")
+    return quote(sendable(path.strip("/")), safe="/")
 
 
 def _query(values: Mapping[str, Any] | None) -> str:
@@ -171,7 +200,7 @@ def _query(values: Mapping[str, Any] | None) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple, set, frozenset)) else str(value)
+    return sendable(",".join(map(str, value)) if isinstance(value, (list, tuple, set, frozenset)) else str(value))
 
 
 def _refusal(answer: Answer, url: str) -> ClientError:

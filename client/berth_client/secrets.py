@@ -16,10 +16,11 @@ class Secrets(Rest):
         *,
         tenant: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Secret]:
-        query = {"tenant": tenant, "ordering": ordering, "page": page, "page_size": page_size}
+        query = {"tenant": tenant, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
         found: Page[Secret] = self.ask("GET", "/secrets", query=query)
         return found
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from configparser import ConfigParser
 
 DEFAULT = "default"
+HAS_MODES = hasattr(os, "getuid")
+"""Elsewhere (Windows) a file's mode does not say who may read it; it lies in the person's own folder."""
 
 
 class Chosen(NamedTuple):
@@ -72,7 +74,7 @@ def login_write(name: str, login: Chosen) -> Path:
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             logins.write(file)
         new.replace(path)
     except OSError as error:
@@ -88,7 +90,7 @@ def _logins(path: Path) -> ConfigParser:
     logins = ConfigParser(interpolation=None)
     try:
         with path.open(encoding="utf-8-sig") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
+            if HAS_MODES and os.fstat(file.fileno()).st_mode & 0o077:
                 raise ClientError(f"{path} holds tokens and others may read it; run `chmod 600 {path}`.")
             logins.read_file(file)
     except FileNotFoundError:

@@ -27,7 +27,7 @@ class Page(TypedDict, Generic[Row]):
     """A page of a list. `next` and `previous` are URLs, None where there is none."""
 
     count: int
-    page: int
+    page: int | None
     page_size: int
     next: str | None
     previous: str | None
@@ -132,6 +132,7 @@ class Job(TypedDict):
     epoch: int
     overran_epoch: int | None
     exit_code: int | None
+    signal: int | None
     end_detail: str
 
 
@@ -143,7 +144,10 @@ class Part(TypedDict):
     gpus: list[int]
     cores: list[int]
     memory_mib: int
+    gpu_compute: float | None
+    gpu_memory_mib: int | None
     exit_code: int | None
+    signal: int | None
     end_reason: str
 
 
@@ -169,6 +173,7 @@ class Attempt(TypedDict):
     stop_at: str | None
     restart_s: float | None
     exit_code: int | None
+    signal: int | None
     end_detail: str
 
 
@@ -326,7 +331,7 @@ class ArtefactPage(TypedDict):
     """A page of them, and the job's as a whole. `state`: none, watching (the job has not ended), uploading, complete."""
 
     count: int
-    page: int
+    page: int | None
     page_size: int
     next: str | None
     previous: str | None

@@ -19,10 +19,11 @@ class Templates(Rest):
         q: str | None = None,
         tenant: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Template]:
-        query = {"q": q, "tenant": tenant, "ordering": ordering, "page": page, "page_size": page_size}
+        query = {"q": q, "tenant": tenant, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
         found: Page[Template] = self.ask("GET", "/templates", query=query)
         return found
 
@@ -43,10 +44,11 @@ class Templates(Rest):
         *,
         tenant: str | None = None,
         operators: bool | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[dict[str, Any]]:
-        query = {"tenant": tenant, "operators": operators, "page": page, "page_size": page_size}
+        query = {"tenant": tenant, "operators": operators, "after": after, "page": page, "page_size": page_size}
         found: Page[dict[str, Any]] = self.ask("GET", f"/templates/{part(name)}/versions", query=query)
         return found
 

@@ -13,8 +13,17 @@ if TYPE_CHECKING:
 
 
 class Tenants(Rest):
-    def members_list(self, name: str, *, page: int | None = None, page_size: int | None = None) -> Page[Member]:
-        found: Page[Member] = self.ask("GET", _of(name, "members"), query={"page": page, "page_size": page_size})
+    def members_list(
+        self,
+        name: str,
+        *,
+        after: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[Member]:
+        found: Page[Member] = self.ask(
+            "GET", _of(name, "members"), query={"after": after, "page": page, "page_size": page_size}
+        )
         return found
 
     def members_each(self, name: str) -> Iterator[Member]:
@@ -29,8 +38,15 @@ class Tenants(Rest):
         """Remove a member; the person's tokens for the tenant and browser sessions end at once."""
         self.ask("DELETE", _of(name, "members", username))
 
-    def invitations_list(self, name: str, *, page: int | None = None, page_size: int | None = None) -> Page[Invitation]:
-        query = {"page": page, "page_size": page_size}
+    def invitations_list(
+        self,
+        name: str,
+        *,
+        after: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[Invitation]:
+        query = {"after": after, "page": page, "page_size": page_size}
         found: Page[Invitation] = self.ask("GET", _of(name, "invitations"), query=query)
         return found
 

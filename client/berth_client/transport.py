@@ -61,6 +61,10 @@ class UrllibTransport:
                 _away(url, cut)
         except (OSError, HTTPException) as error:
             _away(url, error)
+        except ValueError:  # Python's own words would show the token
+            raise ClientError(
+                "The token, the key or the address holds what no request can carry: letters beyond ASCII, or a line end."
+            ) from None
 
 
 def _away(url: str, error: Exception) -> NoReturn:

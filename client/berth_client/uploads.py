@@ -41,10 +41,11 @@ class Uploads(Rest):
         *,
         tenant: str | None = None,
         ordering: str | None = None,
+        after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> Page[Found]:
-        query = {"tenant": tenant, "ordering": ordering, "page": page, "page_size": page_size}
+        query = {"tenant": tenant, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
         found: Page[Found] = self.ask("GET", "/uploads", query=query)
         return found
 

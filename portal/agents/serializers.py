@@ -73,8 +73,10 @@ class Report(PartKey):
     state = serializers.ChoiceField(choices=REPORT_STATES)
     pid = serializers.IntegerField(allow_null=True, required=False, min_value=1, max_value=SMALL)
     at = Number(required=False, allow_null=True, min_value=0, max_value=1e11)
-    exit_code = serializers.IntegerField(allow_null=True, required=False, min_value=-SMALL, max_value=SMALL)
-    signal = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=128)
+    exit_code = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=255)
+    signal = serializers.IntegerField(
+        allow_null=True, required=False, min_value=1, max_value=64, help_text="What ended it; then it has no exit code."
+    )
     reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
     commit = serializers.RegexField(COMMIT_PATTERN, required=False, help_text="Of its code.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from portal import checks
+from portal.api.cursors import cursor_of, rows_after, terms_of
 from portal.bulk import rows_between
 from portal.errors import BerthError
 
@@ -82,23 +83,47 @@ def time_parse(value: str, field: str) -> datetime:
         raise BerthError("bad_time", detail, field=field) from None
 
 
-PAGE_PARAMETERS = ("page", "page_size")
+PAGE_PARAMETERS = ("page", "after", "page_size")
+MOST_CURSOR = 4000
 
 
 def page_of(query: Query, rows: QuerySet, serialise: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return one page of `rows`: `count`, `page`, `page_size`, `next`, `previous` (URLs or null), `results`."""
-    page = query.whole("page", 1, 1, MAX_PAGE) or 1
+    """Return one page of `rows`: `count`, `page`, `page_size`, `next`, `previous` (URLs or null), `results`.
+
+    `next` begins behind the last row's values: rows that come and go meanwhile double none and leave none out.
+    """
     size = query.whole("page_size", DEFAULT_PAGE_SIZE, 1, MAX_PAGE_SIZE) or DEFAULT_PAGE_SIZE
+    page = query.whole("page", None if query.values.get("after") else 1, 1, MAX_PAGE)
+    after, terms = query.text("after", max_chars=MOST_CURSOR), terms_of(rows)
+    if after and page is not None:
+        raise BerthError("conflict", "`page` and `after` exclude each other; give one of them.", field="after")
     count = rows.order_by().count()
-    start = (page - 1) * size
+    if terms is not None:
+        rows = rows.order_by(*terms)
+    if after:
+        found = rows_between(rows_after(rows, terms or (), after), 0, size + 1)
+        is_more, found = len(found) > size, found[:size]
+    else:
+        start = ((page or 1) - 1) * size
+        found, is_more = rows_between(rows, start, size, total=count), start + size < count
+    if not (is_more and found):
+        following = None
+    else:
+        following = page_url(query, (page or 1) + 1) if terms is None else after_url(query, cursor_of(found[-1], terms))
     return {
         "count": count,
         "page": page,
         "page_size": size,
-        "next": page_url(query, page + 1) if start + size < count else None,
-        "previous": page_url(query, page - 1) if page > 1 else None,
-        "results": serialise(rows_between(rows, start, size, total=count)),
+        "next": following,
+        "previous": page_url(query, page - 1) if page is not None and page > 1 else None,
+        "results": serialise(found),
     }
+
+
+def after_url(query: Query, cursor: str) -> str:
+    """Return the URL of what comes behind a place in what was asked for."""
+    own = {name: value for name, value in query.values.items() if name != "page"}
+    return query.request.build_absolute_uri(f"{query.request.path}?{urlencode(own | {'after': cursor})}")
 
 
 def page_url(query: Query, page: int) -> str:

@@ -97,6 +97,7 @@ def bases_untold() -> list[type]:
 
 PAGING = (
     OpenApiParameter("page", {"type": "integer", "minimum": 1, "default": 1}),
+    OpenApiParameter("after", {"type": "string"}, description="The place in the list that `next` of an answer names."),
     OpenApiParameter(
         "page_size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE}
     ),
@@ -122,7 +123,7 @@ def page_schema(item: type[serializers.BaseSerializer], name: str) -> serializer
         name,
         {
             "count": serializers.IntegerField(),
-            "page": serializers.IntegerField(),
+            "page": serializers.IntegerField(allow_null=True, help_text="Null where it began behind a place: `after`."),
             "page_size": serializers.IntegerField(),
             "next": serializers.URLField(allow_null=True),
             "previous": serializers.URLField(allow_null=True),

@@ -54,7 +54,7 @@ class ArtefactRow(serializers.Serializer):
 
 class ArtefactPage(serializers.Serializer):
     count = serializers.IntegerField()
-    page = serializers.IntegerField()
+    page = serializers.IntegerField(allow_null=True)
     page_size = serializers.IntegerField()
     next = serializers.URLField(allow_null=True)
     previous = serializers.URLField(allow_null=True)

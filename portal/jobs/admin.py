@@ -27,7 +27,7 @@ class AttemptInline(OperatorOnly, TabularInline):
     fk_name = "job"
     fields = readonly_fields = tuple(
         """
-            kind epoch state_shown on_nodes gpus cores planning_number started_at ended_at exit_code end_detail
+            kind epoch state_shown on_nodes gpus cores planning_number started_at ended_at exit_code signal end_detail
         """.split()
     )
     extra = 0
@@ -82,7 +82,7 @@ class JobAdmin(ConsoleAdmin):
     search_help_text = "Number, name or owner"
     inlines = (AttemptInline, JobEventInline)
     fieldsets = (
-        (None, {"fields": ("number", "name", "tenant", "owner", "state_shown", "exit_code", "end_detail")}),
+        (None, {"fields": ("number", "name", "tenant", "owner", "state_shown", "exit_code", "signal", "end_detail")}),
         ("Why it waits", {"fields": ("reason_shown", "figures", "reason_at", "in_window", "held_by")}),
         (
             "What it asks for",

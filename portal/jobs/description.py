@@ -37,7 +37,7 @@ READ_ONLY = frozenset(
     """
         id number state owner url submitted_at started_at ended_at waited_s waiting_since age_s age_source
         latency_ratio epoch attempts failures requeues preemptions reason reason_figures reason_at in_window exit_code
-        end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts array_made
+        signal end_detail held_by cancel_requested_at array_index array_size array_concurrency array_counts array_made
         array_retries array_job gpu_memory_whole checkpoint_domain profiles overran_epoch template
     """.split()
 )

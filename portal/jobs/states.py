@@ -71,3 +71,19 @@ class StopCause(TextChoices):
     RESIZE = "resize", "resized"
     MOVE = "move", "moved"
     PREEMPT = "preempt", "preempted"
+
+
+OF_SIGNALS = 128
+"""A shell adds it to the number of the signal that ended its command."""
+
+
+def end_words(exit_code: int | None, signal: int | None) -> str:
+    """Return `exit 3` or `signal 9`; empty where neither is known."""
+    if signal is not None:
+        return f"signal {signal}"
+    return "" if exit_code is None else f"exit {exit_code}"
+
+
+def shell_code(exit_code: int | None, signal: int | None) -> int | None:
+    """Return what a shell would tell of it."""
+    return exit_code if signal is None else OF_SIGNALS + signal

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from portal.environment import env
 from portal.jobs.models import Job
-from portal.jobs.states import FINAL, JobState
+from portal.jobs.states import FINAL, JobState, end_words
 from portal.notifications.events import OF_TASKS
 from portal.notifications.models import Happening, Hook, Item, LogTail, Message, Wishes
 from portal.notifications.noting import Receivers
@@ -60,9 +60,10 @@ def _batch_spread() -> int:
 def _detail(job: Job, what: str) -> str:
     if what == "started" or job.state not in FINAL:
         return ""
-    code = "" if job.exit_code is None else f", exit code {job.exit_code}"
-    state = JobState(job.state).label.lower()
-    return f"{state}{code}{f': {job.end_detail}' if job.end_detail else ''}"[:300]
+    told = end_words(job.exit_code, job.signal)
+    code = f", {told.replace('exit', 'exit code')}" if told else ""
+    detail = f": {job.end_detail}" if job.end_detail and job.end_detail != told else ""
+    return f"{JobState(job.state).label.lower()}{code}{detail}"[:300]
 
 
 def messages_make() -> int:

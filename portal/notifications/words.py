@@ -76,6 +76,8 @@ def _event(item: Item) -> dict[str, Any]:
         "tenant": job.tenant.name,
         "owner": job.owner.username,
         "state": job.state,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
         "url": job_url(job.number),
     }
     return {"event": item.what, "at": item.at.isoformat(), "detail": item.detail, "job": told}

@@ -87,7 +87,7 @@ class PlanningView(ApiView):
         description="The decisions come in pages, in the order of the queue: `decisions_next` is the URL of the next ones.",
     )
     def get(self, request: Request, number: str) -> Response:
-        query = Query(request, known=PAGE_PARAMETERS)
+        query = Query(request, known=("page", "page_size"))
         page = query.whole("page", 1, 1, MAX_PAGE) or 1
         size = query.whole("page_size", DECISIONS_BY_DEFAULT, 1, MAX_PAGE_SIZE) or DECISIONS_BY_DEFAULT
         planning = planning_get(number)

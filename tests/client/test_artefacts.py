@@ -49,15 +49,38 @@ def test_all_are_fetched_into_their_folders(cli, number, tmp_path):
     assert "huge: not kept" in told.err
 
 
+def left_over(folder):
+    """What a download of BIG that broke off leaves in its folder."""
+    return folder / f".{hashlib.sha256(BIG).hexdigest()[:32]}.part"
+
+
+def test_a_file_of_one_s_own_beside_it_stays(cli, number, tmp_path):
+    """`best.pt.part` was taken for what an earlier try had left."""
+    (tmp_path / "best.pt.part").write_text("mine")
+    cli("cp", f"{number}:model/best.pt", tmp_path)
+    assert (tmp_path / "best.pt.part").read_text() == "mine"
+
+
+def test_two_artefacts_of_one_name_here_are_told(cli, number, tmp_path):
+    """Where small and large letters are one, or a link makes two folders one, the second is not written over the first."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "model").symlink_to(tmp_path / "here")
+    Artefact.objects.filter(job=number, path="a.txt").update(path="best.pt")
+    told = cli("artefacts", "get", number, "--to", tmp_path / "here", code=1)
+    assert "model/best.pt: here it would be the same file as best.pt" in told.err
+    assert (tmp_path / "here/best.pt").read_bytes() == b"abc"
+
+
 def test_a_download_that_broke_off_goes_on(cli, number, tmp_path, transport):
-    (tmp_path / "best.pt.part").write_bytes(BIG[:150_000])
+    left_over(tmp_path).write_bytes(BIG[:150_000])
     cli("cp", f"{number}:model/best.pt", tmp_path)
     assert (tmp_path / "best.pt").read_bytes() == BIG
-    assert not (tmp_path / "best.pt.part").exists()
+    assert sum("/artefacts/model/best.pt" in path for _, path in transport.asked) == 2
+    assert not left_over(tmp_path).exists()
 
 
 def test_what_was_left_of_another_content_is_fetched_anew(cli, number, tmp_path):
-    (tmp_path / "b.part").write_bytes(b"x" * 150_000)
+    left_over(tmp_path).write_bytes(b"x" * 150_000)
     cli("cp", f"{number}:model/best.pt", tmp_path / "b")
     assert (tmp_path / "b").read_bytes() == BIG
 
@@ -74,10 +97,21 @@ def test_removal(cli, number):
     assert "2 removed" in cli("artefacts", "rm", number, "--all").out
 
 
-@pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", "a\\b", "c:x", ""])
-def test_no_path_leads_out_of_the_folder(tmp_path, path):
+@pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", ""])
+@pytest.mark.parametrize("windows", [False, True])
+def test_no_path_leads_out_of_the_folder(tmp_path, path, windows):
     with pytest.raises(ClientError):
-        local_path(tmp_path, path)
+        local_path(tmp_path, path, windows=windows)
+
+
+ODD = ["a\\b", "c:x", "..\\a", "COM1", "nul.txt", "a/con", "end.", "end ", "what?", "a\tb", "a*"]
+
+
+@pytest.mark.parametrize("path", ODD)
+def test_windows_has_names_of_its_own_and_others_have_them_all(tmp_path, path):
+    assert local_path(tmp_path, path, windows=False) == tmp_path / path
+    with pytest.raises(ClientError):
+        local_path(tmp_path, path, windows=True)
 
 
 def test_submit_continues_an_earlier_job_from_its_artefact(cli, number):

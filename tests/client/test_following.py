@@ -19,16 +19,17 @@ MOST = 100
 
 
 class Happening(InProcess):
-    """What happens to the job comes from a list, one step before each request of its log; `cuts` are answers that are lost."""
+    """What happens to the job comes from a list, one step before each request `at` its log; `cuts` are answers that are lost."""
 
-    def __init__(self, steps, cuts=()):
+    def __init__(self, steps, cuts=(), at="/logs"):
         super().__init__()
+        self.at = at
         self.steps, self.cuts, self.count = iter(steps), set(cuts), itertools.count()
 
     def __call__(self, method, url, **more):
         number = next(self.count)
         assert number < MOST or self.cuts, "it asks without end"
-        if "/logs" in url or number == 0:
+        if self.at in url or number == 0:
             next(self.steps, lambda: None)()
         answer = super().__call__(method, url, **more)
         if number in self.cuts:
@@ -109,21 +110,34 @@ def test_a_portal_that_stays_away_is_told(cluster, token, monkeypatch):  # noqa:
         berth.jobs_wait(cluster.submit().pk)
 
 
-@pytest.mark.parametrize(("exit_code", "ends_with"), [(0, 0), (3, 3), (-9, 137)])
-def test_submit_ends_with_the_job_s_exit_code(cluster, token, monkeypatch, capsys, exit_code, ends_with):  # noqa: F811
+ENDS = [
+    ({}, "COMPLETED", 0),
+    ({"exit_code": 3}, "FAILED, exit code 3", 3),
+    ({"signal": 9}, "FAILED, signal 9", 137),
+    ({"signal": 11}, "FAILED, signal 11", 139),
+    ({"reason": "out_of_memory", "detail": "too much"}, "OUT_OF_MEMORY, signal 9, too much", 137),
+    ({"reason": "time_limit", "detail": "its limit"}, "TIMEOUT, signal 15, its limit", 1),
+    ({"reason": "time_limit", "exit_code": 143, "detail": "its limit"}, "TIMEOUT, exit code 143, its limit", 1),
+    ({"reason": "lost", "detail": "gone"}, "NODE_FAIL, gone", 1),
+]
+
+
+@pytest.mark.parametrize(("end", "words", "ends_with"), ENDS)
+@pytest.mark.parametrize("how", ["--follow", "--wait"])
+def test_submit_ends_as_the_job_s_command_did(cluster, token, monkeypatch, capsys, how, end, words, ends_with):  # noqa: F811
     monkeypatch.setenv("BERTH_URL", URL)
     monkeypatch.setenv("BERTH_TOKEN", token)
 
     def life():
         attempt = cluster.start(Job.objects.get())
         write(attempt, "hello\n")
-        steps.append(lambda: cluster.end(attempt, exit_code=exit_code))
+        steps.append(lambda: cluster.end(attempt, **end))
 
     steps = [lambda: None, life]
-    assert main(["submit", "--follow", "--gpus", "1", "--", "true"], transport=Happening(steps)) == ends_with
+    assert main(["submit", how, "--gpus", "1", "--", "true"], transport=Happening(steps, at="/jobs/")) == ends_with
     told = capsys.readouterr()
-    assert told.out == "hello\n"
-    assert f"job {Job.objects.get().pk}: {'FAILED' if exit_code else 'COMPLETED'}" in told.err
+    assert told.out == ("hello\n" if how == "--follow" else "")
+    assert f"job {Job.objects.get().pk}: {words}" in told.err
 
 
 def test_a_job_without_an_exit_code_ends_with_one(cluster, token, monkeypatch, capsys):  # noqa: F811

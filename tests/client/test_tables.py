@@ -30,3 +30,17 @@ def test_times_within_a_sentence_are_in_the_readers_zone(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_one_long_name_pushes_no_other_line_apart():
+    rows = [("short", 1), ("x" * 200, 2), ("y" * 48, 3)]
+    lines = table(("name", "jobs"), rows).splitlines()
+    assert lines[0] == f"{'name':<48}  jobs"
+    assert lines[1] == f"{'short':<48}     1"
+    assert lines[2] == f"{'x' * 200}     2", "it is whole"
+
+
+def test_columns_count_what_a_terminal_shows():
+    """Of wide letters each takes two columns; one that combines with the letter before it takes none."""
+    lines = table(("name", "state"), [("训练", "A"), ("e\u0301t\u00e9", "B"), ("four", "C")]).splitlines()
+    assert lines == ["name  state", "训练  A", "e\u0301t\u00e9   B", "four  C"]

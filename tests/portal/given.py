@@ -11,6 +11,7 @@ from django.db.models import Q, Sum
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from portal.agents.serializers import Report
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services import job_submit, locks, placing, report_apply, submission
@@ -23,6 +24,7 @@ from portal.rounds.models import Planning
 from portal.rounds.planning.beginning import round_present
 from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.models import Membership, Tenant, User
+from tests.real_ends import BASE, real_end
 
 
 def member(name, tenant, role="member"):
@@ -104,8 +106,11 @@ class Cluster:
             "rank": rank,
             "sequence": self.sequences[attempt.pk, rank],
             "state": state,
+            **BASE,
+            **more,
         }
-        return report_apply(node=node, reports=[entry | more], holding=[*holding])
+        Report(data=entry).is_valid(raise_exception=True)  # as at the agents' door
+        return report_apply(node=node, reports=[entry], holding=[*holding])
 
     def running(self, *nodes, **fields):
         attempt = self.started(*nodes, **fields)
@@ -113,8 +118,10 @@ class Cluster:
             self.report(attempt, "running", rank=rank, pid=100 + rank)
         return attempt
 
-    def end(self, attempt, *, reason="exit", exit_code=0, rank=0, **more):
-        return self.report(attempt, "ended", rank=rank, reason=reason, exit_code=exit_code, **more)
+    def end(self, attempt, *, reason="exit", exit_code=None, signal=None, rank=0, **more):
+        """Tell an end as a real part does: of what nobody saw neither exit code nor signal, of all else one of both."""
+        told = real_end(reason, exit_code=exit_code, signal=signal)
+        return self.report(attempt, "ended", rank=rank, **told | more)
 
 
 def planning_record(number, now):

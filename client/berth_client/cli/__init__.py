@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from berth_client.cli.streams import Unwritable, complain, silence, streams_prepare
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -14,20 +15,34 @@ if TYPE_CHECKING:
     from berth_client.wire import Transport
 
 INTERRUPTED = 130
+CLOSED = 141
+"""As of a program that SIGPIPE ended: who read its output went while something was still to be done."""
+READING = frozenset({"ps", "show", "logs", "explain", "nodes", "usage", "completion"})
+"""Verbs that do nothing but say something. Who has read enough of it (`| head`) is done."""
 
 
 def run(*, prog: str = "berth") -> int:
     """Do what the command line says; return the exit code."""
+    code = 0
     try:
+        streams_prepare()
         try:
-            return main(sys.argv[1:], prog=prog)
+            code = main(sys.argv[1:], prog=prog)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # `| head` has read enough; Python would complain once more when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:  # all was done by then
+        silence(sys.stdout)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        code = INTERRUPTED
+    except Unwritable as error:
+        complain(str(error))
+        code = error.exit_code
+    except OSError as error:
+        silence(sys.stdout)
+        what = f"{error.filename}: " if error.filename else "what this prints cannot be written: "
+        complain(f"{what}{error.strerror}")
+        code = Unwritable.exit_code
+    return code
 
 
 def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport | None = None) -> int:
@@ -48,15 +63,24 @@ def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport 
     if command:
         asked.command = command
     try:
-        if not asked.asks_portal:
-            return int(asked.act(asked))
-        from berth_client.portal import Berth
-
-        return int(asked.act(asked, Berth.from_environment(portal=asked.portal, transport=transport)))
+        return _acted(asked, transport)
     except ClientError as error:
-        sys.stdout.flush()
-        print(f"berth: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        finally:
+            complain(str(error))
         return error.exit_code
+    except BrokenPipeError:
+        silence(sys.stdout)
+        return 0 if asked.verb in READING or getattr(asked, "act_on", "") == "ls" else CLOSED
+
+
+def _acted(asked: Any, transport: Transport | None) -> int:
+    if not asked.asks_portal:
+        return int(asked.act(asked))
+    from berth_client.portal import Berth
+
+    return int(asked.act(asked, Berth.from_environment(portal=asked.portal, transport=transport)))
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, memory, some_told, when
-from berth_client.errors import ClientError
+from berth_client.cli.streams import complain
+from berth_client.cli.tables import printable
+from berth_client.errors import AwayError, ClientError, RefusedError
 
 if TYPE_CHECKING:
     from berth_client import Berth
@@ -63,23 +65,46 @@ def _listed(asked: Any, berth: Berth) -> int:
 
 
 def _got(asked: Any, berth: Berth) -> int:
-    """Fetch every kept file at or below the path; tell of those that are not kept."""
-    from berth_client.downloads import artefact_save, local_path
-
-    path, missing, done = asked.path.strip("/"), 0, 0
+    """Fetch every kept file at or below the path; tell of those that are not kept, or cannot lie here."""
+    path, missing, done = asked.path.strip("/"), 0, dict[tuple[int, int], str]()
     for row in berth.jobs_artefacts_each(asked.number):
         if path and row["path"] != path and not row["path"].startswith(path + "/"):
             continue
-        if row["state"] != "kept":
-            print(f"berth: {row['path']}: {_state(row)}", file=sys.stderr)
+        try:
+            target = _fetched(asked, berth, row, done)
+        except (AwayError, RefusedError):
+            raise
+        except ClientError as error:
+            complain(f"{row['path']}: {error}")
             missing += 1
-            continue
-        artefact_save(berth, asked.number, row, local_path(Path(asked.to), row["path"]))
-        print(row["path"])
-        done += 1
+        else:
+            print(printable(row["path"]))
+            done[_identity(target)] = row["path"]
     if not done and not missing:
         raise ClientError(f"job {asked.number} has written no {path or 'artefacts'}.")
     return 1 if missing else 0
+
+
+def _fetched(asked: Any, berth: Berth, row: Artefact, done: dict[tuple[int, int], str]) -> Path:
+    """Fetch one file and return where it lies; not over one that was fetched just now."""
+    from berth_client.downloads import artefact_save, local_path
+
+    if row["state"] != "kept":
+        raise ClientError(_state(row))
+    target = local_path(Path(asked.to), row["path"])
+    if (other := done.get(_identity(target))) is not None:
+        raise ClientError(f"here it would be the same file as {other}")
+    artefact_save(berth, asked.number, row, target)
+    return target
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Return which file it is: where small and large letters are one, two names may be of one file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _removed(asked: Any, berth: Berth) -> int:
@@ -93,7 +118,7 @@ def _removed(asked: Any, berth: Berth) -> int:
 
 
 def cp(asked: Any, berth: Berth) -> int:
-    from berth_client.downloads import artefact_save
+    from berth_client.downloads import artefact_save, local_path
 
     number, colon, path = asked.source.partition(":")
     if not colon or not number or not path:
@@ -105,7 +130,7 @@ def cp(asked: Any, berth: Berth) -> int:
     if row["state"] != "kept":
         raise ClientError(f"{path} cannot be fetched: {_state(row)}.")
     target = Path(asked.target)
-    artefact_save(berth, number, row, target / path.rpartition("/")[2] if target.is_dir() else target)
+    artefact_save(berth, number, row, local_path(target, path.rpartition("/")[2]) if target.is_dir() else target)
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, facts, memory, one_told, repeated, some_told, when
-from berth_client.cli.tables import table
+from berth_client.cli.tables import cell, table
 
 if TYPE_CHECKING:
     import argparse
@@ -99,7 +99,8 @@ def _node_told(asked: Any, node: NodeDetail) -> str:
         return plain
     told = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
     findings = "".join(
-        f"{each['level']}  {each['subject']}: {each['detail']} {each['remedy']}\n" for each in node["findings"]
+        cell(f"{each['level']}  {each['subject']}: {each['detail']} {each['remedy']}") + "\n"
+        for each in node["findings"]
     )
     cards = [
         (each["index"], each["gpu_type"], _holder(each), memory(each["memory_mib"]), each["cordon_reason"])

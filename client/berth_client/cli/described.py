@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shlex
-import sys
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from berth_client.cli.files import files_sent, text_read
 from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, number, pair
-from berth_client.errors import ClientError, RefusedError
+from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from berth_client import Berth
 
@@ -203,7 +199,7 @@ def described(asked: Any, berth: Berth) -> dict[str, Any]:
     }
     found |= {field: pairs for field, pairs in named.items() if pairs}
     if asked.file or asked.folder:
-        found |= _files(asked, berth)
+        found |= files_sent(asked, berth)
     more = {} if asked.template else dict(map(_set, asked.set or ()))
     return found | _code(asked) | _software(asked) | more
 
@@ -220,57 +216,12 @@ def _code(asked: Any) -> dict[str, Any]:
 
 def _software(asked: Any) -> dict[str, Any]:
     if asked.requirements:
-        from berth_client.folder import text_read
-
-        return {"software": {"requirements": text_read(read(asked.requirements), asked.requirements)}}
+        return {"software": {"requirements": text_read(asked.requirements)}}
     if asked.image:
         return {"software": {"image": asked.image}}
     if asked.environment:
         return {"software": {"environment": asked.environment}}
     return {"software": {"path": asked.environment_path}} if asked.environment_path else {}
-
-
-def _paths(asked: Any) -> dict[str, Path]:
-    """Return the files by name; one that is named itself comes before one of the folder."""
-    from berth_client.folder import folder_paths
-
-    found = folder_paths(Path(asked.folder)) if asked.folder else {}
-    for named in asked.file or ():
-        path, _, name = named.partition(":")
-        found[name or Path(path).name] = Path(path)
-    return found
-
-
-def files_read(asked: Any) -> dict[str, Any]:
-    """Return names and contents as REST takes them beside a description. Raises ClientError for more than that takes."""
-    from berth_client.folder import is_small
-
-    found = _paths(asked)
-    if not is_small(found):
-        raise ClientError("These files have more than 1 MiB, or are more than 1000; a template brings no more.")
-    return {name: _content(read(str(path))) for name, path in found.items()}
-
-
-def _files(asked: Any, berth: Berth) -> dict[str, Any]:
-    """Return the fields of the description: with its files, or with what was uploaded where they are larger."""
-    from berth_client.folder import is_small
-
-    if is_small(found := _paths(asked)):
-        return {"files": files_read(asked)}
-    return {"upload": berth.uploads_send(found, tenant=asked.tenant, on_sent=_sent_told)}
-
-
-def _sent_told(name: str, place: int, count: int) -> None:
-    print(f"sent {name} ({place} of {count})", file=sys.stderr, flush=True)
-
-
-def _content(content: bytes) -> str | dict[str, str]:
-    """Return text, or base64 of what is none."""
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    return text if "\0" not in text else {"base64": base64.b64encode(content).decode()}
 
 
 def _set(given: tuple[str, str]) -> tuple[str, Any]:
@@ -279,21 +230,3 @@ def _set(given: tuple[str, str]) -> tuple[str, Any]:
         return field, json.loads(text)
     except ValueError:
         raise ClientError(f"--set {field}: {text!r} is no JSON; write a text in quotes, as '\"text\"'.") from None
-
-
-@contextmanager
-def named(path: str) -> Iterator[None]:
-    """Name the file in what the portal says of its text, which it knows as the field `text`. `-`: standard input."""
-    try:
-        yield
-    except RefusedError as error:
-        if error.field != "text":
-            raise
-        raise ClientError(f"{'standard input' if path == '-' else path}: {error.detail}") from None
-
-
-def read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ClientError(f"{path} cannot be read: {error.strerror}.") from None

@@ -26,8 +26,7 @@ def _where(job: Job) -> str:
     if job["array_counts"]:
         return ", ".join(f"{tasks} {state}" for state, tasks in job["array_counts"].items() if tasks)
     if job["state"] in FINAL:
-        code = job["exit_code"]
-        return f"exit code {code}" if code else ""
+        return "" if job["exit_code"] == 0 else _code_words(job)
     return listed(job["nodes"]) or job["reason"]
 
 
@@ -110,10 +109,16 @@ def _state(job: JobDetail) -> str:
 
 
 def end_words(job: JobDetail) -> str:
-    """Return how a job ended: its exit code, and what else is known of its end."""
-    code = f"exit code {job['exit_code']}" if job["exit_code"] is not None else ""
-    detail = "" if job["end_detail"] == f"exit {job['exit_code']}" else job["end_detail"]
+    """Return how a job ended: its exit code or signal, and what else is known of its end."""
+    code = _code_words(job)
+    detail = "" if job["end_detail"] == code.replace("exit code", "exit") else job["end_detail"]
     return ", ".join(filter(None, (code, detail)))
+
+
+def _code_words(ended: Job | Attempt) -> str:
+    if ended.get("signal"):
+        return f"signal {ended['signal']}"
+    return "" if ended["exit_code"] is None else f"exit code {ended['exit_code']}"
 
 
 def _progress(job: JobDetail) -> str | None:
@@ -122,9 +127,7 @@ def _progress(job: JobDetail) -> str | None:
 
 
 def _attempt(attempt: Attempt) -> list[Any]:
-    ended_by = attempt["end_detail"] or attempt["stop_reason"]
-    if attempt["exit_code"] and not ended_by:
-        ended_by = f"exit code {attempt['exit_code']}"
+    ended_by = attempt["end_detail"] or attempt["stop_reason"] or _code_words(attempt).replace("exit code 0", "")
     took = lasting(seconds_between(attempt["started_at"], attempt["ended_at"]))
     nodes = listed([each["node"] for each in attempt["parts"]])
     return [attempt["epoch"], attempt["state"], attempt["gpus"], nodes, when(attempt["started_at"]), took, ended_by]

@@ -9,6 +9,7 @@ from berth_client.cli.described import FLAGS, labels_of
 from berth_client.cli.job_words import COLUMNS, explained, job_facts
 from berth_client.cli.options import completed, count, output_add, verb_add
 from berth_client.cli.output import one_told, repeated, rows_told, some_told, value_text
+from berth_client.cli.streams import complain
 from berth_client.errors import AwayError, ClientError, RefusedError
 from berth_client.jobs import FINAL
 
@@ -146,7 +147,7 @@ def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
         except AwayError:
             raise
         except RefusedError as error:
-            print(f"berth: job {number}: {error}", file=sys.stderr)
+            complain(f"job {number}: {error}")
             code = ClientError.exit_code
         else:
             if asked.output == "table" and not asked.parsable:

@@ -33,8 +33,10 @@ def login(asked: Any) -> int:
     from pathlib import Path
 
     from berth_client.portal import Berth
+    from berth_client.rest import address_check
 
     url = asked.url.rstrip("/")
+    address_check(url)
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         print("berth: http:// sends your token unencrypted; anyone on the way can read it", file=sys.stderr)

@@ -34,7 +34,7 @@ def rows_told(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) 
         every = [find for _, find in (*columns.short, *columns.wide)]
         return "".join("\t".join(cell(find(row)) for find in every) + "\n" for row in rows)
     if asked.output == "name":
-        return "".join(f"{columns.name(row)}\n" for row in rows)
+        return "".join(f"{cell(columns.name(row))}\n" for row in rows)
     if asked.output in {"json", "yaml"}:
         return value_text(asked, list(rows))
     chosen = [*columns.short, *(columns.wide if asked.output == "wide" else ())]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from berth_client.cli.described import described, flags_add, named, read
+from berth_client.cli.described import described, flags_add
+from berth_client.cli.files import named, text_read
 from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
 from berth_client.cli.options import output_add, verb_add
 from berth_client.cli.output import value_text
-from berth_client.cli.tables import cell
+from berth_client.cli.tables import printable
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from berth_client.shapes import ImportedLine, JobDescription, JobDetail
 
 NOT_PLACEABLE = 2
+OWN_ENDS, OF_SIGNALS = frozenset({"FAILED", "OUT_OF_MEMORY"}), 128
+"""States that say how the command ended. Others say that it was ended, which is no answer of its own."""
 NO_CODE = 1
 """How --wait ends for a job that did not complete and has no exit code of its own: cancelled, out of time, lost."""
 SUBMIT = """\
@@ -31,7 +34,8 @@ Submit a job, for example
     berth submit --continue-from 41:checkpoints/ --time 20h
 FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. What else the command line
 says comes before what the file says. Directives that became nothing are told on standard error.
-With --wait or --follow the exit code is the job's own (1 where it has none: cancelled, out of time, lost)."""
+With --wait or --follow the exit code is the job's own, 128 and the signal's number where a signal ended it
+(1 where it has none: cancelled, out of time, lost)."""
 PLAN = """\
 Say what would happen to a job now, and submit nothing. Exit code 0: it would start with the next planning; 2: it would not."""
 
@@ -118,7 +122,7 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
                 f"say what to run: `berth {asked.verb} [options] -- COMMAND`, or name a batch script or a job in YAML."
             )
         return cast("JobDescription", own)
-    text = _text(asked.script)
+    text = text_read(asked.script)
     with named(asked.script):
         found = berth.jobs_import(text, format=asked.format)
     _lines_told(asked, found["lines"])
@@ -152,19 +156,12 @@ def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return {**told, **own, **both}
 
 
-def _text(path: str) -> str:
-    content = sys.stdin.buffer.read() if path == "-" else read(path)
-    from berth_client.folder import text_read  # few commands need it
-
-    return text_read(content, path)
-
-
 def _lines_told(asked: Any, lines: list[ImportedLine]) -> None:
     """Say on standard error what became nothing; with --print of every line."""
     for line in lines:
         if asked.print or line["verdict"] != "mapped":
             text = f"line {line['line']}: {line['text']}: {line['verdict']}: {line['detail']}"
-            print(cell(text), file=sys.stderr)
+            print(printable(text), file=sys.stderr)
 
 
 def _submitted(asked: Any, job: JobDetail) -> str:
@@ -176,17 +173,18 @@ def _submitted(asked: Any, job: JobDetail) -> str:
 def _state_told(job: JobDetail) -> None:
     ended = end_words(job)
     where = f" on {', '.join(job['nodes'])}" if job["nodes"] else ""
-    print(f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}", file=sys.stderr, flush=True)
+    told = f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}"
+    print(printable(told), file=sys.stderr, flush=True)
 
 
 def exit_code(job: JobDetail) -> int:
-    """Return how a process that stands for an ended job ends: with the job's code, as a shell tells it."""
+    """Return how a process that stands for an ended job ends: as a shell tells the end of the job's command."""
     if job["state"] == "COMPLETED":
         return 0
-    code = job["exit_code"]
-    if not code:
+    if job["state"] not in OWN_ENDS:
         return NO_CODE
-    return code if 0 < code < 256 else 128 - code if -128 < code < 0 else NO_CODE
+    signal = job.get("signal")  # a portal from before there were signals tells none
+    return OF_SIGNALS + signal if signal else job["exit_code"] or NO_CODE
 
 
 def plan(asked: Any, berth: Berth) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.described import files_read, named, read
+from berth_client.cli.files import files_read, named, text_read
 from berth_client.cli.options import act_add, completed, count, output_add, verb_add
 from berth_client.cli.output import Columns, facts, one_told, some_told, when
 from berth_client.cli.tables import table
@@ -115,10 +115,7 @@ def _limits(parameter: dict[str, Any]) -> str:
 
 
 def _import(asked: Any, berth: Berth) -> int:
-    content = sys.stdin.buffer.read() if asked.name == "-" else read(asked.name)
-    from berth_client.folder import text_read  # few commands need it
-
-    text = text_read(content, asked.name)
+    text = text_read(asked.name)
     files = files_read(asked) if asked.file or asked.folder else {}
     with named(asked.name):
         found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)

@@ -27,7 +27,7 @@ from portal.dashboard.parts.kept import kept_note
 from portal.dashboard.parts.slowed import of_job, slowed_rows
 from portal.jobs.listing import attempts_of, profiles_of
 from portal.jobs.log_reading import log_sizes
-from portal.jobs.states import FINAL, LIVE, QUEUED, JobState
+from portal.jobs.states import FINAL, LIVE, QUEUED, JobState, end_words
 from portal.rounds.contention.words import named
 from portal.rounds.read.explained import explanation
 from portal.templating.models import JobTemplate
@@ -237,7 +237,7 @@ def _attempt(attempt: Attempt) -> AttemptRow:
         "started_at": attempt.started_at.isoformat() if attempt.started_at else None,
         "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
         "run_s": (end - attempt.started_at).total_seconds() if attempt.started_at else None,
-        "exit": f"exit {attempt.exit_code}" if attempt.exit_code is not None else None,
+        "exit": end_words(attempt.exit_code, attempt.signal) or None,
         "cause": attempt_cause(attempt),
         "restart_s": attempt.restart_s,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portal.jobs.idle.using import IDLE_END
-from portal.jobs.states import JobState
+from portal.jobs.states import JobState, shell_code
 
 if TYPE_CHECKING:
     from portal.jobs.models import Job
@@ -39,9 +39,8 @@ def remedy_for(job: Job) -> str | None:
             "It waited for that job to complete. A retry of that job does not bring this one back: edit and relaunch it. "
             "A job that should run however the other one ends waits for it with the kind `any`."
         )
-    if job.state == JobState.FAILED and job.exit_code is not None:
-        return EXIT_CODES.get(job.exit_code)
-    return None
+    code = shell_code(job.exit_code, job.signal)
+    return EXIT_CODES.get(code) if job.state == JobState.FAILED and code is not None else None
 
 
 def _for_time(job: Job) -> str:

@@ -39,7 +39,7 @@ from portal.jobs import services
 from portal.jobs.description import priority_parse
 from portal.jobs.listing import job_find
 from portal.jobs.log_reading import log_bytes, log_part
-from portal.jobs.states import RETRIED
+from portal.jobs.states import RETRIED, shell_code
 from portal.rounds.asking.whatif import remedies
 from portal.rounds.read.explained import explanation
 from portal.tenants.selectors import zone_of
@@ -290,4 +290,4 @@ def _csv_rows(jobs: QuerySet[Job], zone: tzinfo) -> Iterator[list[object]]:
 def _csv_row(job: Job, zone: tzinfo) -> list[object]:
     told = [job.number, job.name, job.state, job.tenant.name, job.owner.username, " ".join(map(str, job.gpus))]
     times = [at and at.astimezone(zone).isoformat() for at in (job.submitted_at, job.ended_at)]
-    return [*told, job.reason, round(job.waited_s, 1), *times, job.exit_code]
+    return [*told, job.reason, round(job.waited_s, 1), *times, shell_code(job.exit_code, job.signal)]

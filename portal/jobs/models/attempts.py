@@ -78,6 +78,9 @@ class Attempt(models.Model):
         null=True, help_text="Seconds from the order that stopped the attempt before until this one ran."
     )
     exit_code = models.IntegerField(null=True)
+    signal = models.PositiveSmallIntegerField(
+        null=True, help_text="The signal that ended its command, which then has no exit code."
+    )
     end_detail = models.CharField(max_length=300, blank=True)
     commit = models.CharField(max_length=64, blank=True, help_text="The commit of its code, as its nodes fetched it.")
 
@@ -152,6 +155,9 @@ class Allocation(models.Model):
     sequence = models.PositiveBigIntegerField(default=0, help_text="The number of the last report that was accepted.")
     pid = models.PositiveIntegerField(null=True)
     exit_code = models.IntegerField(null=True)
+    signal = models.PositiveSmallIntegerField(
+        null=True, help_text="The signal that ended its command, which then has no exit code."
+    )
     end_reason = models.CharField(max_length=32, blank=True)
     lease_until = models.DateTimeField(null=True)
     missed_at = models.DateTimeField(null=True, help_text="When its node first sent a report in which it was missing.")

@@ -169,6 +169,9 @@ class Job(models.Model):
     reason_at = models.DateTimeField(null=True)
     in_window = models.BooleanField(null=True)
     exit_code = models.IntegerField(null=True)
+    signal = models.PositiveSmallIntegerField(
+        null=True, help_text="The signal that ended its command, which then has no exit code."
+    )
     end_detail = models.CharField(max_length=300, blank=True)
 
     objects = JobQuerySet.as_manager()

@@ -28,6 +28,9 @@ class PartSerializer(serializers.Serializer):
         allow_null=True, help_text="Of that GPU's memory; null: its GPUs are its own."
     )
     exit_code = serializers.IntegerField(allow_null=True)
+    signal = serializers.IntegerField(
+        allow_null=True, help_text="The signal that ended its command, which then has no exit code."
+    )
     end_reason = serializers.CharField()
 
 
@@ -49,6 +52,7 @@ def parts_shown(attempt: Attempt) -> list[dict[str, Any]]:
             "memory_mib": part.memory_mib,
             **_shared_part(part),
             "exit_code": part.exit_code,
+            "signal": part.signal,
             "end_reason": part.end_reason,
         }
         for part in attempt.allocations.all()
@@ -125,7 +129,7 @@ class AttemptSerializer(serializers.ModelSerializer):
         model = Attempt
         fields = """
             epoch state planning_number gpus cores parts speed core_search slowings created_at started_at ended_at stop_reason
-            stop_cause stop_for stop_to_gpus stop_at restart_s exit_code end_detail commit
+            stop_cause stop_for stop_to_gpus stop_at restart_s exit_code signal end_detail commit
         """.split()
         read_only_fields = fields
 
@@ -154,7 +158,7 @@ class ProfileSerializer(serializers.ModelSerializer):
         model = Attempt
         fields = """
             number state gpu_type parts speed time_limit_s planning_number created_at started_at ended_at
-            exit_code end_detail
+            exit_code signal end_detail
         """.split()
         read_only_fields = fields
 

@@ -63,7 +63,7 @@ class JobSerializer(RowSerializer, serializers.ModelSerializer):
             memory_mib shareable gpu_compute gpu_memory_mib latency_class disk_gib time_limit_s idle_timeout_s grace_s priority
             array_job array_index array_size array_concurrency
             array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
-            reason_figures reason_at epoch overran_epoch exit_code end_detail
+            reason_figures reason_at epoch overran_epoch exit_code signal end_detail
         """.split()
         read_only_fields = fields
 

@@ -126,6 +126,7 @@ def jobs_reopen(ids: Collection[int]) -> None:
         retry_asked_at=None,
         ended_at=None,
         exit_code=None,
+        signal=None,
         end_detail="",
         failures=0,
         requeues=0,

@@ -12,7 +12,7 @@ from portal.jobs.services.changes import job_move
 from portal.jobs.services.preempting import use_count
 from portal.jobs.services.profiling import profile_close
 from portal.jobs.sharing.apart import apart_note
-from portal.jobs.states import FOLLOWERS, LIVE, QUEUED, AttemptState, JobState, StopCause, StopReason
+from portal.jobs.states import FOLLOWERS, LIVE, QUEUED, AttemptState, JobState, StopCause, StopReason, end_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,24 +60,33 @@ def attempt_end_state(*, parts: Iterable[tuple[str, int | None]], stop_reason: s
 
 def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     """End an attempt whose last part has ended. The caller holds its row's lock; a second call changes nothing."""
-    parts = list(attempt.allocations.values_list("end_reason", "exit_code"))
+    ends = list(attempt.allocations.order_by("released_at", "rank"))
+    parts = [(part.end_reason, part.exit_code) for part in ends]
     fresh = Attempt.objects.get(pk=attempt.pk)
     state = attempt_end_state(parts=parts, stop_reason=fresh.stop_reason)
-    exit_code = next((code for _, code in parts if code), 0 if state == A.COMPLETED else None)
     ended = Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
-        state=state, ended_at=max(at, fresh.started_at or fresh.created_at), exit_code=exit_code
+        state=state, ended_at=max(at, fresh.started_at or fresh.created_at), **_end_of(ends, state)
     )
     if not ended:
         return
-    fresh.refresh_from_db(fields=["state", "exit_code", "ended_at"])
+    fresh.refresh_from_db(fields=["state", "exit_code", "signal", "ended_at"])
     if fresh.is_profile:
         profile_close(attempt=fresh)
         return
     use_count(attempt=fresh)
     job = Job.objects.get(pk=attempt.job_id)
-    _job_follow(job=job, attempt=fresh, state=state, exit_code=exit_code, never_ran=_never_ran(parts))
+    _job_follow(job=job, attempt=fresh, state=state, never_ran=_never_ran(parts))
     _checkpoint_remember(job=job, attempt=fresh)
     page_event(stream=f"job:{job.pk}", topic="log", id=job.pk)
+
+
+def _end_of(ends: list[Allocation], state: AttemptState) -> dict[str, int | None]:
+    """Return the exit code or the signal of the first part that did not end well, and rather not of one that was stopped."""
+    if state == A.COMPLETED:
+        return {"exit_code": 0, "signal": None}
+    told = [part for part in ends if part.exit_code or part.signal]
+    first = min(told, key=lambda part: part.end_reason == "stopped", default=None)
+    return {"exit_code": first and first.exit_code, "signal": first and first.signal}
 
 
 def ended_unheard(*, part: Allocation, report: Mapping[str, Any]) -> bool:
@@ -104,6 +113,7 @@ def loss_make_good(*, attempt: Attempt, part: Allocation) -> bool:
         only_from=QUEUED,
         text=f"Attempt {attempt.epoch} had ended well before its node could tell: the job is not run again.",
         exit_code=0,
+        signal=None,
         end_detail="",
     )
 
@@ -121,10 +131,10 @@ def _checkpoint_remember(*, job: Job, attempt: Attempt) -> None:
         Job.objects.filter(pk=job.pk).update(checkpoint_domain=first.node.storage_domain)
 
 
-def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, never_ran: bool) -> None:
+def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, never_ran: bool) -> None:
     """Move the job after its attempt's end."""
-    told = attempt.end_detail or (f"exit {exit_code}" if exit_code is not None else "")
-    detail = told.removesuffix(".")  # it stands within sentences
+    own = "" if state in _STOPPED.values() else end_words(attempt.exit_code, attempt.signal)
+    detail = (attempt.end_detail or own).removesuffix(".")  # it stands within sentences
     if state != A.COMPLETED and job.cancel_requested_at:
         state = A.CANCELLED
     again = _again(job=job, state=state, never_ran=never_ran)
@@ -133,7 +143,7 @@ def _job_follow(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: i
         apart_note(job=job, attempt=attempt)
         again = "preemptions", ", from now on with all the GPU memory that it asks for"
     if again is None:
-        _job_end(job=job, attempt=attempt, state=state, exit_code=exit_code, detail=detail)
+        _job_end(job=job, attempt=attempt, state=state, detail=detail)
     else:
         _job_wait_again(job=job, attempt=attempt, state=state, detail=detail, again=again)
 
@@ -146,7 +156,7 @@ def _was_given_too_little(job: Job, attempt: Attempt) -> bool:
     return parts.filter(memory_mib__lt=job.gpu_memory_mib).exists()
 
 
-def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int | None, detail: str) -> None:
+def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, detail: str) -> None:
     if job.state == JobState.STARTING and JobState(state) not in FOLLOWERS[JobState.STARTING]:
         # It ran: the report of its start was overtaken by that of its end, or its agent was away.
         job_move(
@@ -157,7 +167,8 @@ def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, exit_code: int 
         to=JobState(state),
         only_from=LIVE,
         text=f"{_ended_words(attempt, state, detail)}.",
-        exit_code=exit_code,
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
         end_detail=detail[:300],
     )
 

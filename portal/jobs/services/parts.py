@@ -190,13 +190,14 @@ def part_end(
     """End one part: give back what it holds, stop its partners if it failed, settle the attempt after the last one."""
     now = timezone.now()
     ended = Allocation.objects.filter(pk=part.pk).exclude(state=Allocation.State.ENDED)
-    fate = {"state": Allocation.State.ENDED, "exit_code": exit_code, "end_reason": reason}
+    fate = {"state": Allocation.State.ENDED, "exit_code": exit_code, "signal": signal, "end_reason": reason}
     if not ended.update(**fate, released_at=now, lease_until=None):
         return
     neighbours_tell(attempts=[attempt])
     GpuAllocation.objects.filter(allocation=part, released_at=None).update(released_at=now)
-    if detail or signal:
-        Attempt.objects.filter(pk=attempt.pk, end_detail="").update(end_detail=(detail or f"signal {signal}")[:300])
+    asked = reason == "stopped" and attempt.stop_reason  # its detail only repeats what the portal asked for
+    if detail and not asked:
+        Attempt.objects.filter(pk=attempt.pk, end_detail="").update(end_detail=detail[:300])
     left = attempt.allocations.exclude(state=Allocation.State.ENDED).exists()
     if not left:
         attempt_settle(attempt=attempt, at=at or now)

@@ -18,7 +18,7 @@ from portal.jobs.models import Attempt
 from portal.jobs.services.control import profiles_stop
 from portal.jobs.services.events import event_record
 from portal.jobs.services.locks import job_road_lock
-from portal.jobs.states import AttemptState, StopReason
+from portal.jobs.states import AttemptState, StopReason, end_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def profile_close(*, attempt: Attempt) -> None:
     """Record the end of a profile, and let the next planning place its job."""
     begun = attempt.started_at or attempt.created_at
     took_s = max(0.0, (attempt.ended_at - begun).total_seconds()) if attempt.ended_at else 0.0
-    why = attempt.end_detail or (f"exit {attempt.exit_code}" if attempt.exit_code else "")
+    why = attempt.end_detail or ("" if attempt.exit_code == 0 else end_words(attempt.exit_code, attempt.signal))
     text = f"Profile on {attempt.profile_type or 'a GPU'} ended after {took_s:.0f} s: {attempt.get_state_display().lower()}"
     event_record(job_id=attempt.job_id, kind="profile-ended", text=f"{text}{', ' + why if why else ''}.")
     page_event(stream="cluster", topic="job")

@@ -4,6 +4,7 @@ import pytest
 
 from portal.jobs.models import Attempt, Job, JobEvent
 from portal.jobs.selectors import parts_wanted
+from portal.jobs.serializers.jobs import JobSerializer
 from portal.jobs.services import job_cancel, job_requeue, node_parts_lose
 from portal.jobs.services.control import attempt_stop
 from portal.jobs.services.ending import attempt_end_state
@@ -76,9 +77,43 @@ def test_an_end_without_a_start_ends_the_job_too(cluster, reason, exit_code):
 
 def test_exit_code_and_detail_are_kept(cluster):
     attempt = cluster.running()
-    cluster.end(attempt, exit_code=-9, signal=9, detail="killed by hand")
+    cluster.end(attempt, exit_code=3, detail="its own words")
     job = job_of(attempt)
-    assert (job.state, job.exit_code, job.end_detail) == ("FAILED", -9, "killed by hand")
+    assert (job.state, job.exit_code, job.end_detail) == ("FAILED", 3, "its own words")
+
+
+def test_a_signal_is_kept_and_told(cluster):
+    attempt = cluster.running()
+    cluster.end(attempt, signal=9)
+    job = job_of(attempt)
+    attempt.refresh_from_db()
+    assert (job.state, job.exit_code, job.signal, job.end_detail) == ("FAILED", None, 9, "signal 9")
+    assert (attempt.exit_code, attempt.signal, attempt.end_detail) == (None, 9, "")
+    assert attempt.allocations.get().signal == 9
+    told = JobSerializer(job, context={"request": None}).data
+    assert (told["exit_code"], told["signal"]) == (None, 9)
+    assert JobEvent.objects.filter(job=job, text="Attempt 1 ended: failed, signal 9.").exists()
+
+
+@pytest.mark.parametrize("first", ["stopped", "failed"])
+def test_of_several_parts_the_one_that_failed_tells_how_it_ended(cluster, first):
+    other = given.node_make("n2")
+    attempt = cluster.running(cluster.node, other)
+    ends = {"stopped": {"rank": 0, "reason": "stopped", "detail": "partner"}, "failed": {"rank": 1, "signal": 11}}
+    Attempt.objects.filter(pk=attempt.pk).update(stop_reason=StopReason.PARTNER)
+    for name in (first, *(ends.keys() - {first})):
+        cluster.end(attempt, **ends[name])
+    job = job_of(attempt)
+    assert (job.state, job.signal, job.end_detail) == ("FAILED", 11, "signal 11")
+
+
+def test_a_job_that_was_cancelled_tells_no_signal_as_its_cause(cluster):
+    attempt = cluster.running()
+    attempt_stop(job_id=attempt.job_id, reason=StopReason.CANCEL)
+    cluster.end(attempt, reason="stopped", detail="cancel")
+    job = job_of(attempt)
+    assert (job.state, job.signal, job.end_detail) == ("CANCELLED", 15, "")
+    assert JobEvent.objects.filter(job=job, text="Attempt 1 ended: cancelled.").exists()
 
 
 def test_retries_count_failures_and_memory(cluster):

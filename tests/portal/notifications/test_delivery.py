@@ -16,6 +16,8 @@ from portal.notifications.choosing import hook_make, wishes_set
 from portal.notifications.models import Happening, Hook, Item, Message
 from portal.notifications.noting import times_note
 from portal.notifications.sending import deliver
+from portal.notifications.spreading import happenings_spread
+from portal.notifications.words import call_of
 from portal.tenants.models import Membership, Tenant
 from tests.portal import given
 from tests.portal.notifications.receivers import http_server, mail_server
@@ -79,6 +81,30 @@ def test_a_mail_comes_when_a_job_ends_and_only_once(cluster, lena, mails):
     assert mail.get_content_type() == "text/plain"
     assert str(Message.objects.get().pk) in mail["Message-ID"]
     assert not Happening.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ({"exit_code": 3}, "failed, exit code 3."),
+        ({"signal": 11}, "failed, signal 11."),
+        ({"reason": "out_of_memory", "detail": "64 of 64 MiB"}, "out of memory, signal 9: 64 of 64 MiB."),
+    ],
+)
+def test_a_mail_tells_how_the_command_ended_and_says_it_once(cluster, lena, mails, end, says):
+    wishes_set(user=lena, mail=["failed"], waits_h=24)
+    cluster.end(cluster.running(name="night-run"), **end)
+    deliver()
+    [(_, mail)] = mails.taken
+    assert mail.get_content().splitlines()[0].endswith(f"failed: {says}")
+
+
+def test_a_webhook_tells_exit_code_and_signal(cluster, lena):
+    wishes_set(user=lena, mail=["failed"], waits_h=24)
+    cluster.end(cluster.running(), signal=9)
+    happenings_spread()
+    told = call_of(Message(), list(Item.objects.all()))["events"][0]
+    assert (told["detail"], told["job"]["exit_code"], told["job"]["signal"]) == ("failed, signal 9", None, 9)
 
 
 def test_a_start_is_told_and_nothing_to_who_asked_for_nothing(cluster, lena, mails):

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.jobs.log_reading import last_line
-from portal.jobs.states import RETRIED, JobState
+from portal.jobs.states import RETRIED, JobState, end_words
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.array.context import FailureGroup
@@ -24,7 +24,7 @@ CODES = 3
 def failures_make(job: Job) -> list[FailureGroup]:
     """Group the failed tasks by state, the largest group first. At most four groups, so as many queries."""
     failed = job.tasks.filter(state__in=RETRIED, retry_asked_at=None)
-    rows = failed.order_by().values("state", "exit_code").annotate(n=Count("pk"), first=Min("array_index"))
+    rows = failed.order_by().values("state", "exit_code", "signal").annotate(n=Count("pk"), first=Min("array_index"))
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[row["state"]].append(row)
@@ -52,9 +52,9 @@ def _group(job: Job, state: str, codes: list[dict[str, Any]]) -> FailureGroup:
 
 
 def _codes(codes: list[dict[str, Any]]) -> str | None:
-    """Say how often each exit code came: "exit 1 (5 tasks), exit 137 (2), and 3 other codes"; None without any."""
-    known = [row for row in codes if row["exit_code"] is not None]
-    words = [f"exit {row['exit_code']} ({row['n']})" for row in known[:CODES]]
+    """Say how often each end came: "exit 1 (5), signal 9 (2), 3 other codes"; None without any."""
+    known = [(told, row["n"]) for row in codes if (told := end_words(row["exit_code"], row["signal"]))]
+    words = [f"{told} ({n})" for told, n in known[:CODES]]
     others = len(known) - CODES
     if others > 0:
         words.append(f"{others} other code{'s' if others > 1 else ''}")

@@ -13,7 +13,7 @@ from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.parts.ends import ran_s
 from portal.dashboard.parts.formatting import duration, number, size
 from portal.jobs.models import Allocation, Attempt
-from portal.jobs.states import FINAL, LIVE
+from portal.jobs.states import FINAL, LIVE, end_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,10 +97,9 @@ def course_rows(jobs: Sequence[Job], rows: Sequence[JobRow]) -> list[CompareRow]
 
 def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts | None) -> dict[str, Cell]:
     over = job.state in FINAL
-    exit_words = f"exit {job.exit_code}" if job.exit_code is not None else ""
     return {
         "State": cell(state=job.state, note=row["array"]["words"] if row["array"] else None),
-        "Cause": cell(job.end_detail or exit_words, note=remedy_for(job) if over else None),
+        "Cause": cell(job.end_detail or end_words(job.exit_code, job.signal), note=remedy_for(job) if over else None),
         "Submitted": cell(at=row["submitted_at"]),
         "Waited": cell(_waited(row)),
         "LR": cell("" if row["lr"] is None else number(row["lr"], 2)),

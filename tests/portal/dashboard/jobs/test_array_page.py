@@ -122,6 +122,16 @@ def test_failures_name_the_remedy_and_the_last_error_line(big):
     assert "was not found" in group["remedy"]
 
 
+def test_tasks_that_signals_ended_are_told_beside_those_with_exit_codes(big):
+    parent = big.submit(gpus=0, array={"size": 3})
+    for index, end in enumerate([{"signal": 9}, {"exit_code": 2}, {"signal": 9}]):
+        attempt = big.start(Job.objects.get(array=parent, array_index=index), gpus=0)
+        big.report(attempt, "running")
+        big.end(attempt, **end)
+    (group,) = array_body(Job.objects.get(pk=parent.pk))["failures"]
+    assert (group["count"], group["codes"]) == (3, "signal 9 (2), exit 2 (1)")
+
+
 def test_a_group_is_retried_from_the_page(owner, big):
     parent = array(big, 20, ENDS)
     url = reverse("job-action", args=[parent.number, "retry"])

@@ -128,6 +128,8 @@ def test_the_page_of_a_waiting_job_says_why(owner, world):
     [
         ({"reason": "exit", "exit_code": 0}, "Completed"),
         ({"reason": "exit", "exit_code": 127}, "not found on the node"),
+        ({"reason": "exit", "signal": 11}, "wrong native library"),
+        ({"reason": "exit", "signal": 9}, "more memory_mib"),
         ({"reason": "out_of_memory", "exit_code": None, "detail": "2100 of 2048 MiB"}, "more memory_mib"),
         ({"reason": "time_limit", "exit_code": None}, "time_limit_s"),
         ({"reason": "lost", "exit_code": None}, "checkpointable or restartable"),
