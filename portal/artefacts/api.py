@@ -64,7 +64,10 @@ class ArtefactPage(serializers.Serializer):
     bytes = serializers.IntegerField(help_text="That count against the tenant's quota.")
     looked_at = serializers.DateTimeField(allow_null=True)
     kept_until = serializers.DateTimeField(allow_null=True)
-    notes = ArtefactNote(many=True, help_text="Files that are not taken, and why; the first 20 of a node.")
+    notes = ArtefactNote(
+        many=True,
+        help_text="Files that are not taken, and why; the first 20 of a node, and 50 that the portal refused.",
+    )
     tenant_bytes = serializers.IntegerField()
     tenant_quota_bytes = serializers.IntegerField()
 

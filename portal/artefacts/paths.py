@@ -27,6 +27,14 @@ def path_problem(path: str) -> str | None:
     return None
 
 
+def path_shown(path: str) -> str:
+    """Return a path for a person: each character that cannot be seen is written as Python writes it; at most 300."""
+    hidden = (
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in _HIDDEN else char for char in path
+    )
+    return "".join(hidden)[:300]
+
+
 def path_check(path: object, field: str = "path") -> str:
     """Return the path. Codes wrong_type, bad_path."""
     if not isinstance(path, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 STREAMS = ("stdout", "stderr")
+LINE_BYTES = 64 * 1024
+"""A line of more bytes is read in pieces: of redraws, only what the last one of a piece begins is kept."""
+_CODES = re.compile(
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}(?:[@-~]|\Z)|[\]PX^_][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[ -/]{1,8}[0-~]|[0-OQ-WYZ`-~=>])"
+)
+_ERASE = re.compile(r"\x1b\[[02]?K")
+_HIDDEN = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_MOVES = re.compile(r"([\r\b\x00])")
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,29 @@ def last_line(*, job: Job, chars: int = 200) -> str | None:
     chunks = LogChunk.objects.filter(attempt__job=job, attempt__kind="run", attempt__epoch=job.epoch)
     for stream in reversed(STREAMS):
         last = chunks.filter(stream=stream).order_by("-offset").values_list("data", flat=True)[:2]
-        text = b"".join(bytes(each) for each in reversed(last)).decode("utf-8", "replace")
-        if lines := [line.strip() for line in text.splitlines() if line.strip()]:
+        data = b"".join(bytes(each) for each in reversed(last))[-LINE_BYTES:]
+        if lines := [text for line in data.split(b"\n") if (text := line_shown(line).strip())]:
             return lines[-1][:chars]
     return None
+
+
+def line_shown(data: bytes) -> str:
+    """Return the text that a line, without its line feed, leaves on a terminal: carriage returns overwrite, codes are dropped."""
+    text = data.decode("utf-8", "replace")
+    if not _HIDDEN.search(text) and "\r" not in text and "\b" not in text:
+        return text
+    text = _ERASE.sub("\x00", text.replace("\x00", ""))
+    cells: list[str] = []
+    at = 0
+    for piece in _MOVES.split(_CODES.sub("", text)):
+        if piece == "\r":
+            at = 0
+        elif piece == "\b":
+            at = max(0, at - 1)
+        elif piece == "\x00":
+            del cells[at:]
+        else:
+            kept = _HIDDEN.sub("", piece)
+            cells[at : at + len(kept)] = kept
+            at += len(kept)
+    return "".join(cells)

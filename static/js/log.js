@@ -32,7 +32,7 @@
         if (!answer.ok) { throw new Error(`status ${answer.status}`); }
         const page = await answer.json();
         if (reading !== mine) { return; }
-        more = page.lines.length > 0 && page.next !== cursor;
+        more = page.next !== "" && page.next !== cursor;
         cursor = page.next;
         append(page);
       }
@@ -85,13 +85,15 @@
     const lines = document.createDocumentFragment();
     page.lines.forEach((line) => lines.append(lineElement(line)));
     note("");
+    box.querySelectorAll("[data-open]").forEach((line) => line.remove()); // they come again, as they are now
+    page.open.forEach((line) => { const element = lineElement(line); element.dataset.open = ""; lines.append(element); });
     box.append(lines);
     const all = box.querySelectorAll(".b-line:not(.b-log-note)");
     for (let place = 0; place < all.length - KEPT_LINES; place += 1) { all[place].remove(); }
     if (all.length === 0) { note(page.ended ? "It printed nothing." : find("empty").dataset.logEmpty); }
     else if (page.ended) { note("The attempt has ended; this is its last line.", true); }
     if (page.size_bytes !== null && page.size_bytes !== undefined) { find("size").textContent = size(page.size_bytes); }
-    if (page.lines.length && query) { search(false); }
+    if (page.lines.length + page.open.length && query) { search(false); }
     if (follow) { box.scrollTop = box.scrollHeight; }
   }
   function size(bytes) {

@@ -8,7 +8,7 @@ from berth_client import downloads
 from berth_client.downloads import local_path
 from berth_client.errors import ClientError
 from portal.artefacts import store
-from portal.artefacts.models import Artefact
+from portal.artefacts.models import Artefact, JobArtefacts
 from portal.artefacts.services.counting import Account
 from portal.jobs.models import Job
 
@@ -40,6 +40,8 @@ def test_they_are_listed_with_the_reason_of_what_is_not_kept(cli, number):
     assert "model/best.pt" in found
     assert "not kept: over the tenant's 1 GiB" in found
     assert cli("artefacts", "ls", number, "model", "-o", "name").out == "model/best.pt\n"
+    JobArtefacts.objects.update(notes={"refused": [["tab\\tname", "a character that cannot be seen"]]})
+    assert "not kept: tab\\tname: a character that cannot be seen" in cli("artefacts", "ls", number).err
 
 
 def test_all_are_fetched_into_their_folders(cli, number, tmp_path):

@@ -61,6 +61,8 @@ def _listed(asked: Any, berth: Berth) -> int:
     path, query = f"/jobs/{asked.number}/artefacts", {"under": asked.path.strip("/") or None}
     empty = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds"
     sys.stdout.write(some_told(asked, berth, path, COLUMNS, empty=empty, query=query))
+    for note in berth.jobs_artefacts(asked.number, page_size=1)["notes"]:
+        print(f"berth: not kept: {note['path']}: {note['why']}", file=sys.stderr)
     return 0
 
 

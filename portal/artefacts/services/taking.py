@@ -13,7 +13,7 @@ from django.utils import timezone
 from portal.artefacts import store
 from portal.artefacts.limits import GIB, quota_gib, room_require
 from portal.artefacts.models import Artefact
-from portal.artefacts.paths import is_at_or_below, path_problem
+from portal.artefacts.paths import is_at_or_below, path_problem, path_shown
 from portal.artefacts.services.counting import Account
 from portal.environment import env
 from portal.errors import BerthError, Conflict, NotFound
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PIECE_BYTES = 2 * 1024 * 1024
 FILES_AT_ONCE = 500
 MOST_NOTES = 20
+MOST_REFUSALS = 50
+REFUSED = "refused"
+"""The key in a job's notes, beside ranks, of what the portal itself does not take."""
 MOST_NUMBER = 2**62
 
 
@@ -98,12 +101,27 @@ def artefacts_told(
             _drop_coming(account, rows.pop(part.prefix + path, None), part)
         answers = [_tell(account, part, rows, each) for each in files]
         account.job.looked_at = timezone.now()
+        _note_refusals(account, part, rows, answers)
         if notes is not None:
             account.job.notes = {**account.job.notes, str(rank): [list(each) for each in notes[:MOST_NOTES]]}
         account.save()
     if files or gone:
         live_event(stream=f"job:{part.job.pk}", topic="artefacts", id=part.job.pk)
     return answers
+
+
+def _note_refusals(account: Account, part: Part, rows: dict[str, Artefact], answers: Sequence[dict[str, Any]]) -> None:
+    """Keep why files are refused whose rows do not say it: the first MOST_REFUSALS paths, each until it is taken."""
+    listed = dict(account.job.notes.get(REFUSED, []))
+    for answer in answers:
+        path = part.prefix + answer["path"]
+        row, shown = rows.get(path), path_shown(path)
+        if answer["state"] != "refused" or (row is not None and row.reason == answer["detail"]):
+            listed.pop(shown, None)
+        elif shown in listed or len(listed) < MOST_REFUSALS:
+            listed[shown] = answer["detail"]
+    notes = {name: told for name, told in account.job.notes.items() if name != REFUSED}
+    account.job.notes = notes | ({REFUSED: [list(each) for each in listed.items()]} if listed else {})
 
 
 def _tell(account: Account, part: Part, rows: dict[str, Artefact], each: dict[str, Any]) -> dict[str, Any]:

@@ -95,6 +95,38 @@ def test_a_path_that_unpacks_elsewhere_is_not_taken(sender, path):
 
 
 @pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("tab\tname", "tab\\tname"),
+        ("two\nlines", "two\\nlines"),
+        ("C:\\out", "C:\\out"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("half\x85", "half\\x85"),
+    ],
+)
+def test_a_name_that_cannot_be_kept_stands_in_the_list_with_its_reason(sender, name, shown):
+    sender.tell((name, 3, NS), ("fine", 3, NS))
+    why = "its path has a backslash or a character that cannot be seen"
+    assert artefacts_summary(sender.attempt.job).notes == ((shown, why),)
+
+
+def test_each_refusal_is_listed_until_the_file_is_taken_and_only_so_many(sender, monkeypatch):
+    job = sender.attempt.job
+    monkeypatch.setenv("BERTH_ARTEFACT_FILES", "1")
+    sender.send("a", b"first")
+    sender.tell(*((f"more-{number}", 1, NS) for number in range(60)))
+    notes = artefacts_summary(job).notes
+    assert (len(notes), notes[0]) == (50, ("more-0", "the job has 1 files already, and may have no more"))
+    monkeypatch.setenv("BERTH_ARTEFACT_FILES", "2")
+    sender.tell(("more-0", 1, NS))
+    assert "more-0" not in dict(artefacts_summary(job).notes)
+    Artefact.objects.filter(path="a").update(epoch=2)
+    sender.tell(("a", 6, NS + 5))
+    assert dict(artefacts_summary(job).notes)["a"] == "a later attempt wrote it again"
+
+
+@pytest.mark.parametrize(
     ("odd", "why"),
     [
         (("", 3, NS), "empty name"),
@@ -111,7 +143,8 @@ def test_an_odd_file_is_refused_alone(sender, odd, why):
     assert (status, [each["state"] for each in answer["files"]]) == (200, ["send", "refused", "send"])
     assert why in answer["files"][1]["detail"]
     assert sorted(Artefact.objects.values_list("path", flat=True)) == ["after", "before"]
-    assert JobArtefacts.objects.get().notes == {"0": [[" ", "it is a link"]]}
+    assert JobArtefacts.objects.get().notes["0"] == [[" ", "it is a link"]]
+    assert any(why in reason for _, reason in artefacts_summary(sender.attempt.job).notes)
 
 
 def test_what_is_over_the_quota_is_listed_with_the_reason(sender):
