@@ -94,6 +94,7 @@ def test_no_secret_is_on_a_command_line_or_in_a_log(berth):
     assert not [secret for secret in secrets if secret in command_lines or secret in logs]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: an agent hides its variables from all accounts but root")
 def test_an_agent_finds_neither_broker_nor_database(berth):
     for pid in berth.pids("agent").values():
         with Path(f"/proc/{pid}/environ").open() as file:

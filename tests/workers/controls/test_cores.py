@@ -205,6 +205,7 @@ def test_whatever_a_job_puts_where_its_number_is_told_harms_nobody(tmp_path, wha
     assert (told.is_symlink(), told.read_text(), others.read_text()) == (False, "2\n", "not the job's")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: a shim hides its pages from all accounts but root")
 def test_the_shim_stays_small(shim):
     running(shim.prepare(command=HOSTILE["has many threads"], cores=[0, 1]).start())
     wait_until((shim.job / "work/up").exists, within_s=120.0)
