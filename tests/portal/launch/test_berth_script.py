@@ -138,6 +138,22 @@ def test_a_link_to_another_clones_is_left_alone(berth, monkeypatch, tmp_path):
     assert link.is_symlink()
 
 
+def test_a_folder_that_berth_did_not_make_is_left_alone(berth, tmp_path):
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "mine").write_text("by hand")
+    with pytest.raises(berth.Refusal, match=r"was not made by Berth.*Move it to another place"):
+        berth.venv_ensure("requirements.txt")
+    assert (tmp_path / ".venv" / "mine").read_text() == "by hand"
+
+
+def test_one_of_berths_that_was_cut_off_is_made_anew(berth):
+    berth.VENV.mkdir()
+    berth.STAMP.write_text("{}")
+    (berth.VENV / "half").touch()
+    berth.make_venv()
+    assert (berth.PYTHON.exists(), berth.STAMP.exists(), (berth.VENV / "half").exists()) == (True, True, False)
+
+
 def test_pip_failing_gives_its_first_error(berth, tmp_path):
     berth.PYTHON.parent.mkdir(parents=True)
     berth.PYTHON.write_text("#!/bin/sh\necho Collecting x\necho 'ERROR: no network today'\nexit 1\n")
