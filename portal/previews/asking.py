@@ -106,6 +106,8 @@ def _run(what: str, files: Sequence[Given]) -> dict[str, Any]:
         ) as child:
             try:
                 return understood(_heard(child, files))
+            except (BrokenPipeError, ValueError, IndexError) as error:  # it ended early, or asked for what no file has
+                raise TooCostly(COSTLY) from error
             finally:
                 child.kill()
     finally:
@@ -128,6 +130,8 @@ def _heard(child: subprocess.Popen[bytes], files: Sequence[Given]) -> bytes:
         while not heard.startswith(b"{") and b"\n" in heard:
             line, _, heard = heard.partition(b"\n")
             place, start, length = (int(word) for word in line.split())
+            if min(place, start, length) < 0 or files[place].fetch is None:
+                raise ValueError(line)
             bytes_left, reads_left = bytes_left - length, reads_left - 1
             if bytes_left < 0 or reads_left < 0:
                 raise TooCostly(COSTLY)

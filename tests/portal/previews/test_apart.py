@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 
 import pytest
@@ -66,6 +67,18 @@ def test_a_far_file_is_brought_piece_by_piece():
     assert shown_of(asked("far", "preview", lambda: [far])).rows == [["1", "2"]]
 
 
+def test_a_reader_that_ends_before_its_piece_has_come_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text(CHILD + "os.write(1, b'0 0 8\\n')")
+    monkeypatch.setattr(asking, "PROGRAM", str(tmp_path / "program.py"))
+
+    def fetch(_start, length):
+        time.sleep(1)  # it has ended by then
+        return b"x" * length
+
+    with pytest.raises(TooCostly, match="too costly to show"):
+        asked("ended", "preview", lambda: [Given("x", 8, os.memfd_create("x"), fetch)])
+
+
 CHILD = "import json,os,sys; json.load(open(int(sys.argv[1]))); "
 
 
@@ -78,6 +91,10 @@ CHILD = "import json,os,sys; json.load(open(int(sys.argv[1]))); "
         "import time; time.sleep(99)",
         "os.write(1, b'[' * 90000)",
         "os.write(1, b'{\"costly\": true}')",
+        "os.write(1, b'what?\\n')",
+        "os.write(1, b'0 0 8\\n')",
+        "os.write(1, b'9 0 8\\n')",
+        "os.write(1, b'-1 0 8\\n')",
     ],
 )
 def test_what_a_reader_that_fails_says_is_one_sentence(code, tmp_path, monkeypatch):
