@@ -521,7 +521,10 @@ def test_what_somebody_closed_is_opened_again_and_told(portal, node):
     portal.stop(key)
     assert portal.wait_report(key, "ended")["reason"] == "stopped"
     node.end()
-    for path in (node.directory / "node.json", node.directory):  # its owner could not reach the file below the directory
+    for path in (
+        node.directory / "node.json",
+        node.directory,
+    ):  # its owner could not reach the file below the directory
         path.chmod(0)
     node.start()
     later = portal.want(attempt=2, job=2, command="true")
