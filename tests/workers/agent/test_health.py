@@ -247,7 +247,9 @@ def test_every_gpu_figure_an_xid_a_lost_gpu_and_a_stranger_reach_the_portal(libr
     def told(check):
         return lambda: next((each for each in portal.health["findings"] if each["check"] == check), None)
 
-    of_job = {"cpu_cores", "memory_mib", "read_mb_s", "gpu_memory_mib", "gpu_utilisation"}
+    of_job = {"cpu_cores", "memory_mib", "gpu_memory_mib", "gpu_utilisation"}
+    if os.geteuid() == 0:  # the shim hides its disk traffic from all accounts but root
+        of_job.add("read_mb_s")
 
     def full():
         return next((t for t in portal.telemetry if of_job <= set(t["attempts"].get("1", {}))), None)
