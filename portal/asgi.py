@@ -17,6 +17,7 @@ asgi_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import WebsocketDenier
 from django.urls import path, re_path
 
 from portal.agents.channel import channel_application
@@ -47,6 +48,7 @@ websocket_routes = [
     path("ws/jobs/<str:number>/terminal", terminal_application),
     path("ws/jobs/<str:number>/forward", forward_application),
     path("api/agent/v1/channel", channel_application),
+    re_path(r"", WebsocketDenier.as_asgi()),
 ]
 
 

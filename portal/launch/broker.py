@@ -57,16 +57,16 @@ def _password(directory: Path) -> str:
     return path.read_text().strip()
 
 
-def _socket_place(layout: Layout) -> Path | None:
-    """Return the first path for the socket that is short enough for sockaddr_un; None when none is."""
+def socket_place(layout: Layout, name: str) -> Path | None:
+    """Return the first path for a socket that is short enough for sockaddr_un; None when none is."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    candidates = [layout.run / "redis.sock"]
+    candidates = [layout.run / f"{name}.sock"]
     if runtime and os.access(runtime, os.W_OK):
-        candidates.append(Path(runtime) / f"berth-{layout.root.stat().st_ino}.sock")
+        candidates.append(Path(runtime) / f"berth-{layout.root.stat().st_ino}-{name}.sock")
     for candidate in candidates:
         if len(os.fsencode(candidate)) <= SOCKET_PATH_BYTES:
             return candidate
-    temporary = Path(tempfile.mkdtemp(prefix="berth-")) / "redis.sock"  # mkdtemp makes it 0700
+    temporary = Path(tempfile.mkdtemp(prefix="berth-")) / f"{name}.sock"  # mkdtemp makes it 0700
     if len(os.fsencode(temporary)) <= SOCKET_PATH_BYTES:
         return temporary
     temporary.parent.rmdir()
@@ -83,7 +83,7 @@ def server_configure(layout: Layout) -> Server:
     """Write the configuration of an embedded server (mode 0600); return how to start it."""
     binary = binary_find()
     password = _password(layout.redis)
-    place = _socket_place(layout)
+    place = socket_place(layout, "redis")
     port = None if place else free_port()
     listen = [f'unixsocket "{place}"', "unixsocketperm 600", "port 0"] if place else ["bind 127.0.0.1", f"port {port}"]
     lines = [

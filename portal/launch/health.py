@@ -5,6 +5,7 @@ import json
 import socket
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from portal.launch.options import Options
@@ -54,8 +55,24 @@ def loopback_of(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host.strip("[]"))  # noqa: S104
 
 
-def health_ask(*, host: str, port: int, tls: bool, limit_s: float = 3.0, path: str = "/healthz") -> Health:
-    connection = _connection(loopback_of(host), port, tls=tls, limit_s=limit_s)
+class _PrivateConnection(http.client.HTTPConnection):
+    """HTTP through a Unix socket: no flood of the port keeps its owner out."""
+
+    def __init__(self, path: Path, *, limit_s: float) -> None:
+        super().__init__("localhost", timeout=limit_s)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def health_ask(*, host: str, port: int, tls: bool, limit_s: float = 3.0) -> Health:
+    return _ask(_connection(loopback_of(host), port, tls=tls, limit_s=limit_s), "/healthz")
+
+
+def _ask(connection: http.client.HTTPConnection, path: str) -> Health:
     try:
         connection.request("GET", path, headers={"Host": "localhost"})
         answer = connection.getresponse()
@@ -87,10 +104,11 @@ def ask_for(options: Options, tls: Tls | None) -> Health:
     return health_ask(host=options.host, port=options.port, tls=tls is not None)
 
 
-def life_ask(options: Options, tls: Tls | None, limit_s: float) -> None:
-    """Return when the portal gives any answer. Raises OSError when none comes within `limit_s`."""
-    if (
-        health_ask(host=options.host, port=options.port, tls=tls is not None, limit_s=limit_s, path="/livez").status
-        is None
-    ):
+def life_ask(options: Options, tls: Tls | None, private: Path | None, limit_s: float) -> None:
+    """Return when the portal gives any answer, on its private socket where it has one. Raises OSError after `limit_s`."""
+    if private is None:
+        connection = _connection(loopback_of(options.host), options.port, tls=tls is not None, limit_s=limit_s)
+    else:
+        connection = _PrivateConnection(private, limit_s=limit_s)
+    if _ask(connection, "/livez").status is None:
         raise TimeoutError("the portal does not answer")

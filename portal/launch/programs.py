@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import health
-from portal.launch.broker import Server
+from portal.launch.broker import Server, socket_place
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.guarded import guarded_argv
 from portal.launch.options import Options
@@ -98,8 +98,8 @@ def broker_program(server: Server, layout: Layout) -> Program:
     return Program(BROKER, "broker", server.argv, environment, ask=lambda: broker_ask(server.url))
 
 
-def proxy_flags() -> list[str]:
-    """Return uvicorn's flags for BERTH_TRUSTED_PROXIES. Without them it would trust every client on this machine."""
+def proxies() -> str:
+    """Return the addresses and networks of BERTH_TRUSTED_PROXIES, for the server's command line. Nobody else is trusted."""
     named = [part.strip() for part in env("BERTH_TRUSTED_PROXIES").split(",") if part.strip()]
     for each in named:
         try:
@@ -107,13 +107,10 @@ def proxy_flags() -> list[str]:
         except ValueError as error:
             remedy = "Give addresses or networks, separated by commas, for example 127.0.0.1,10.2.0.0/16."
             raise LaunchError(f"BERTH_TRUSTED_PROXIES names {each!r}: {error}.", remedy) from None
-    return ["--proxy-headers", "--forwarded-allow-ips", ",".join(named)] if named else ["--no-proxy-headers"]
+    return ",".join(named)
 
 
-UVICORN = """
-    uvicorn portal.asgi:application --timeout-graceful-shutdown 5 --no-access-log --no-server-header
-    --ws-max-size 65536 --log-level warning
-""".split()
+SERVER = "portal.launch.serving portal.asgi:application".split()
 PLANNING, LABORATORY_S = "celery -q -A portal".split(), "celery -q -A portal.celery:laboratory".split()
 WORKER = "worker --pool prefork --loglevel WARNING --without-gossip --without-mingle".split()
 LABORATORY = "--queues laboratory --hostname laboratory@%h --max-memory-per-child 400000".split()
@@ -131,14 +128,17 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     """
     marked = environment | {MARK: str(layout.root)}
     python = guarded_argv(str(layout.root))
-    portal = [*python, *UVICORN, "--host", options.host.strip("[]"), "--port", str(options.port), *proxy_flags()]
+    portal = [*python, *SERVER, "--host", options.host.strip("[]"), "--port", str(options.port), "--proxies", proxies()]
     if site.tls:
-        portal += ["--ssl-certfile", str(site.tls.certificate), "--ssl-keyfile", str(site.tls.key)]
+        portal += ["--certificate", str(site.tls.certificate), "--key", str(site.tls.key)]
+    private = socket_place(layout, "portal")
+    if private is not None:
+        portal += ["--private", str(private)]
     worker = [*python, *PLANNING, *WORKER, "--concurrency", "3"]
     laboratory = [*LOW_PRIORITY, *python, *LABORATORY_S, *WORKER, "--concurrency", "1", *LABORATORY]
     beat = [*python, *BEAT]
     return [
-        Program("portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, ASK_LIMIT_S)),
+        Program("portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, private, ASK_LIMIT_S)),
         Program("worker", "worker", worker, marked, signs=True, needs=BROKER),
         Program("laboratory", "worker", laboratory, marked, signs=True, needs=BROKER),
         Program("beat", "beat", beat, marked, patience_s=3.0, signs=True),

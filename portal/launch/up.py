@@ -19,6 +19,7 @@ from portal.launch.processes import identity
 from portal.launch.processes.liveness import Liveness
 from portal.launch.processes.lock import lock_or_refuse
 from portal.launch.processes.supervisor import Supervisor
+from portal.launch.serving.limits import files_most
 from portal.launch.tls import Tls, certificate_ensure, certificate_given
 from portal.layout import Layout, read_json, write_json, write_private
 
@@ -186,7 +187,7 @@ class Launch:
 
     def _until_port_answers(self) -> None:
         self._wait_for(lambda: health.port_answers(self.options), "The portal did not open its port")
-        self.notices.step("portal answers")
+        self.notices.step(f"portal answers; it may open {files_most():,} files, half of them connections (RLIMIT_NOFILE)")
 
     def _until_healthy(self, tls: Tls | None) -> None:
         nodes_wanted = sum(child.program.role == "agent" for child in self.supervisor.children.values())

@@ -36,7 +36,7 @@ def test_a_job_reads_writes_and_signals_nothing_of_berths(berth):
     assert set(found["writes"].values()) == {"Permission denied"}, found["writes"]
     assert found["truncate"] != "done"
     assert set(found["looks"].values()) == {"Permission denied"}, found["looks"]
-    assert found["others"] == ["celery", "shim.py", "uvicorn", "workers.agent"], "it saw whom to look for"
+    assert found["others"] == ["celery", "portal.launch.serving", "shim.py", "workers.agent"], "it saw whom to look for"
     if landlock_version() >= SIGNAL_VERSION:
         assert set(found["signals"].values()) == {"Operation not permitted"}, found["signals"]
     assert found["broker"] == "-NOAUTH"

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 MODULES = """
     portal.asgi portal.celery portal.beat celery.__main__ celery.bin.celery celery.bin.worker celery.bin.beat
     celery.apps.worker celery.apps.beat celery.concurrency.prefork celery.worker.consumer kombu.transport.redis
-    uvicorn.main uvicorn.loops.auto uvicorn.lifespan.on uvicorn.protocols.http.auto uvicorn.protocols.websockets.auto
+    portal.launch.serving.server uvicorn.loops.auto uvicorn.lifespan.on uvicorn.protocols.http.auto
 """.split()
 _PR_SET_NAME = 15
 

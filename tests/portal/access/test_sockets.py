@@ -26,7 +26,7 @@ from tests.portal.access.world import CASTS
 
 HTTP = {"livez", "healthz", "api/agent/v1/sync", "api/v1/uploads/content/<str:sha256>", ""}
 OF_JOBS = {f"ws/jobs/<str:number>/{name}" for name in ("logs", "terminal", "forward")}
-SOCKETS = {"ws/live", "api/agent/v1/channel"} | OF_JOBS
+SOCKETS = {"ws/live", "api/agent/v1/channel", ""} | OF_JOBS
 OURS = (b"origin", b"http://testserver")
 
 
@@ -108,13 +108,13 @@ def test_a_node_is_told_of_its_own_parts_only(asgi, world):
 # ---- the live socket -------------------------------------------------------------------------------------------------
 
 
-def socket(asgi, world, cast, *, origin=OURS, bearer=None):
+def socket(asgi, world, cast, *, origin=OURS, bearer=None, path="/ws/live"):
     headers = [(b"host", b"testserver"), *([origin] if origin else [])]
     if cast in world.clients and (jar := world.clients[cast].cookies):
         headers.append((b"cookie", f"sessionid={jar['sessionid'].value}".encode()))
     if bearer:
         headers.append((b"authorization", f"Bearer {bearer}".encode()))
-    return Socket(asgi.application, headers)
+    return Socket(asgi.application, headers, path)
 
 
 async def opened(live):
@@ -140,6 +140,17 @@ def test_the_socket_as_each_cast(asgi, world):
         "anonymous": 4401,
         "node": 4401,
     }
+
+
+async def refused_everywhere(asgi, world):
+    paths = ["/", "/ws", "/ws/x", "/ws/live/x", "/ws/jobs//logs", "/ws/jobs/1/x", "/api/agent/v1/sync", "/livez", "/\n", ""]
+    doors = [socket(asgi, world, cast, path=path) for cast in CASTS for path in paths]
+    return [await door.open() for door in doors]
+
+
+def test_a_path_that_no_socket_has_is_refused_quietly(asgi, world):
+    """It was an exception for each, with a trace in the log that anybody could fill."""
+    assert None not in run(refused_everywhere(asgi, world))
 
 
 FOREIGN = [

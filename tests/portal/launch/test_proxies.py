@@ -23,6 +23,7 @@ FORGED = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
 def served(tmp_path):
     """The portal's command line, another application behind it."""
     options = Options(data=tmp_path, port=broker.free_port())
+    Layout(tmp_path).prepare()
     portal = services(options, Layout(tmp_path), environment={}, site=site_of(options, None))[0]
     argv = [each.replace("portal.asgi:application", "tests.portal.launch.echo:application") for each in portal.argv]
     process = subprocess.Popen(argv, cwd=SOURCE)

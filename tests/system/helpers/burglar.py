@@ -43,7 +43,7 @@ def processes():
             continue
         if str(DATA) not in line:
             continue
-        for what in ("workers.agent", "shim.py", "uvicorn", "celery"):
+        for what in ("workers.agent", "shim.py", "portal.launch.serving", "celery"):
             if what in line:
                 yield what, int(entry.name)
 
