@@ -138,7 +138,9 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     laboratory = [*LOW_PRIORITY, *python, *LABORATORY_S, *WORKER, "--concurrency", "1", *LABORATORY]
     beat = [*python, *BEAT]
     return [
-        Program("portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, private, ASK_LIMIT_S)),
+        Program(
+            "portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, private, ASK_LIMIT_S)
+        ),
         Program("worker", "worker", worker, marked, signs=True, needs=BROKER),
         Program("laboratory", "worker", laboratory, marked, signs=True, needs=BROKER),
         Program("beat", "beat", beat, marked, patience_s=3.0, signs=True),

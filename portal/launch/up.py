@@ -187,7 +187,9 @@ class Launch:
 
     def _until_port_answers(self) -> None:
         self._wait_for(lambda: health.port_answers(self.options), "The portal did not open its port")
-        self.notices.step(f"portal answers; it may open {files_most():,} files, half of them connections (RLIMIT_NOFILE)")
+        self.notices.step(
+            f"portal answers; it may open {files_most():,} files, half of them connections (RLIMIT_NOFILE)"
+        )
 
     def _until_healthy(self, tls: Tls | None) -> None:
         nodes_wanted = sum(child.program.role == "agent" for child in self.supervisor.children.values())

@@ -157,10 +157,9 @@ class Connections:
         passed, self._looked_at = now - (self._looked_at or now), now
         if passed > self.limits.stand_s / 2:
             self._excuse(passed, now)
-        for line in self._lines:
-            for connection in list(line.all):
-                if connection.unread_s(now, self.limits.piece) >= self.limits.stand_s:
-                    self.close(connection)
+        for connection in [one for line in self._lines for one in line.all]:
+            if connection.unread_s(now, self.limits.piece) >= self.limits.stand_s:
+                self.close(connection)
         for line in self._unfinished:
             for connection in [one for one in line.all if one.rests()]:
                 self.move(connection, line, now, connection.address)

@@ -143,7 +143,18 @@ def test_the_socket_as_each_cast(asgi, world):
 
 
 async def refused_everywhere(asgi, world):
-    paths = ["/", "/ws", "/ws/x", "/ws/live/x", "/ws/jobs//logs", "/ws/jobs/1/x", "/api/agent/v1/sync", "/livez", "/\n", ""]
+    paths = [
+        "/",
+        "/ws",
+        "/ws/x",
+        "/ws/live/x",
+        "/ws/jobs//logs",
+        "/ws/jobs/1/x",
+        "/api/agent/v1/sync",
+        "/livez",
+        "/\n",
+        "",
+    ]
     doors = [socket(asgi, world, cast, path=path) for cast in CASTS for path in paths]
     return [await door.open() for door in doors]
 

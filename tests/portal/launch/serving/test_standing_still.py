@@ -67,7 +67,9 @@ def test_who_sends_no_more_than_this_is_closed(server, what):
         dropped(plug, drop)
 
 
-@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", GET % b"/"], ids=["silent", "half a hello", "no TLS"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"\x16\x03\x01\x02\x00\x01", GET % b"/"], ids=["silent", "half a hello", "no TLS"]
+)
 def test_a_handshake_that_does_not_end_is_closed(encrypted, sent):
     with encrypted.connect(sent, plain=True) as plug:
         until(lambda: is_closed(plug))
@@ -169,7 +171,10 @@ SLOW = {
     "an answer in pieces": (read_slowly(b"/pieces?100", 100), b"0 read"),
     "an answer in one piece": (read_slowly(b"/lump?100", 100), b"0 read"),
     "an answer that takes long": (ask(GET % b"/wait?%d" % LASTS_S), b"0 from"),
-    "a body that the server does not read": (ask(POST % (b"/late?%d" % LASTS_S, 3_000_000) + b"x" * 3_000_000), b"3000000"),
+    "a body that the server does not read": (
+        ask(POST % (b"/late?%d" % LASTS_S, 3_000_000) + b"x" * 3_000_000),
+        b"3000000",
+    ),
     "a body that the server does not yet invite": (invited_late, b"5 from"),
     "a WebSocket where nobody says anything": (talk_late, b"\x81\x010"),
 }

@@ -89,7 +89,10 @@ def test_callers_behind_a_trusted_proxy_count_each_for_themselves():
 
 
 def test_requests_in_a_row_are_answered_in_their_order():
-    with serving() as server, server.connect((GET % b"/wait?0.3") + POST % (b"/", 3) + b"abc" + GET % b"/lump?0") as plug:
+    with (
+        serving() as server,
+        server.connect((GET % b"/wait?0.3") + POST % (b"/", 3) + b"abc" + GET % b"/lump?0") as plug,
+    ):
         found = b""
         while found.count(b"\r\n0\r\n\r\n") < 3:
             found += plug.recv(10_000)
@@ -97,7 +100,9 @@ def test_requests_in_a_row_are_answered_in_their_order():
 
 
 @pytest.mark.parametrize(
-    "sent", [GET % b"/wait?600" + GET % b"/" * 2_000, b"GET / HTTP/1.1\r\nX: " + b"x" * 2_000_000], ids=["requests", "head"]
+    "sent",
+    [GET % b"/wait?600" + GET % b"/" * 2_000, b"GET / HTTP/1.1\r\nX: " + b"x" * 2_000_000],
+    ids=["requests", "head"],
 )
 def test_neither_requests_in_a_row_nor_a_head_are_endless(sent):
     with serving() as server:
