@@ -55,6 +55,11 @@ class PortalServer(Server):
         listening = loop.create_server(outside, config.host, config.port, backlog=config.backlog)
         self.servers.append(await listening)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self.private is not None:
+            self.private.unlink(missing_ok=True)
+
     async def on_tick(self, counter: int) -> bool:
         now = asyncio.get_running_loop().time()
         self.outside.look(now)

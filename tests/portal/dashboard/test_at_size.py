@@ -27,7 +27,6 @@ PAGES = {
     "search": ({}, "q=job"),
     "job-submit": ({}, ""),
     "laboratory-new": ({}, ""),
-    "metrics": ({}, ""),
     "api-nodes": ({}, ""),
     "api-jobs": ({}, "page=2&page_size=2"),
 }
