@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from portal.launch.serving.limits import Limits
 
+LATE_S = 0.2
+"""A look that comes so much too late tells that the server itself stood still."""
 _ACKNOWLEDGED = slice(120, 128)
 """Where the bytes that the other side has taken stand in Linux' `struct tcp_info`."""
 
@@ -155,16 +157,20 @@ class Connections:
         if now - self._looked_at < self.limits.look_s:
             return
         passed, self._looked_at = now - (self._looked_at or now), now
-        if passed > self.limits.stand_s / 2:
-            self._excuse(passed, now)
-        for connection in [one for line in self._lines for one in line.all]:
-            if connection.unread_s(now, self.limits.piece) >= self.limits.stand_s:
-                self.close(connection)
-        for line in self._unfinished:
-            for connection in [one for one in line.all if one.rests()]:
-                self.move(connection, line, now, connection.address)
-            for connection in list(takewhile(lambda one: now - one.since >= self.limits.stand_s, line.all)):
-                self.close(connection)
-            for connection in line.too_many():
-                if now - connection.since >= self.limits.look_s:  # who has just come is heard first
+        if (late := passed - self.limits.look_s) > LATE_S:
+            self._excuse(late, now)
+        for line in self._lines:
+            for connection in list(line.all):
+                if connection.unread_s(now, self.limits.piece) >= self.limits.stand_s:
                     self.close(connection)
+        for line in self._unfinished:
+            self._look_along(line, now)
+
+    def _look_along(self, line: Line, now: float) -> None:
+        for connection in [one for one in line.all if one.rests()]:
+            self.move(connection, line, now, connection.address)
+        for connection in list(takewhile(lambda one: now - one.since >= self.limits.stand_s, line.all)):
+            self.close(connection)
+        for connection in line.too_many():
+            if now - connection.since >= self.limits.look_s:  # who has just come is heard first
+                self.close(connection)

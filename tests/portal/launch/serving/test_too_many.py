@@ -2,7 +2,9 @@
 
 import contextlib
 import resource
+import signal
 import stat
+import time
 
 import pytest
 
@@ -72,6 +74,18 @@ def test_who_has_a_whole_request_stays_and_the_supervisor_gets_in_nevertheless(t
         health.life_ask(None, None, private, 20)
         assert stat.S_IMODE(private.stat().st_mode) == 0o600
         assert not any(map(is_closed, held))
+    assert not private.exists(), "a directory of data is copied: a socket cannot be"
+
+
+def test_what_came_while_the_server_itself_stood_still_is_read_first():
+    """Of three connections two may stay, and the server stops for longer than anybody may stand."""
+    with serving(limits={"stand_s": 2, "look_s": 0.5, "heads": [2, 1000]}) as server, contextlib.ExitStack() as opened:
+        assert server.get("/") == b"0 from 127.0.0.1"
+        server.process.send_signal(signal.SIGSTOP)
+        held = [opened.enter_context(server.connect(GET % b"/")) for _ in range(3)]
+        time.sleep(2.5)
+        server.process.send_signal(signal.SIGCONT)
+        assert all(b"200" in one.recv(1000) for one in held)
 
 
 def test_callers_behind_a_trusted_proxy_count_each_for_themselves():
