@@ -165,9 +165,10 @@ def table_of(parts: Path) -> str:
 
 
 def rules_remove(parts: Path) -> None:
-    """Remove the rules of a node that runs nothing any more. Raises NetworkError."""
-    if os.geteuid() == 0 and not missing():
-        nft(table_remove(table_of(parts)))
+    """Remove the rules of a node that runs nothing any more, if it has any. Raises NetworkError."""
+    table = table_of(parts)
+    if os.geteuid() == 0 and not missing() and table_is_there(table):  # root in a container may not even ask
+        nft(table_remove(table))
 
 
 def _launch(directory: Path) -> dict[str, Any]:

@@ -511,11 +511,13 @@ def test_after_an_outage_the_whole_list_is_asked_for(portal, node):
 
 
 def test_what_somebody_closed_is_opened_again_and_told(portal, node):
+    node.log = node.directory.with_suffix(".log")  # an ordinary account could not open it in a closed directory
     key = portal.want(command="sleep 60")
     node.start()
     portal.wait_report(key, "running")
     for path in (node.part(key) / "shim.json", node.part(key), node.directory / "parts", node.directory):
         path.chmod(0)
+    wait_until(lambda: all(os.access(p, os.R_OK | os.W_OK) for p in (node.directory, node.part(key))))
     wait_until(lambda: all(p.stat().st_mode & 0o600 == 0o600 for p in (node.directory, node.part(key) / "shim.json")))
     portal.wait_for(lambda: any(problem["subject"] == "modes" for problem in portal.problems))
     portal.stop(key)
