@@ -10,12 +10,12 @@ from _pytest import runner
 
 from portal.deep_calls import roomy
 from portal.launch.screenshots.camera import BROWSERS
-from portal.launch.testing import COSTS, FAILED
+from portal.launch.testing import COSTS, FAILED, SKIPPED
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
 from tests.databases import django_db_setup  # noqa: F401 - a fixture
 from tests.examples import examples_cut
-from tests.failures import Failures
+from tests.failures import Named
 from tests.house import running_checks
 from tests.purity import is_pure, leave_django_out, none_is_pure
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
@@ -45,8 +45,9 @@ def pytest_configure(config):
     hands_out = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
     if COSTS in os.environ and not hands_out:
         config.pluginmanager.register(Costs(os.environ.pop(COSTS)))
-    if FAILED in os.environ and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Failures(os.environ.pop(FAILED)))
+    for outcome, variable in (("failed", FAILED), ("skipped", SKIPPED)):
+        if variable in os.environ and not hasattr(config, "workerinput"):
+            config.pluginmanager.register(Named(outcome, os.environ.pop(variable)))
 
 
 def chromium_path():

@@ -1,18 +1,18 @@
-"""Which tests failed, for `./berth test`: those that need servers are run again alone."""
+"""Which tests failed or were skipped: `./berth test` runs some that failed again, `.ci/run` as root those that were skipped without it."""
 
 from pathlib import Path
 
 import pytest
 
 
-class Failures:
-    """A plug-in that adds the name of each test that failed, its fixtures included, to a file of its run."""
+class Named:
+    """A plug-in that adds the name of each test of this outcome, its fixtures included, to a file of its run."""
 
-    def __init__(self, file):
-        self.file = Path(file)
+    def __init__(self, outcome, file):
+        self.outcome, self.file = outcome, Path(file)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report):
-        if report.failed:
+        if report.outcome == self.outcome:
             with self.file.open("a", encoding="utf-8") as told:
                 told.write(f"{report.nodeid}\n")

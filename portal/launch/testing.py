@@ -108,6 +108,8 @@ COSTS = "TESTS_COSTS_IN"
 """Names the folder in which each process of pytest tells what its files cost (tests/costs.py)."""
 FAILED = "TESTS_FAILED_IN"
 """Names the file in which a run of pytest tells which of its tests failed (tests/failures.py)."""
+SKIPPED = "TESTS_SKIPPED_IN"
+"""Names the file in which each run of pytest tells which of its tests were skipped; `.ci/run` gives it."""
 AGAIN = 3
 """Tests with servers that failed are run again if they stand in so many files at most. More are no accident of a busy machine."""
 FAILURES, NO_TESTS = 1, 5

@@ -1,6 +1,9 @@
 """`./berth test` runs few tests with servers again, alone, before it calls them failed."""
 
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -9,10 +12,10 @@ from tests.portal.launch.test_testing import MARKS, whole_in
 
 CONFTEST = """
 import os
-from failures import Failures
+from failures import Named
 def pytest_configure(config):
     if "TESTS_FAILED_IN" in os.environ and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Failures(os.environ.pop("TESTS_FAILED_IN")))
+        config.pluginmanager.register(Named("failed", os.environ.pop("TESTS_FAILED_IN")))
 """
 FAILS_FIRST = """
 import pathlib, pytest
@@ -52,3 +55,22 @@ def test_few_tests_with_servers_that_fail_are_run_again_alone(tmp_path, files, t
     assert done.stdout.count("FLAKY: failed beside the others, passed alone: tests/") == (
         files * tests if not code else 0
     )
+
+
+@pytest.mark.impure
+def test_what_was_skipped_is_named_for_another_account(tmp_path):
+    """`.ci/run` gives these names to root: a parameter with a space in it is one line too."""
+    told, environment = (
+        tmp_path / "skipped",
+        {key: each for key, each in os.environ.items() if key != "BERTH_TRACE_DATA"},
+    )
+    file = "tests/scheduler/simulator/packing/test_published.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", file, "tests/test_dialect.py"]
+    done = subprocess.run(
+        command, env=environment | {testing.SKIPPED: str(told)}, cwd=testing.SOURCE, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    named = told.read_text().splitlines()
+    assert named
+    assert all(name.startswith(f"{file}::") for name in named)
+    assert f"{len(named)} skipped" in done.stdout.splitlines()[-1]
