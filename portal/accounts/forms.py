@@ -22,7 +22,8 @@ class SignInForm(AuthenticationForm):
         """The password is right. Refuse who has a second factor without its code."""
         super().confirm_login_allowed(user)
         try:
-            code_check(user=user, code=self.cleaned_data.get("code") or "")
+            address = self.request.META["REMOTE_ADDR"]  # a trusted proxy's caller, where one asks
+            code_check(user=user, code=self.cleaned_data.get("code") or "", address=address)
         except BerthError as error:
             raise forms.ValidationError(error.detail, code=error.code) from error
 

@@ -65,8 +65,7 @@ class SecondFactor(models.Model):
     sealed = models.CharField(max_length=300, help_text="Its secret, sealed (`portal.secret_key`).")
     confirmed_at = models.DateTimeField(null=True)
     last_step = models.BigIntegerField(default=0, help_text="The time step of the last code: none is taken twice.")
-    failures = models.PositiveSmallIntegerField(default=0)
-    failed_at = models.DateTimeField(null=True)
+    wrong = models.JSONField(default=list, help_text="Wrong codes of late: the address of each, and its time.")
     recovery = models.JSONField(default=list, help_text="SHA-256 of each recovery code that was not used yet.")
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from portal.accounts.sessions import sessions_end
 from portal.errors import BerthError
 from portal.secret_key import SealBroken, seal
 from portal.tenants.services import audit_record, secret_digest
+from portal.tenants.sign_in import network_of, signed_in_at
 
 if TYPE_CHECKING:
     from pyotp import TOTP
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 STEP_S = 30
 WINDOW = 1
 """Steps before and after now whose codes are taken: clocks differ."""
-FAILURES, REST = 5, timedelta(minutes=10)
-"""Wrong codes in a row, after which none is taken for so long."""
+FAILURES, IN_ALL, REST = 5, 20, timedelta(minutes=10)
+"""So many wrong codes from an address, or from all, stop single codes for so long (docs/decisions/0252)."""
 RECOVERY_CODES = 10
 CODE_CHARS = 40
 REFUSED = {
     "wrong_code": "This code is wrong, or was used already. Wait for the next one.",
     "locked": (
-        f"{FAILURES} codes were wrong. For {REST // timedelta(minutes=1)} minutes none is accepted, not even a right one; "
-        "a recovery code is."
+        f"Too many codes were wrong. For {REST // timedelta(minutes=1)} minutes give two codes in one line: the present "
+        "one, and the next one as soon as it comes. Or give a recovery code."
     ),
 }
 """Code of an error -> its message."""
@@ -89,11 +90,11 @@ def factor_picture(factor: SecondFactor) -> str:
 def factor_confirm(*, user: User, code: str, session_key: str | None) -> list[str]:
     """Let the second factor count from now on; return the recovery codes, which are shown once. Other sessions end."""
     factor = SecondFactor.objects.select_for_update().filter(user=user, confirmed_at=None).first()
-    step = None if factor is None else _step_of(factor, code)
-    if factor is None or step is None:
+    steps = () if factor is None else _steps_of(factor, code)
+    if factor is None or not steps:
         raise BerthError("wrong_code", "This is not the present code. Is the clock of your phone right?", field="code")
     codes = [f"{secrets.token_hex(4)}-{secrets.token_hex(4)}" for _ in range(RECOVERY_CODES)]
-    factor.confirmed_at, factor.last_step, factor.failures = timezone.now(), step, 0
+    factor.confirmed_at, factor.last_step, factor.wrong = timezone.now(), steps[-1], []
     factor.recovery = [secret_digest(each) for each in codes]
     factor.save()
     sessions_end(user=user, actor=user, but=session_key)
@@ -110,8 +111,8 @@ def factor_end(*, user: User, actor: User) -> bool:
     return bool(gone)
 
 
-def code_check(*, user: User, code: str) -> None:
-    """Check the code of a sign-in; nothing for who has no second factor. Each code is taken once.
+def code_check(*, user: User, code: str, address: str) -> None:
+    """Check the code of a sign-in from an address; nothing for who has no second factor. Each code is taken once.
 
     Raises BerthError: `code_required`, `wrong_code`, `locked` after too many wrong ones.
     """
@@ -119,45 +120,55 @@ def code_check(*, user: User, code: str) -> None:
         return
     if not code.strip():
         raise BerthError("code_required", "Give the code of your authenticator too, or a recovery code.", field="code")
-    if (refused := _refused(user, code.strip()[:CODE_CHARS])) is not None:
+    if (refused := _refused(user, code.strip()[:CODE_CHARS], network_of(address))) is not None:
         raise BerthError(refused, REFUSED[refused], field="code")
 
 
 @transaction.atomic
-def _refused(user: User, code: str) -> str | None:
+def _refused(user: User, code: str, network: str) -> str | None:
     """Take a code under the row's lock, so that of two who send it at once one gets in. Return why it is not taken.
 
     A wrong one is counted; a right one that was taken already is not.
     """
     factor = SecondFactor.objects.select_for_update().get(user=user)
-    now = timezone.now()
-    resting = factor.failed_at is not None and now - factor.failed_at < REST
-    digest, step = secret_digest(code.lower()), _step_of(factor, code)
-    if digest in factor.recovery:  # too long to be guessed: taken while codes by time are not
+    now = timezone.now().timestamp()
+    wrong = [(where, at) for where, at in factor.wrong if abs(now - at) < REST.total_seconds()]
+    digest, steps = secret_digest(code.lower()), _steps_of(factor, code)
+    if digest in factor.recovery:  # too long to be guessed, as two codes are: taken whatever others sent
         factor.recovery = [each for each in factor.recovery if each != digest]
-    elif resting and factor.failures >= FAILURES:
+    elif len(steps) < 2 and _stopped(user, wrong, network):
         return "locked"
-    elif step is not None and step > factor.last_step:
-        factor.last_step = step
-    elif step is not None:  # right, but taken already: who has it does not guess
+    elif steps and steps[0] > factor.last_step:
+        factor.last_step = steps[-1]
+    elif steps:  # right, but taken already: who has it does not guess
         return "wrong_code"
     else:
-        factor.failures, factor.failed_at = (factor.failures + 1 if resting else 1), now
+        factor.wrong = [*wrong, (network, now)]
         factor.save()
         return "wrong_code"
-    factor.failures, factor.failed_at = 0, None
+    factor.wrong = [(where, at) for where, at in wrong if where != network]
     factor.save()
     return None
 
 
-def _step_of(factor: SecondFactor, code: str) -> int | None:
-    """Return the time step whose code it is; None for a wrong one."""
+def _stopped(user: User, wrong: list[tuple[str, float]], network: str) -> bool:
+    """Say whether single codes are stopped there: a stranger with many addresses stops the owner's own place last."""
+    here = sum(where == network for where, _ in wrong)
+    return here >= FAILURES or (len(wrong) >= IN_ALL and not signed_in_at(user.get_username(), network))
+
+
+def _steps_of(factor: SecondFactor, code: str) -> tuple[int, ...]:
+    """Return the time step whose code it is, or the two steps in a row whose codes they are; none for a wrong one."""
     try:
         totp, now = _totp(factor), int(time.time()) // STEP_S
     except SealBroken:  # the signing key was replaced: recovery codes still work
-        return None
+        return ()
     digits = code.replace(" ", "")
     if not (digits.isascii() and digits.isdigit()):
-        return None
-    steps = range(now - WINDOW, now + WINDOW + 1)
-    return next((step for step in steps if secrets.compare_digest(totp.generate_otp(step), digits)), None)
+        return ()
+    many = 2 if len(digits) == 2 * totp.digits else 1
+    for last in range(now - WINDOW, now + WINDOW + 1):
+        steps = tuple(range(last - many + 1, last + 1))
+        if secrets.compare_digest("".join(map(totp.generate_otp, steps)), digits):
+            return steps
+    return ()

@@ -55,13 +55,29 @@ def test_a_forwarded_header_is_no_way_around_the_lock(locked):
     assert answer.status_code == 429
 
 
-@pytest.fixture
-def locked_everywhere(world):
-    """Locked by name, from addresses of which none failed often enough by itself."""
+def lock_everywhere():
+    """Lock a name from addresses of which none failed often enough by itself."""
     for n in range(django_settings.BERTH_SIGN_IN_NAME_FAILURES):
         last = sign_in("outsider", "wrong", address=f"198.51.100.{n // (django_settings.AXES_FAILURE_LIMIT - 1)}")
     assert last.status_code == 429
+
+
+@pytest.fixture
+def locked_everywhere(world):
+    lock_everywhere()
     return world
+
+
+@pytest.mark.django_db
+def test_a_name_is_not_locked_where_its_owner_is_signed_in(world):
+    """A stranger without any address of the owner's keeps nobody out there, and guesses on from nowhere."""
+    assert sign_in("outsider", PASSWORD).status_code == 302
+    lock_everywhere()
+    assert sign_in("outsider", PASSWORD, address=ELSEWHERE).status_code == 429
+    assert sign_in("outsider", PASSWORD).status_code == 302
+    for _ in range(django_settings.AXES_FAILURE_LIMIT):
+        last = sign_in("outsider", "wrong")
+    assert last.status_code == 429
 
 
 @pytest.mark.django_db

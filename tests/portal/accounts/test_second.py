@@ -1,50 +1,24 @@
 """A second factor: asked for at each sign-in of who has one, each code taken once, recovery codes, wrong ones counted."""
 
-from datetime import timedelta
-from types import SimpleNamespace
-
 import pyotp
 import pytest
-from django.core.cache import cache
 from django.test import Client
-from django.utils import timezone
 
 from portal.accounts import second
 from portal.accounts.models import SecondFactor
-from portal.tenants.models import Tenant
-from tests.portal.accounts.test_people import PASSWORD, get, person, signed_in
+from tests.portal.accounts.test_people import PASSWORD, get, signed_in
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Seconds that codes are made from; a test moves them on."""
-    now = [1_800_000_000.0]
-    monkeypatch.setattr(second, "time", SimpleNamespace(time=lambda: now[0]))
-    return now
-
-
-@pytest.fixture
-def viktor():
-    cache.clear()
-    return person("viktor", Tenant.objects.create(name="vision-lab"))
-
-
-@pytest.fixture
-def protected(viktor, clock):
-    """Viktor with a second factor; (its codes by time, his recovery codes)."""
-    factor = second.factor_begin(user=viktor)
-    totp = pyotp.TOTP(factor.secret)
-    codes = second.factor_confirm(user=viktor, code=totp.at(clock[0]), session_key=None)
-    clock[0] += 30
-    return totp, codes
-
-
-def sign_in(code="", path="/login"):
+def tried(code="", address="127.0.0.1"):
     client = Client()
-    client.post(path, {"username": "viktor", "password": PASSWORD, "code": code})
-    return get(client, "/jobs/") == 200
+    answer = client.post("/login", {"username": "viktor", "password": PASSWORD, "code": code}, REMOTE_ADDR=address)
+    return client, answer.content.decode()
+
+
+def sign_in(code="", address="127.0.0.1"):
+    return get(tried(code, address)[0], "/jobs/") == 200
 
 
 def test_it_is_set_up_on_the_account_page_and_ends_other_sessions(viktor, clock):
@@ -82,20 +56,6 @@ def test_a_recovery_code_works_once(protected):
     assert codes[0] not in str(SecondFactor.objects.values()), "only hashes are kept"
 
 
-def test_after_too_many_wrong_ones_none_is_taken_for_a_while(protected, clock):
-    totp, _ = protected
-    for _ in range(second.FAILURES):
-        assert not sign_in("000000")
-    assert not sign_in(totp.at(clock[0]))
-    said = Client().post("/login", {"username": "viktor", "password": PASSWORD, "code": totp.at(clock[0])})
-    assert "For 10 minutes none is accepted" in said.content.decode()
-    assert sign_in(protected[1][0]), "nobody guesses a recovery code: its owner gets in"
-    for _ in range(second.FAILURES):
-        assert not sign_in("000000")
-    SecondFactor.objects.update(failed_at=timezone.now() - second.REST - timedelta(seconds=1))
-    assert sign_in(totp.at(clock[0]))
-
-
 def test_a_right_code_sent_many_times_locks_nobody_out(protected, clock):
     totp, _ = protected
     code = totp.at(clock[0])
@@ -104,7 +64,7 @@ def test_a_right_code_sent_many_times_locks_nobody_out(protected, clock):
     assert sign_in(totp.at(clock[0])), "a code that was taken already is no guess"
 
 
-@pytest.mark.parametrize("code", ["", " ", "x" * 500, "٠٠٠٠٠٠", "-1", "null", "\x00"])
+@pytest.mark.parametrize("code", ["", " ", "x" * 500, "٠٠٠٠٠٠", "-1", "null", "\x00", "0" * 12, "000000 000000"])
 def test_nonsense_is_no_code(protected, code):
     assert not sign_in(code)
 
