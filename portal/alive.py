@@ -12,6 +12,8 @@ import threading
 import time
 
 VARIABLE = "BERTH_ALIVE_DESCRIPTOR"
+MARK = "BERTH_SUPERVISED"
+"""Names the data directory to each process that `./berth up` starts, agents left out: the shims of jobs would inherit it."""
 PERIOD_S = 2.0
 
 

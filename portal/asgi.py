@@ -31,6 +31,7 @@ from portal.dashboard.terminal.socket import terminal_application
 from portal.events import relay
 from portal.health.within import Within
 from portal.jobs.api.log_socket import LogConsumer
+from portal.launch.processes.read_only import service_begin
 from portal.loaded import portal_loaded
 from portal.uploads.receiving import Receiving
 
@@ -56,6 +57,7 @@ class Served(ProtocolTypeRouter):
     """Starts the threads that serve beside it when a server first calls it: to import it starts none."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        service_begin()
         relay.start()
         ticker.start()
         await super().__call__(scope, receive, send)

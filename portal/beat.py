@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from celery.beat import SchedulingError
 from django.db import DatabaseError, InterfaceError, close_old_connections, transaction
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
@@ -55,6 +56,14 @@ class LivingScheduler(DatabaseScheduler):
         for entry in entries:
             entry.last_run_at = entry.model.last_run_at
         self._heap = None  # it is ordered by when they were due
+
+    def apply_async(self, *arguments: Any, **options: Any) -> Any:
+        """Send one task. After a failure the next goes by a new connection: the server may be a replica of another now."""
+        try:
+            return super().apply_async(*arguments, **options)
+        except SchedulingError:
+            self.producer.channel.pool.disconnect()
+            raise
 
     def schedule_changed(self) -> bool:
         if time.monotonic() < self._look_at_s:

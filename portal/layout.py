@@ -153,6 +153,21 @@ def _opened(path: Path) -> bool:
     return True
 
 
+def unwritable(database: Path) -> str | None:
+    """Return which of an SQLite database's files cannot be written, and why; None when all can that are there.
+
+    Not for a process that has the database open: to close a file gives up all its locks.
+    """
+    for path in (database, Path(f"{database}-wal"), Path(f"{database}-shm")):
+        try:
+            os.close(os.open(path, os.O_RDWR))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{path} cannot be written ({error.strerror})"
+    return None
+
+
 def write_private(path: Path, text: str) -> None:
     """Replace a file at one stroke, readable by its owner only from its first byte on."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

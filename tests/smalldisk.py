@@ -1,14 +1,18 @@
-"""A small file system of a test's own (tmpfs), which can be filled and given room again; needs the right to mount."""
+"""What a test mounts: a small file system of its own (tmpfs), which can be filled; a folder that is read-only for a while."""
 
 import contextlib
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from portal.layout import SOURCE
+
+INSIDE = "BERTH_TEST_IN_NAMESPACE"
 NOT_HERE = "SKIPPED LOUDLY: no small disk can be mounted here (root, or user namespaces, is needed)"
 MIB = 2**20
 
@@ -83,3 +87,32 @@ def small_disk(mib):
                 yield SmallDisk(path)
         except subprocess.CalledProcessError as error:
             pytest.skip(f"{NOT_HERE}: {error.stderr.decode(errors='replace').strip()}")
+
+
+@contextlib.contextmanager
+def read_only(path):
+    """Let a folder be read-only for all that opens a file now. What is open stays as it is, as after an error of a disk."""
+    mount = shutil.which("mount") or "/bin/mount"
+    try:
+        subprocess.run([mount, "--bind", str(path), str(path)], check=True, capture_output=True)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"{NOT_HERE}: {error.stderr.decode(errors='replace').strip()}")
+    try:
+        subprocess.run([mount, "-o", "remount,bind,ro", str(path)], check=True, capture_output=True)
+        yield
+    finally:
+        subprocess.run([shutil.which("umount") or "/bin/umount", "--lazy", str(path)], check=True, capture_output=True)
+
+
+def in_namespace(file):
+    """Run a file's tests in a user and mount namespace, where an ordinary account may mount too. Skips loudly without."""
+    unshare = shutil.which("unshare")
+    possible = unshare and subprocess.run([unshare, "-rm", "true"], capture_output=True, check=False).returncode == 0
+    if not possible:
+        pytest.skip(NOT_HERE)
+    argv = [unshare, "-rm", sys.executable, "-m", "pytest", "-q", "-rs", file]
+    assert subprocess.run(argv, cwd=SOURCE, env=os.environ | {INSIDE: "1"}, check=False).returncode == 0
+
+
+needs_mounts = pytest.mark.skipif(not may_mount(), reason="runs in a namespace")
+elsewhere = pytest.mark.skipif(may_mount() or INSIDE in os.environ, reason="a disk can be mounted here")

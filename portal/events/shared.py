@@ -40,11 +40,13 @@ STREAM = "cluster"
 
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 Away = (redis.RedisError, OSError)
+REPLACED: list[type[Exception]] = [redis.ReadOnlyError]
+"""What a server says that is a replica now: a kept connection to it is closed, and the same asked of whoever has its address."""
 
 
 @functools.cache
 def client(url: str) -> redis.Redis:
-    return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=0.3)
+    return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=0.3, retry_on_error=REPLACED)
 
 
 @dataclass

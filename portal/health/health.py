@@ -18,8 +18,10 @@ from django.views.decorators.http import require_safe
 from django_celery_beat.models import PeriodicTask
 
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node
-from portal.disk import disk_state
+from portal.disk import disk_full_error, disk_state
 from portal.health.problems import problems_of
+from portal.health.written import write_try
+from portal.launch.processes.read_only import says_read_only
 from portal.redis_urls import ping
 from portal.rounds.models import Planning
 from portal.rounds.settings.knobs import knobs_current
@@ -68,6 +70,7 @@ def health() -> tuple[dict[str, Any], list[str]]:
         answer |= figures
         if disk_low:
             del limits["last_planning_age_s"]  # none is made; the disk is the reason, and is named
+        failing += _unwritable(answer, disk_low=bool(disk_low))
         failing += [late for name, limit in limits.items() if (late := _late(name, figures[name], limit))]
     try:
         ping(settings.REDIS_URL, PING_LIMIT_S)
@@ -88,6 +91,19 @@ def _disk(answer: dict[str, Any]) -> list[str]:
         return [f"disk: the data directory cannot be looked at ({error.strerror})"]
     answer["disk"] = asdict(disk)
     return [f"disk: {disk.sentence}"] if disk.low else []
+
+
+def _unwritable(answer: dict[str, Any], *, disk_low: bool) -> list[str]:
+    """Try to write; return the problem. That of a disk without room is the disk's."""
+    try:
+        write_try()
+    except (DatabaseError, InterfaceError) as error:
+        if disk_low and disk_full_error(error):
+            return []
+        answer["database"] = "unwritable"
+        why = "it is read-only" if says_read_only(error.__cause__) else type(error).__name__
+        return [f"database: it takes no writes ({why})"]
+    return []
 
 
 def _figures() -> dict[str, Any]:

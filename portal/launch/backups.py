@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from portal.alive import MARK
 from portal.command_errors import LaunchError
 from portal.launch.processes import identity
-from portal.launch.processes.identity import MARK
 from portal.launch.processes.lock import SupervisorLock
 from portal.launch.programs import portal_environment
 from portal.layout import SOURCE, Layout, read_json

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from portal.alive import MARK
 from portal.command_errors import LaunchError
 from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices
-from portal.launch.processes.identity import MARK
 from portal.launch.programs import REGISTERED_FILE, node_names
 from portal.layout import SOURCE, Layout, read_json, write_json
 

@@ -5,7 +5,11 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
+import dj_database_url
+
+from portal.alive import MARK
 from portal.command_errors import LaunchError
 from portal.environment import env
 from portal.launch import health
@@ -15,7 +19,6 @@ from portal.launch.guarded import guarded_argv
 from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
 from portal.launch.processes.children import Program
-from portal.launch.processes.identity import MARK
 from portal.launch.tls import Tls, names_of_this_machine
 from portal.layout import Layout, read_json
 from portal.redis_urls import ping
@@ -83,6 +86,14 @@ def portal_environment(layout: Layout, *, redis_url: str, demo: bool, site: Site
     return environment
 
 
+def database_file(layout: Layout) -> Path | None:
+    """Return SQLite's file; None where DATABASE_URL names a server."""
+    if not env("DATABASE_URL"):
+        return layout.database
+    given = dj_database_url.parse(env("DATABASE_URL"))
+    return Path(given["NAME"]) if str(given["ENGINE"]).endswith("sqlite3") else None
+
+
 BROKER = "redis"
 """The broker's name among the children, and in `liveness`; there also that of a server of one's own (REDIS_URL)."""
 ASK_LIMIT_S = 5.0
@@ -126,7 +137,7 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     The laboratory has a worker of its own with a higher niceness. When its memory has grown, it is replaced after the task.
     Celery runs with -q: on a full disk, printing its banner into the log would end it.
     """
-    marked = environment | {MARK: str(layout.root)}
+    marked, database = environment | {MARK: str(layout.root)}, database_file(layout)
     python = guarded_argv(str(layout.root))
     portal = [*python, *SERVER, "--host", options.host.strip("[]"), "--port", str(options.port), "--proxies", proxies()]
     if site.tls:
@@ -139,11 +150,16 @@ def services(options: Options, layout: Layout, *, environment: dict[str, str], s
     beat = [*python, *BEAT]
     return [
         Program(
-            "portal", "portal", portal, marked, ask=lambda: health.life_ask(options, site.tls, private, ASK_LIMIT_S)
+            "portal",
+            "portal",
+            portal,
+            marked,
+            ask=lambda: health.life_ask(options, site.tls, private, ASK_LIMIT_S),
+            database=database,
         ),
-        Program("worker", "worker", worker, marked, signs=True, needs=BROKER),
-        Program("laboratory", "worker", laboratory, marked, signs=True, needs=BROKER),
-        Program("beat", "beat", beat, marked, patience_s=3.0, signs=True),
+        Program("worker", "worker", worker, marked, signs=True, needs=BROKER, database=database),
+        Program("laboratory", "worker", laboratory, marked, signs=True, needs=BROKER, database=database),
+        Program("beat", "beat", beat, marked, patience_s=3.0, signs=True, database=database),
     ]
 
 

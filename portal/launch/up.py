@@ -18,10 +18,10 @@ from portal.launch.options import Options
 from portal.launch.processes import identity
 from portal.launch.processes.liveness import Liveness
 from portal.launch.processes.lock import lock_or_refuse
-from portal.launch.processes.supervisor import Supervisor
+from portal.launch.processes.supervisor import AGAIN, REFUSED_S, Supervisor
 from portal.launch.serving.limits import files_most
 from portal.launch.tls import Tls, certificate_ensure, certificate_given
-from portal.layout import Layout, read_json, write_json, write_private
+from portal.layout import Layout, read_json, unwritable, write_json, write_private
 
 HEALTH_LIMIT_S = 120.0
 TICK_S = 0.2
@@ -96,6 +96,7 @@ class Launch:
                 write_private(secret, secrets.token_urlsafe(64))
         redis_url = self._broker()
         self._note_mode(site, redis_url)
+        self._until_writable()
         environment = programs.portal_environment(self.layout, redis_url=redis_url, demo=self.demo, site=site)
         if self.options.demo_minutes is not None:
             environment["BERTH_DEMO_UNTIL"] = str(round(time.time() + 60 * self.options.demo_minutes))
@@ -116,6 +117,15 @@ class Launch:
         self._until_healthy(tls)
         self._workload_finish(workload)
         self._farewell(site.base_url, prepared.farewell)
+
+    def _until_writable(self) -> None:
+        """Wait until the database's files can be written. Say why it waits."""
+        database = programs.database_file(self.layout)
+        while database and (why := unwritable(database)):
+            self.notices.step(f"not started yet: {why}; {AGAIN}")
+            until = time.monotonic() + REFUSED_S
+            while time.monotonic() < until:
+                self.tick()
 
     def _note_mode(self, site: programs.Site, redis_url: str) -> None:
         """Write launch.json, and hand the supervisor what it writes into its own file."""

@@ -4,20 +4,16 @@ Everything goes on by itself: no process has died for ever, no job is lost or ru
 are taken in again. DIR lies on a small file system of its own; without root the test runs in a namespace of its own.
 """
 
-import os
 import shutil
-import subprocess
-import sys
 import time
 import uuid
 
 import pytest
 
 from portal.launch import broker
-from portal.layout import SOURCE
 from tests.berths import demo_copy
 from tests.servers import RunningBerth
-from tests.smalldisk import NOT_HERE, may_mount, small_disk
+from tests.smalldisk import elsewhere, in_namespace, needs_mounts, small_disk
 from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive
 
@@ -27,7 +23,6 @@ DISK_MIB, MARK_MIB = 420, 60
 LEASE_S = 300
 QUIET = "> /dev/null 2>&1"
 """What a job prints would have no room either, and that is the job's own affair."""
-INSIDE = "BERTH_TEST_IN_NAMESPACE"
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +98,7 @@ def everyone(berth):
     return {name: each["pid"] for name, each in berth.status()["processes"].items()} | berth.pids("supervisor")
 
 
-@pytest.mark.skipif(not may_mount(), reason="runs in a namespace")
+@needs_mounts
 class TestFullDisk:
     def test_below_the_mark_nothing_new_begins_and_what_runs_ends_well(self, berth, ledger, anchors, disk):
         short = [ledger.submit(20, QUIET, gpus=1) for _ in range(4)]
@@ -173,17 +168,7 @@ class TestFullDisk:
         well_again(berth, ledger, anchors, [])
 
 
-@pytest.mark.skipif(may_mount() or INSIDE in os.environ, reason="a disk can be mounted here")
+@elsewhere
 def test_in_a_namespace_of_its_own():
-    """The same without root: in a user and mount namespace, where a tmpfs may be mounted."""
-    unshare = shutil.which("unshare")
-    possible = unshare and subprocess.run([unshare, "-rm", "true"], capture_output=True, check=False).returncode == 0
-    if not possible:
-        pytest.skip(NOT_HERE)
-    done = subprocess.run(
-        [unshare, "-rm", sys.executable, "-m", "pytest", "-q", "-rs", __file__],
-        cwd=SOURCE,
-        env=os.environ | {INSIDE: "1"},
-        check=False,
-    )
-    assert done.returncode == 0
+    """The same without root."""
+    in_namespace(__file__)

@@ -27,6 +27,7 @@ from portal.dashboard.shell import live_rights
 from portal.dashboard.shell.live_rights import MOST_STREAMS
 from portal.events import following
 from portal.events.relay import group_name, number_key
+from portal.events.shared import REPLACED
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ MOST_MESSAGES = 30
 class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def connect(self) -> None:
         self.streams: set[str] = set()
-        self.redis = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=3)
+        self.redis = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=3, retry_on_error=REPLACED)
         self.heart: asyncio.Task[None] | None = None
         self.messages, self.is_counted = 0, False
         user = self.scope["user"]

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from portal.alive import VARIABLE
 from portal.launch.processes.born import Born
 from portal.launch.processes.identity import identity_of
-from portal.layout import SOURCE, Layout
+from portal.layout import SOURCE, Layout, unwritable
 
 FIRST_DELAY_S = 0.5
 
@@ -23,7 +24,7 @@ class Program:
 
     A program shows in one of two ways that it does not hang: it writes `signs` (`portal.alive`), or `ask` returns without
     an exception. A program with neither never counts as hanging. `needs` names another program: while that one does not
-    answer, this one need not show anything.
+    answer, this one need not show anything. `database`: SQLite's file, without which it is not started.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Program:
     signs: bool = False
     ask: Callable[[], None] | None = field(default=None, compare=False)
     needs: str | None = None
+    database: Path | None = None
 
 
 @dataclass
@@ -42,6 +44,7 @@ class Child:
     """One program and its present process. Times are monotonic seconds, but for `since`: by the clock on the wall.
 
     `signs`: by pid, when a process last gave a sign. `excused_at`: silence before this moment does not count.
+    `refused`: why it may not be started now.
     """
 
     program: Program
@@ -57,6 +60,7 @@ class Child:
     reader: int | None = None
     signs: dict[int, float] = field(default_factory=dict)
     excused_at: float = 0.0
+    refused: str | None = None
 
     def spawn(self, layout: Layout) -> None:
         """Start its process, with its output in logs/NAME.log. Raises OSError."""
@@ -91,6 +95,12 @@ class Child:
                 os.close(output)
         finally:
             os.close(writer)
+
+    def refuse(self) -> bool:
+        """Look whether its database's files cannot be written; return whether `refused` has changed."""
+        before = self.refused
+        self.refused = unwritable(self.program.database) if self.program.database else None
+        return self.refused != before
 
     def read_signs(self, now: float) -> None:
         """Note the signs that came since the last call."""

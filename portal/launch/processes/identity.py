@@ -7,13 +7,13 @@ from typing import Any
 
 import psutil
 
+from portal.alive import MARK
 from portal.launch.guarded import directory_of
 from portal.layout import Layout
 
 # All processes but agents name their data directory on their command line (`guarded`). The broker, and processes of version
-# 0.1, name it in this variable. Agents do not set it, because the shims of jobs would inherit it.
+# 0.1, name it in the variable MARK.
 # An embedded broker is recognised by its working directory too, because it overwrites its environment with its title.
-MARK = "BERTH_SUPERVISED"
 BROKER_NAMES = ("valkey-server", "redis-server")
 
 

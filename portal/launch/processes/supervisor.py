@@ -30,6 +30,8 @@ LOG_LIMIT_BYTES = 20 * 2**20
 LOG_CHECK_PERIOD_S = 60.0
 MODES_PERIOD_S = 1.0
 STATE_RETRY_S = 2.0
+REFUSED_S = 5.0
+AGAIN = f"it must be writable for this user, and is looked at again each {REFUSED_S:g} s"
 
 
 class Supervisor:
@@ -137,9 +139,14 @@ class Supervisor:
         self._unwritten_since = None
 
     def _launch(self, child: Child) -> None:
-        """Start it. When the machine cannot start a process, set the time of the next try."""
+        """Start it. When its database cannot be written, or the machine cannot start a process, set the time of the next try."""
         child.started_at = self._clock()
         child.hung = False
+        if child.refuse() and child.refused:
+            self._notify(f"{child.program.name} is not started: {child.refused}; {AGAIN}")
+        if child.refused:
+            child.start_again_at = self._clock() + REFUSED_S
+            return
         try:
             child.spawn(self.layout)
         except OSError as error:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from portal.alive import MARK
 from portal.command_errors import LaunchError
 from portal.launch import broker
 from portal.launch.processes import identity
@@ -92,12 +93,12 @@ def test_the_state_of_a_dead_supervisor_counts_for_nothing(layout, spawn):
 
 
 def test_leftovers_are_services_and_agents_of_this_directory_alone(layout, spawn, tmp_path):
-    ours = sleeper(spawn, **{identity.MARK: str(layout.root)})
+    ours = sleeper(spawn, **{MARK: str(layout.root)})
     (tmp_path / "workers").mkdir()
     (tmp_path / "workers" / "agent.py").write_text("import time; time.sleep(600)")
     argv = [sys.executable, "-m", "workers.agent", "--dir", str(layout.nodes / "n1")]
     agent = spawn(*argv, PYTHONPATH=str(tmp_path), PYTHONSAFEPATH="1")
-    sleeper(spawn, **{identity.MARK: "/somewhere/else"})
+    sleeper(spawn, **{MARK: "/somewhere/else"})
     sleeper(spawn)
     deadline = time.monotonic() + 10
     while {p.pid for p in identity.leftovers(layout)} != {ours.pid, agent.pid}:
@@ -113,7 +114,7 @@ def test_an_embedded_broker_is_a_leftover_though_it_wipes_its_environment(layout
     other = Layout.at(tmp_path / "other")
     other.prepare()
     servers = {each: broker.server_configure(each) for each in (layout, other)}
-    started = {each: spawn(*server.argv, **{identity.MARK: str(each.root)}) for each, server in servers.items()}
+    started = {each: spawn(*server.argv, **{MARK: str(each.root)}) for each, server in servers.items()}
     for server in servers.values():
         broker.wait_until_up(server.url)
     assert [p.pid for p in identity.leftovers(layout)] == [started[layout].pid]
