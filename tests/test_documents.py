@@ -145,3 +145,21 @@ def test_each_decision_has_its_parts():
         text = path.read_text()
         assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Why", "Cost")), path.name
         assert len(text.split()) < 260, path.name
+
+
+TOLD = [
+    *(path for path in (*DOCUMENTS, *(ROOT / "client").rglob("*.md")) if path not in ENDED),
+    *(path for room in ("portal", "client", "workers", "examples") for path in sorted((ROOT / room).rglob("*.py"))),
+    *(path for room in ("templates", "static/js", "examples") for path in sorted((ROOT / room).rglob("*.*"))),
+]
+"""What people read before they write a command: guides, help, messages, placeholders, examples, templates."""
+
+
+def test_a_jobs_program_is_run_by_python_everywhere():
+    """By one word, which each node has (workers/environments/programs.py); what readers run on their own machine is no job's."""
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(errors="replace") for path in TOLD}
+    other = r"\bpython[\d.]+,? +(?:-[umB]+ +)*(?:[\w./$-]+\.py\b|-m )"
+    assert {path: hits for path, text in texts.items() if (hits := re.findall(other, text))} == {}
+    named = {name for text in texts.values() for name in re.findall(r"\$BERTH_PYTHON\"? (\w+\.py)", text)}
+    ours = {path.name for room in ("examples", "workers/instrument") for path in (ROOT / room).rglob("*.py")}
+    assert named <= ours, "it has numpy, for the examples; others have software of their own"

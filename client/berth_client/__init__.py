@@ -2,7 +2,7 @@
 
 >>> from berth_client import Berth
 >>> berth = Berth.from_environment()
->>> job = berth.jobs_submit({"command": "python3 train.py", "gpus": [1, 2, 4]})
+>>> job = berth.jobs_submit({"command": "python train.py", "gpus": [1, 2, 4]})
 >>> print(berth.jobs_wait(job["number"])["state"])
 """
 

@@ -281,7 +281,7 @@ EXAMPLES = (
         request_only=True,
         value={
             "name": "count-words",
-            "command": "python3 count.py",
+            "command": "python count.py",
             "gpus": 0,
             "cores": 1,
             "files": {"count.py": "import os\nprint(os.environ['BERTH_ARRAY_INDEX'])\n"},

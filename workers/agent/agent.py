@@ -17,6 +17,7 @@ from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.agent.toolmaking import tools_make
 from workers.engines.process import ProcessEngine
+from workers.environments.programs import PROGRAMS
 from workers.environments.tidying import Tidying
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
@@ -197,6 +198,7 @@ class Agent:
             node_grace_s=hello["grace_s"],
             lease_grace_s=hello["lease_grace_s"],
             software=offer,
+            programs=self._settings.dir / PROGRAMS,
         )
         log.info("hello", name=hello["name"], gpus=len(self._inventory["gpus"]), cores=self._inventory["cores"])
 

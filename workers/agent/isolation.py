@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from workers import environments, instrument
 from workers.agent.trying import Trial, limits_tried, try_apart, try_walls
+from workers.environments.programs import PROGRAMS
 from workers.system.devices import devices_find
 from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
 from workers.system.view import View
@@ -55,8 +56,8 @@ class Means:
             Path(word).resolve().parent for word in (software.python, *software.program[:1]) if word.startswith("/")
         ]
         libraries = [path.parent / "lib" for path in programs if path.name == "bin"]
-        shown = _not_the_systems({*self.view.program, *named, *wheels, *programs, *libraries})
-        return replace(self, view=replace(self.view, program=shown))
+        shown = {*self.view.program, *_not_the_systems({*named, *wheels, *programs, *libraries})}
+        return replace(self, view=replace(self.view, program=tuple(sorted(shown))))
 
 
 def walls_of(settings: AgentSettings) -> Walls:
@@ -65,12 +66,14 @@ def walls_of(settings: AgentSettings) -> Walls:
     paths = sysconfig.get_paths()
     program = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve().parent
     used = {SOURCE, Path(sys.prefix).resolve(), program, *(Path(paths[n]).resolve() for n in ("stdlib", "purelib"))}
-    return Walls(closed=tuple(sorted(closed)), readable=_not_the_systems(used), own=())
+    readable = (settings.dir / PROGRAMS, *_not_the_systems(used))
+    return Walls(closed=tuple(sorted(closed)), readable=readable, own=())
 
 
-def program_of() -> tuple[Path, ...]:
-    """Return what a job needs of Berth: the interpreter with its packages, and the instrument."""
-    return _not_the_systems({Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), _INSTRUMENT, _BUILD})
+def program_of(directory: Path) -> tuple[Path, ...]:
+    """Return what a job needs: the interpreter with its packages, the instrument, and in the agent's directory its programs."""
+    used = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), _INSTRUMENT, _BUILD}
+    return (directory / PROGRAMS, *_not_the_systems(used))
 
 
 def _not_the_systems(used: set[Path]) -> tuple[Path, ...]:
@@ -127,10 +130,10 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
             _missing("accounts", "the node's settings switch them off (--accounts off)"),
             *found,
         ]
-    trial = Trial(settings.dir, walls_of(settings), walls is not None, program_of(), _INSTRUMENT)
+    trial = Trial(settings.dir, walls_of(settings), walls is not None, program_of(settings.dir), _INSTRUMENT)
     no_view = try_apart(trial, with_view=True)
     if not no_view:
-        view = View(walls_of(settings).closed, program_of())
+        view = View(walls_of(settings).closed, program_of(settings.dir))
         means = Means(walls, accounts=True, view=view, devices=devices)
         own = [_wall("accounts", "setuid"), _wall("mounts", "namespace"), _wall("processes", "namespace")]
         return means, [*own, *_devices(found, by="mounts")]

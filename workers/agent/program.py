@@ -23,6 +23,7 @@ from workers.agent.settings import AgentSettings, SettingError, arguments_parser
 from workers.agent.software import Software, software_find
 from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
+from workers.environments.programs import programs_make
 from workers.networks.finding import Asked, network_find
 from workers.networks.site import MOST_ADDRESSES, own_addresses
 from workers.parts.accounts import NOBODYS
@@ -53,6 +54,7 @@ async def _serve(settings: AgentSettings) -> None:
 async def _serve_alive(settings: AgentSettings) -> None:
     files = FileWork()
     sources, inventory = await sources_for(settings, files)
+    programs_make(settings.dir)
     isolation, means = isolation_find(settings)
     inventory["links"] = {**inventory["links"], "addresses": list(own_addresses()[:MOST_ADDRESSES])}
     inventory["isolation"], inventory["single_account"] = isolation, not means.accounts

@@ -13,6 +13,8 @@ from typing import Any
 INSIDE = "APPTAINERENV_"
 OUTSIDE_ONLY = ("PATH", "BERTH_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX")
 """What names the node's programs, which are not in the image. The image has a PATH of its own."""
+APPENDED = f"{INSIDE}APPEND_PATH"
+"""What the engine puts behind the image's PATH: the node's folder that has `python`, for an image with `python3` alone."""
 
 
 def container_start(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -30,6 +32,8 @@ def container_start(launch: dict[str, Any], environment: dict[str, str]) -> tupl
     if launch["gpus"] and not launch["virtual"]:
         argv.append("--nv")
     inside = {f"{INSIDE}{name}": value for name, value in environment.items() if name not in OUTSIDE_ONLY}
+    if programs := launch.get("programs"):
+        inside[APPENDED] = ":".join(filter(None, [inside.get(APPENDED), programs]))
     return [*argv, container["image"], "/bin/sh", "-c", launch["command"]], _own(launch) | inside
 
 
@@ -44,4 +48,5 @@ def _bound(launch: dict[str, Any], environment: dict[str, str]) -> list[tuple[st
     above = str(Path(launch["job_dir"]).parent)  # whole: a file in it, as that of its cores, is replaced now and then
     names = ("job_dir", "tmp_dir", "records_dir", "artefacts_dir", "checkpoint_dir")
     own = [launch[name] for name in names if name in launch]
-    return [(above, "ro"), *((path, "rw") for path in own), (environment["BERTH_INSTRUMENT_PATH"], "ro")]
+    programs = filter(None, [environment["BERTH_INSTRUMENT_PATH"], launch.get("programs")])
+    return [(above, "ro"), *((path, "rw") for path in own), *((path, "ro") for path in programs)]

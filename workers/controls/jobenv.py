@@ -123,9 +123,10 @@ def _mps(launch: dict[str, Any]) -> dict[str, str]:
 def job_environment(launch: dict[str, Any]) -> dict[str, str]:
     """Return the whole environment. The tenant's variables replace the base's; Berth's replace the tenant's."""
     given = {**_base(launch), **_gloo(launch), **launch["environment"]}
+    path = ":".join([given["PATH"], *filter(None, [launch.get("programs")])])
     return {
         **given,
-        **_prefix(launch.get("prefix"), given["PATH"]),
+        **_prefix(launch.get("prefix"), path),
         **_berth(launch),
         **_rendezvous(launch),
         **_mps(launch),
@@ -136,6 +137,6 @@ def job_environment(launch: dict[str, Any]) -> dict[str, str]:
 def _prefix(prefix: str | None, path: str) -> dict[str, str]:
     """Return what activating a virtual or conda environment sets: its programs come first."""
     if prefix is None:
-        return {}
+        return {"PATH": path}
     kind = "CONDA_PREFIX" if (Path(prefix) / "conda-meta").is_dir() else "VIRTUAL_ENV"
     return {"PATH": f"{prefix}/bin:{path}", kind: prefix}

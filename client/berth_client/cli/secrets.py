@@ -29,7 +29,7 @@ Secrets of a tenant, for example
     berth secrets set hf-token               asks for the value, and does not show it
     berth secrets set deploy-key < id_ed25519
     berth secrets rm hf-token
-    berth submit --secret HF_TOKEN=hf-token -- python3 train.py
+    berth submit --secret HF_TOKEN=hf-token -- python train.py
 A value never stands on a command line, where others could read it."""
 
 

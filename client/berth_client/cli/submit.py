@@ -28,7 +28,7 @@ NO_CODE = 1
 """How --wait ends for a job that did not complete and has no exit code of its own: cancelled, out of time, lost."""
 SUBMIT = """\
 Submit a job, for example
-    berth submit --gpus 1,2,4 --time 10h --file train.py -- python3 train.py --epochs 30
+    berth submit --gpus 1,2,4 --time 10h --file train.py -- python train.py --epochs 30
     berth submit train.sbatch --gpus 2
     berth submit --template train --set lr=0.1
     berth submit --continue-from 41:checkpoints/ --time 20h

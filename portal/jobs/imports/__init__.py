@@ -40,6 +40,6 @@ def _yaml_import(text: str) -> Imported:
         where = f" (line {error.line}, column {error.column})" if error.line else ""
         raise BerthError("parse_error", f"The text {error.detail}{where}.", field="text") from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        detail = "A job in YAML is a mapping of the description's fields, such as `command: python3 train.py`."
+        detail = "A job in YAML is a mapping of the description's fields, such as `command: python train.py`."
         raise BerthError("not_an_object", detail, field="text")
     return Imported("yaml", found)

@@ -31,7 +31,7 @@ echo end
 
 
 def opened_by(shim: ShimRun, *uuids: str, view: bool, accounts: bool = True) -> list[str]:
-    kept = View((shim.root,), program_of()) if view else None
+    kept = View((shim.root,), program_of(shim.root)) if view else None
     gpus = {"gpus": list(range(len(uuids))), "gpu_uuids": list(uuids), "gpu_type": "Test GPU"}
     shim.prepare(command=TRY, devices=GPUS, view=kept, accounts=accounts, **gpus).start()
     assert shim.result()["exit_code"] == 0

@@ -50,6 +50,7 @@ class ShimRun:
         accounts=False,
         view=None,
         devices=None,
+        programs=None,
         **spec,
     ) -> ShimRun:
         kept = {
@@ -57,6 +58,7 @@ class ShimRun:
             "accounts": accounts,
             "view": view,
             "devices": devices,
+            "programs": programs,
             "walls": walls,
             "landlock": version or landlock_version(),
             "virtual": virtual,

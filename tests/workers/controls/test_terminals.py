@@ -144,7 +144,7 @@ def test_the_prompt_names_the_job_unless_the_job_brings_its_own(shim):  # noqa: 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: only root can start jobs under other accounts")
 def test_under_a_tenants_account_it_enters_the_jobs_own_view(shim):  # noqa: F811
     """The job's /tmp, its mount and IPC namespaces, its account, and no way to new rights."""
-    begun(shim, view=View((shim.root,), program_of()), accounts=True)
+    begun(shim, view=View((shim.root,), program_of(shim.root)), accounts=True)
     job = shim.engine.pid(shim.directory)
     wait_until(lambda: Path(f"/proc/{job}").stat().st_uid != 0)
     pty = Pty(shim)

@@ -15,6 +15,7 @@ from tests.workers.specs import spec_make
 from workers.environments.images import engine_find
 from workers.environments.offer import Offer
 from workers.environments.plan import PlanError, software_plan
+from workers.environments.programs import programs_make
 from workers.parts.laying import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_environment, part_prepare
 from workers.system.landlock import Walls, landlock_version
@@ -32,7 +33,8 @@ if sys.argv[1] == "pull":
 if sys.argv[1] == "exec":
     prefix = "APPTAINERENV_"
     inside = {{name[len(prefix):]: value for name, value in os.environ.items() if name.startswith(prefix)}}
-    os.execve("/bin/sh", sys.argv[sys.argv.index("/bin/sh"):], inside | {{"PATH": "/usr/bin:/bin"}})
+    inside["PATH"] = "/image/bin:/bin" + "".join(":" + path for path in [inside.pop("APPEND_PATH", "")] if path)
+    os.execve("/bin/sh", sys.argv[sys.argv.index("/bin/sh"):], inside)
 """
 
 
@@ -48,7 +50,7 @@ def engine_write(directory):
 class ImageRun(ShimRun):
     """A prepared part that runs in an image."""
 
-    def prepare(self, *, reference=REFERENCE, virtual=True, walls=None, **spec) -> ImageRun:
+    def prepare(self, *, reference=REFERENCE, virtual=True, walls=None, programs=None, **spec) -> ImageRun:
         engine = engine_write(self.root / "tools")
         offer = Offer(self.root / "environments", engine=str(engine))
         place = Workplace(
@@ -62,6 +64,7 @@ class ImageRun(ShimRun):
             node_grace_s=1.0,
             lease_grace_s=3.0,
             software=offer,
+            programs=programs,
         )
         self.spec = spec_make(**{**PART, "tenant_id": 7, "software": {"image": reference}, **spec})
         self.entry = offer.root / part_environment(self.spec, place)
@@ -101,6 +104,17 @@ def test_the_image_is_fetched_and_the_command_runs_in_it_with_what_is_the_jobs(r
     assert engines - {"LC_CTYPE"} == {"PATH", "HOME", "TMPDIR", "LANG"}, "no variable of the tenant's is the engine's"
     assert started["environment"]["APPTAINERENV_APPTAINER_BIND"] == "/"
     assert "APPTAINERENV_PATH" not in started["environment"]
+
+
+def test_an_image_with_python3_alone_runs_python_by_the_folder_behind_its_own_path(run):
+    """By the variable of the engine's manual. What a tenant puts there stays before it."""
+    programs = programs_make(run.root)
+    run.prepare(command="echo $PATH; python -V", environment={"APPEND_PATH": "/mine:/usr/bin"}, programs=programs)
+    assert run.start().result()["exit_code"] == 0, (run.directory / "stderr").read_text()
+    path, version = run.stdout().splitlines()[-2:]
+    assert path == f"/image/bin:/bin:/mine:/usr/bin:{programs}"
+    assert version.startswith("Python 3")
+    assert ["--bind", f"{programs}:{programs}:ro"] == run.calls()[-1]["argv"][-6:-4]
 
 
 def test_a_real_nodes_gpus_are_shown_and_the_next_job_fetches_nothing(run, tmp_path):
