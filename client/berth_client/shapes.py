@@ -342,6 +342,7 @@ class ArtefactPage(TypedDict):
     looked_at: str | None
     kept_until: str | None
     notes: list[dict[str, str]]
+    notes_more: int
     tenant_bytes: int
     tenant_quota_bytes: int
 

@@ -44,6 +44,7 @@ class ArtefactsView(AgentView):
             files=body["files"],
             gone=body["gone"],
             notes=body["notes"],
+            notes_more=body["notes_more"],
         )
         return Response({"files": told})
 

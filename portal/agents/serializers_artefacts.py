@@ -33,6 +33,9 @@ class ArtefactsRequest(PartKey):
         allow_null=True,
         help_text="Files that the node does not send, [path, why] each; null: as before.",
     )
+    notes_more = serializers.IntegerField(
+        min_value=0, max_value=2**31, default=0, help_text="How many others there are beside `notes`."
+    )
 
 
 class ArtefactTaken(serializers.Serializer):

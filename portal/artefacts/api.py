@@ -68,6 +68,7 @@ class ArtefactPage(serializers.Serializer):
         many=True,
         help_text="Files that are not taken, and why; the first 20 of a node, and 50 that the portal refused.",
     )
+    notes_more = serializers.IntegerField(help_text="How many others are not taken, at least.")
     tenant_bytes = serializers.IntegerField()
     tenant_quota_bytes = serializers.IntegerField()
 
@@ -99,6 +100,7 @@ class JobArtefactsView(ApiView):
             "looked_at": found.looked_at,
             "kept_until": found.kept_until,
             "notes": [{"path": path, "why": why} for path, why in found.notes],
+            "notes_more": found.notes_more,
             "tenant_bytes": use.counted,
             "tenant_quota_bytes": use.quota,
         }

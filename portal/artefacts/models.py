@@ -65,6 +65,9 @@ class JobArtefacts(models.Model):
     files = models.PositiveIntegerField(default=0)
     counted = models.PositiveBigIntegerField(default=0)
     notes = models.JSONField(default=dict, help_text="By rank: files that a node does not send, as [path, why].")
+    left_out = models.JSONField(
+        default=dict, help_text="How many more than `notes` has: by rank a number, of the portal's own a sign of each."
+    )
     removed = models.JSONField(
         default=dict,
         help_text="Paths that a user removed, and when (ns since 1970): older files there are not taken again.",

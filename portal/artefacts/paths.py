@@ -28,11 +28,11 @@ def path_problem(path: str) -> str | None:
 
 
 def path_shown(path: str) -> str:
-    """Return a path for a person: each character that cannot be seen is written as Python writes it; at most 300."""
-    hidden = (
+    """Return a path for a person: each character that cannot be seen is written as Python writes it; of long ones both ends."""
+    shown = "".join(
         char.encode("unicode_escape").decode() if unicodedata.category(char) in _HIDDEN else char for char in path
     )
-    return "".join(hidden)[:300]
+    return shown if len(shown) <= 300 else f"{shown[:149]}\N{HORIZONTAL ELLIPSIS}{shown[-150:]}"
 
 
 def path_check(path: object, field: str = "path") -> str:

@@ -45,6 +45,7 @@ class Summary:
     looked_at: datetime | None = None
     kept_until: datetime | None = None
     notes: tuple[tuple[str, str], ...] = ()
+    notes_more: int = 0
 
 
 @dataclass
@@ -129,6 +130,7 @@ def artefacts_summary(job: Job) -> Summary:
         looked_at=row.looked_at,
         kept_until=job.ended_at + timedelta(days=days) if job.ended_at and days else None,
         notes=tuple((path, why) for notes in row.notes.values() for path, why in notes),
+        notes_more=sum(len(more) if isinstance(more, list) else more for more in row.left_out.values()),
     )
 
 

@@ -41,7 +41,10 @@ def test_they_are_listed_with_the_reason_of_what_is_not_kept(cli, number):
     assert "not kept: over the tenant's 1 GiB" in found
     assert cli("artefacts", "ls", number, "model", "-o", "name").out == "model/best.pt\n"
     JobArtefacts.objects.update(notes={"refused": [["tab\\tname", "a character that cannot be seen"]]})
-    assert "not kept: tab\\tname: a character that cannot be seen" in cli("artefacts", "ls", number).err
+    JobArtefacts.objects.update(left_out={"0": 3, "refused": [1, 2]})
+    told = cli("artefacts", "ls", number).err
+    assert "not kept: tab\\tname: a character that cannot be seen" in told
+    assert "not kept: 5 more" in told
 
 
 def test_all_are_fetched_into_their_folders(cli, number, tmp_path):

@@ -1,6 +1,8 @@
 """Whatever is killed while a job's artefacts travel, and whatever is restored: every byte is there afterwards, once."""
 
 import hashlib
+import html
+import shlex
 import shutil
 import time
 import urllib.error
@@ -9,7 +11,7 @@ import urllib.request
 import pytest
 
 from tests.servers import stretched
-from tests.system.helpers.client import Tenant, rows
+from tests.system.helpers.client import Tenant, rows, signed_in
 from tests.system.helpers.story import killed
 
 pytestmark = pytest.mark.system
@@ -20,6 +22,16 @@ PIECE = 2 * 1024 * 1024
 SENDING = {"BERTH_LEASE_S": "300", "BERTH_AGENT_ARTEFACTS_RATE": "2"}
 IN_THE_MIDDLE = SENDING | {"BERTH_AGENT_ARTEFACTS_RATE": "1"}
 """At a MiB a second a large file is on its way for eleven seconds, and is looked at so often that a kill finds its middle."""
+
+NAMES = r"""
+import os
+os.chdir(os.environ["BERTH_ARTEFACTS"])
+for name in ("plain.txt", "tab\tname.txt", "two\nlines.txt", "C:\\out\\best.txt", "zero\u200bwidth.txt", "right\u202eleft.txt"):
+    open(name, "w").close()
+os.symlink("plain.txt", "link\tto")
+os.mkfifo("pipe")
+open(b"half\xff", "w").close()
+"""
 
 
 @pytest.fixture
@@ -145,6 +157,24 @@ def test_a_restored_backup_has_its_artefacts_and_nodes_bring_what_is_newer_or_lo
     shutil.rmtree(berth.data / "artefacts")
     berth.up()
     every_byte_is_there(berth, tenant, {ended: 21, runs: 42})
+
+
+def test_each_name_that_is_not_kept_reaches_the_page(berth, tenant):
+    number = tenant.submit(f"python3 -c {shlex.quote(NAMES)}")
+    tenant.wait_state(number, "COMPLETED")
+    berth.wait(lambda: listed(tenant, number)["state"] == "complete", what="all files")
+    assert kept(tenant, number).keys() == {"plain.txt"}
+    notes = {each["path"]: each["why"] for each in listed(tenant, number)["notes"]}
+    hidden = ("tab\\tname.txt", "two\\nlines.txt", "C:\\out\\best.txt", "zero\\u200bwidth.txt", "right\\u202eleft.txt")
+    assert notes == {
+        **dict.fromkeys(hidden, "its path has a backslash or a character that cannot be seen"),
+        "link\\tto": "it is a link",
+        "pipe": "it is no plain file",
+        "half\\udcff": "its name is not UTF-8 text",
+    }
+    with signed_in(berth, "viktor") as browser:
+        page = html.unescape(browser.get(f"/jobs/{number}/artefacts").text)
+    assert all(f"<code>{path}</code> {why}" in page for path, why in notes.items())
 
 
 def every_byte_is_there(berth, tenant, files):

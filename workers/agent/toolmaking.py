@@ -43,6 +43,7 @@ def tools_make(
         artefacts=Artefacts(
             **both,
             files=files,
+            problems=problems,
             boot_id=boot_id,
             period_s=settings.artefacts_period_s,
             bytes_s=settings.artefacts_rate * 2**20,

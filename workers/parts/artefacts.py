@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workers.protocol.client import PortalRefusedError
+from workers.protocol.names import clean
 from workers.system import log
 from workers.system.filework import SlowFilesError
-from workers.system.folderwalk import GoneError, Seen, Walk, file_read, folder_walk
+from workers.system.folderwalk import MOST_NOTES, GoneError, Seen, Walk, file_read, folder_walk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from workers.parts.journal import Journal
     from workers.parts.part import Part
+    from workers.parts.problems import Problems
     from workers.protocol.client import Portal
     from workers.system.filework import FileWork
 
@@ -50,8 +52,10 @@ class Files:
     awaited: dict[str, int] = field(default_factory=dict)
     grows: set[str] = field(default_factory=set)
     notes: list[tuple[str, str]] | None = None
+    more: int = 0
     roots: dict[str, tuple[Path, str]] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
     walk_at: float = 0.0
     final: bool = False
     hashed: tuple[str, Seen, int, Any] | None = None
@@ -61,9 +65,18 @@ class Artefacts:
     """Keeps what each part's files are. `period_s`: between two walks; `bytes_s`: the most that is sent a second, 0: no limit."""
 
     def __init__(
-        self, *, portal: Portal, journal: Journal, files: FileWork, boot_id: str, period_s: float, bytes_s: float
+        self,
+        *,
+        portal: Portal,
+        journal: Journal,
+        files: FileWork,
+        problems: Problems,
+        boot_id: str,
+        period_s: float,
+        bytes_s: float,
     ) -> None:
         self._portal, self._journal, self._work, self._boot_id = portal, journal, files, boot_id
+        self._problems = problems
         self._period_s, self._bytes_s = period_s, bytes_s
         self._parts: dict[str, Files] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -112,12 +125,21 @@ class Artefacts:
                 if refusal.code in {"not_told", "checksum"}:
                     self._parts[part.key] = Files()  # told anew
                     return True
-                log.warning("artefacts refused", **part.name, reason=str(refusal))
-                self._given_up.add(part.key)
+                await self._give_up(part, files, refusal)
                 return False
             if files.final and not files.awaited and not part.live:
                 self._done(part)
-            return bool(files.awaited)
+            return bool(files.awaited) or not (part.live or files.final)
+
+    async def _give_up(self, part: Part, files: Files, refusal: PortalRefusedError) -> None:
+        """Send no more of a part, and let it be known: on the job's page or, where that is refused too, on the node's."""
+        why = clean(f"the portal refuses what the node tells of its files, and gets no more of them: {refusal}", 300)
+        log.warning("artefacts refused", **part.name, reason=str(refusal))
+        self._given_up.add(part.key)
+        try:
+            await self._tell(part, files, [], [], [(".", why), *(files.notes or [])][:MOST_NOTES])
+        except PortalRefusedError:
+            self._problems.note(f"artefacts {part.key}", why)
 
     def _done(self, part: Part) -> None:
         self._parts.pop(part.key, None)
@@ -135,8 +157,9 @@ class Artefacts:
         took_s = time.monotonic() - begun
         news = [path for path, seen in walk.files.items() if self._is_news(files, path, seen, final=final)]
         gone = [path for path in files.awaited if path not in walk.files]
-        notes = walk.notes if walk.notes != files.notes and (walk.notes or files.notes) else None
-        files.seen = walk.files
+        left_out = (walk.notes, walk.more)
+        notes = walk.notes if left_out != (files.notes, files.more) and (walk.notes or files.notes) else None
+        files.seen, files.more = walk.files, walk.more
         for first in range(0, max(len(news), len(gone), 1), FILES_AT_ONCE):
             some, went = news[first : first + FILES_AT_ONCE], gone[first : first + FILES_AT_ONCE]
             if some or went or (notes is not None and not first):
@@ -152,10 +175,15 @@ class Artefacts:
         if patterns := rules.get("patterns"):
             working, left = part.artefacts_from, max(0, most - len(walk.files))
             more = folder_walk(room / WORK, below=working, most_files=left, patterns=patterns)
+            walk.note_all(more)
             for path, seen in more.files.items():
-                if path not in walk.files:
+                if path in walk.files:
+                    walk.note(path, "a file in $BERTH_ARTEFACTS has this path, and is kept")
+                else:
                     walk.files[path], roots[path] = seen, (room / WORK, f"{working}/{path}".lstrip("/"))
-            walk.notes += more.notes[: 20 - len(walk.notes)]
+        for path in files.unread & walk.files.keys():
+            del walk.files[path]
+            walk.note(path, "it could not be read: it changes all the time, or the agent may not open it")
         files.roots = roots
         return walk
 
@@ -183,6 +211,7 @@ class Artefacts:
                 "files": [{"path": path, "size": seen.size, "modified_ns": _modified_ns(seen)} for path, seen in told],
                 "gone": gone,
                 "notes": None if notes is None else [list(note) for note in notes],
+                "notes_more": files.more,
             }
         )
         for path in gone:
@@ -201,11 +230,13 @@ class Artefacts:
             try:
                 await self._send_piece(part, files, path)
             except GoneError:  # it changed or went since it was told: the next walk tells
+                files.failures[path] = failures = files.failures.get(path, 0) + (not part.live)
+                files.final = False
+                if failures >= MOST_FAILURES:
+                    files.unread.add(path)
+                    return
                 files.awaited.pop(path, None)
-                files.failures[path] = failures = files.failures.get(path, 0) + 1
-                if failures < MOST_FAILURES or part.live:
-                    files.told.pop(path, None)
-                    files.final = False
+                files.told.pop(path, None)
 
     async def _send_piece(self, part: Part, files: Files, path: str) -> None:
         seen, offset = files.told[path][0], files.awaited[path]

@@ -16,6 +16,7 @@ class ArtefactsRequest(PartName):
     files: list[ArtefactFile]
     gone: list[str]
     notes: list[list[str]] | None
+    notes_more: int
 
 
 class ArtefactTaken(TypedDict):

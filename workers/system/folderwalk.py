@@ -7,7 +7,7 @@ looked at, not its name: only plain files with one name, of the folder's own own
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ MOST_ENTRIES = 100_000
 PATH_BYTES = 1024
 MOST_BYTES = 2**62
 """A file with more, which is holes, has a size that the portal cannot count."""
-MOST_NOTES = 20
+MOST_NOTES, NOTE_CHARACTERS = 20, 200
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -45,17 +45,50 @@ class Seen:
 
 @dataclass(slots=True)
 class Walk:
-    """What a walk found: files by path, and (path, why) of the first names that were left out."""
+    """What a walk found: files by path, and (path, why) of what was left out."""
 
     files: dict[str, Seen] = field(default_factory=dict)
-    notes: list[tuple[str, str]] = field(default_factory=list)
     entries: int = 0
+    folders: list[tuple[str, str]] = field(default_factory=list)
+    names: list[tuple[str, str]] = field(default_factory=list)
+    uncounted: int = 0
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """Return what is told: whole folders that were not looked at, then the first names."""
+        return (self.folders + self.names)[:MOST_NOTES]
+
+    @property
+    def more(self) -> int:
+        """Return how many others there are beside `notes`."""
+        return len(self.folders) + len(self.names) + self.uncounted - len(self.notes)
 
     def note(self, path: str, why: str) -> None:
-        if len(self.notes) < MOST_NOTES:
-            shown = path[:200].encode("utf-8", "replace").decode()
-            shown = "".join(char if char.isprintable() else "?" for char in shown)
-            self.notes.append((shown if shown == shown.strip() else f"'{shown}'", why))
+        if len(self.names) < MOST_NOTES:
+            self.names.append((path_shown(path), why))
+        else:
+            self.uncounted += 1
+
+    def note_folder(self, path: str, why: str) -> None:
+        if len(self.folders) < MOST_NOTES:
+            self.folders.append((path_shown(path), why))
+        else:
+            self.uncounted += 1
+
+    def note_all(self, other: Walk) -> None:
+        """Tell what another walk left out as well."""
+        self.folders += other.folders
+        self.names += other.names
+        self.uncounted += other.uncounted
+
+
+def path_shown(path: str) -> str:
+    """Return a path for a person: what cannot be seen is written as Python writes it, and a long one has its two ends."""
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in path)
+    if len(shown) > NOTE_CHARACTERS:
+        half = NOTE_CHARACTERS // 2
+        shown = shown[: half - 1] + "\N{HORIZONTAL ELLIPSIS}" + shown[-half:]
+    return shown if shown == shown.strip() else f"'{shown}'"
 
 
 def _folder_open(root: Path, below: str) -> tuple[int, os.stat_result]:
@@ -82,7 +115,8 @@ def folder_walk(root: Path, *, most_files: int, below: str = "", patterns: Seque
     found = Walk()
     try:
         descriptor, own = _folder_open(root, below)
-    except OSError:
+    except OSError as error:
+        _note_unopened(found, below or ".", error)
         return found
     asked = Patterns(["**"] if patterns is None else patterns)
     stack = [("", descriptor, _entries(descriptor), asked.begin)]
@@ -95,7 +129,7 @@ def folder_walk(root: Path, *, most_files: int, below: str = "", patterns: Seque
                 continue
             found.entries += 1
             if (why := _enough(found, asked)) is not None:
-                found.note(prefix or ".", f"{why}; the rest is not looked at")
+                found.note_folder(prefix or ".", f"{why}; the rest is not looked at")
                 break
             path, here = prefix + name, asked.into(places, name)
             inner = _take(found, path, above, own, most_files, asked.is_match(here), asked.may_lead(here))
@@ -146,11 +180,7 @@ def _take(
     except OSError:
         return None
     if stat.S_ISDIR(about.st_mode):
-        if about.st_dev != own.st_dev or not leads:
-            return None
-        with contextlib.suppress(OSError):
-            return os.open(name, _DIRECTORY, dir_fd=above)
-        return None
+        return _entered(found, path, above, about.st_dev == own.st_dev) if leads else None
     if not matches:
         return None
     why = _problem(about, own) or _name_problem(path)
@@ -161,6 +191,28 @@ def _take(
     else:
         found.files[path] = Seen(about.st_size, about.st_mtime_ns, about.st_ino)
     return None
+
+
+def _entered(found: Walk, path: str, above: int, same: bool) -> int | None:
+    """Open a folder to go into; None where that cannot be, which is told."""
+    if not same:
+        found.note_folder(path, "it lies on another file system: nothing in it is looked at")
+        return None
+    try:
+        return os.open(path.rpartition("/")[2], _DIRECTORY, dir_fd=above)
+    except OSError as error:
+        _note_unopened(found, path, error)
+        return None
+
+
+def _note_unopened(found: Walk, path: str, error: OSError) -> None:
+    """Tell of a folder that could not be opened; one that is not there, or no more, has nothing to tell of."""
+    if isinstance(error, PermissionError):
+        found.note_folder(path, "the agent may not enter this folder")
+    elif isinstance(error, NotADirectoryError) or error.errno == errno.ELOOP:
+        found.note_folder(path, "it is a link, or no folder: nothing in it is looked at")
+    elif not isinstance(error, FileNotFoundError):
+        found.note_folder(path, f"this folder cannot be read: {error.strerror}")
 
 
 def _problem(about: os.stat_result, own: os.stat_result) -> str | None:

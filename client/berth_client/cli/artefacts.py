@@ -61,8 +61,11 @@ def _listed(asked: Any, berth: Berth) -> int:
     path, query = f"/jobs/{asked.number}/artefacts", {"under": asked.path.strip("/") or None}
     empty = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds"
     sys.stdout.write(some_told(asked, berth, path, COLUMNS, empty=empty, query=query))
-    for note in berth.jobs_artefacts(asked.number, page_size=1)["notes"]:
+    found = berth.jobs_artefacts(asked.number, page_size=1)
+    for note in found["notes"]:
         print(f"berth: not kept: {note['path']}: {note['why']}", file=sys.stderr)
+    if found["notes_more"]:
+        print(f"berth: not kept: {found['notes_more']} more", file=sys.stderr)
     return 0
 
 

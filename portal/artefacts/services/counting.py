@@ -44,7 +44,7 @@ class Account:
 
     def save(self) -> None:
         TenantArtefacts.objects.filter(pk=self.tenant.pk).update(counted=self.tenant.counted)
-        self.job.save(update_fields=["counted", "files", "notes", "removed", "looked_at"])
+        self.job.save(update_fields=["counted", "files", "notes", "left_out", "removed", "looked_at"])
 
 
 def tenant_uncount(*, tenant_id: int, size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 2 * 1024 * 1024
 FILES_AT_ONCE = 500
 MOST_NOTES = 20
-MOST_REFUSALS = 50
+MOST_REFUSALS, MOST_COUNTED = 50, 10_000
 REFUSED = "refused"
 """The key in a job's notes, beside ranks, of what the portal itself does not take."""
 MOST_NUMBER = 2**62
@@ -84,11 +85,13 @@ def artefacts_told(
     files: Sequence[dict[str, Any]],
     gone: Sequence[str] = (),
     notes: Sequence[Sequence[str]] | None = None,
+    notes_more: int = 0,
 ) -> list[dict[str, Any]]:
     """Take note of files (`path, size, modified_ns`); return `path, state, offset, detail` of each.
 
     `state`: "send" from byte `offset` on, "kept", or "refused", `detail` saying why. `gone`: files that went before they
-    were sent. `notes`: what the node does not send, [path, why] each; None leaves them. Raises NotFound, DiskLow.
+    were sent. `notes`: what the node does not send, [path, why] each, and `notes_more` others; None leaves them. Raises
+    NotFound, DiskLow.
     """
     part = _part(node=node, key=key, epoch=epoch, rank=rank)
     if files:
@@ -103,7 +106,9 @@ def artefacts_told(
         account.job.looked_at = timezone.now()
         _note_refusals(account, part, rows, answers)
         if notes is not None:
-            account.job.notes = {**account.job.notes, str(rank): [list(each) for each in notes[:MOST_NOTES]]}
+            listed = [[path_shown(part.prefix + path), why] for path, why in notes[:MOST_NOTES]]
+            account.job.notes = {**account.job.notes, str(rank): listed}
+            account.job.left_out = {**account.job.left_out, str(rank): notes_more}
         account.save()
     if files or gone:
         live_event(stream=f"job:{part.job.pk}", topic="artefacts", id=part.job.pk)
@@ -111,17 +116,25 @@ def artefacts_told(
 
 
 def _note_refusals(account: Account, part: Part, rows: dict[str, Artefact], answers: Sequence[dict[str, Any]]) -> None:
-    """Keep why files are refused whose rows do not say it: the first MOST_REFUSALS paths, each until it is taken."""
+    """Keep why files are refused whose rows do not say it: the first MOST_REFUSALS paths, each until it is taken.
+
+    Of the others a sign each is kept, so that a file which is told again is not counted again.
+    """
     listed = dict(account.job.notes.get(REFUSED, []))
+    others = set(account.job.left_out.get(REFUSED, []))
     for answer in answers:
         path = part.prefix + answer["path"]
-        row, shown = rows.get(path), path_shown(path)
+        row, shown, sign = rows.get(path), path_shown(path), zlib.crc32(path.encode())
         if answer["state"] != "refused" or (row is not None and row.reason == answer["detail"]):
             listed.pop(shown, None)
-        elif shown in listed or len(listed) < MOST_REFUSALS:
+            others.discard(sign)
+        elif shown in listed or (sign not in others and len(listed) < MOST_REFUSALS):
             listed[shown] = answer["detail"]
+        elif len(others) < MOST_COUNTED:
+            others.add(sign)
     notes = {name: told for name, told in account.job.notes.items() if name != REFUSED}
     account.job.notes = notes | ({REFUSED: [list(each) for each in listed.items()]} if listed else {})
+    account.job.left_out = {**account.job.left_out, REFUSED: sorted(others)}
 
 
 def _tell(account: Account, part: Part, rows: dict[str, Artefact], each: dict[str, Any]) -> dict[str, Any]:

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 CARD_FILES, CARD_PLOTS = 4, 2
 PAGE_PLOTS = 12
-NOTES_SHOWN = 20
+NOTES_SHOWN = 70
+"""The portal's own refusals, and what one node says."""
 REFRESH_S = 10
 QUERY_CHARS = 1024
+EMPTY = "Nothing yet. What the command writes to $BERTH_ARTEFACTS appears here."
+EMPTY_REFUSED = "No file was kept. Browse says which were not, and why."
 WORDS = {
     "none": "nothing was written",
     "watching": "the job is not over: more may come",
@@ -89,7 +92,7 @@ def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> Artefact
         "curves": None if query.path else curves_make(job, query, most=PAGE_PLOTS),
         "quota": _quota(job, found),
         "notes": list(found.notes[:NOTES_SHOWN]),
-        "notes_more": max(0, len(found.notes) - NOTES_SHOWN),
+        "notes_more": max(0, len(found.notes) - NOTES_SHOWN) + found.notes_more,
         "all_url": _all_url(job, query.under) if any(row.size is not None for row in rows) else None,
         "page_url": page_url(job),
         "tree_url": "?".join(part for part in parts if part),
@@ -106,7 +109,8 @@ def shown_part(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
 def artefacts_card(job: Job) -> ArtefactsCard | None:
     """Fill the card on the job's page: the newest files and two curves; None where nothing came and nothing will."""
     found = artefacts_summary(job)
-    if found.state == "none" or job.array_size or (not found.files and job.state not in LIVE):
+    nothing = not (found.files or found.notes) and job.state not in LIVE
+    if found.state == "none" or job.array_size or nothing:
         return None
     rows = list(artefacts_of(job).filter(size__isnull=False).order_by("-modified_ns", "path")[:CARD_FILES])
     curves = curves_make(job, ArtefactQuery(), most=CARD_PLOTS) if rows else None
@@ -117,7 +121,7 @@ def artefacts_card(job: Job) -> ArtefactsCard | None:
         "plots": curves["plots"] if curves else [],
         "url": page_url(job),
         "all_url": _all_url(job, "") if rows else None,
-        "empty": "Nothing yet. What the command writes to $BERTH_ARTEFACTS appears here.",
+        "empty": EMPTY_REFUSED if found.notes else EMPTY,
     }
 
 

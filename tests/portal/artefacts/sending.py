@@ -32,11 +32,10 @@ class Sender:
         )
         return answer.status_code, answer.json()
 
-    def tell(self, *files, gone=(), notes=None):
+    def tell(self, *files, gone=(), notes=None, notes_more=0):
         told = [{"path": path, "size": size, "modified_ns": ns} for path, size, ns in files]
-        return self.post(
-            "artefacts", {**self.part, "boot_id": "boot-1", "files": told, "gone": list(gone), "notes": notes}
-        )
+        body = {"boot_id": "boot-1", "files": told, "gone": list(gone), "notes": notes, "notes_more": notes_more}
+        return self.post("artefacts", {**self.part, **body})
 
     def piece(self, path, content, *, start=0, stop=None, ns=NS, **more):
         data = content[start:stop]

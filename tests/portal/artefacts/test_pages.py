@@ -191,6 +191,25 @@ def test_what_is_not_kept_says_why(job, lena):
     assert lena.get(url(job, "-download", path="x.html")).status_code == 409
 
 
+def test_what_was_refused_is_listed_with_a_count_of_the_rest(job, sender, lena):
+    sender.tell(
+        *((f"a\t{number}", 1, NS) for number in range(80)), notes=[["pipe", "it is no plain file"]], notes_more=5
+    )
+    page = lena.get(url(job)).content.decode()
+    assert all(f"<code>a\\t{number}</code>" in page for number in range(50))
+    assert "<code>pipe</code> it is no plain file" in page
+    assert "and 35 more" in page
+
+
+def test_an_ended_job_of_which_nothing_was_kept_says_where_to_read_why(sender, lena):
+    job = sender.attempt.job
+    sender.tell(("a\tb", 1, NS))
+    type(job).objects.filter(pk=job.pk).update(state="COMPLETED", ended_at=timezone.now())
+    page = lena.get(reverse("job-detail", args=[job.number])).content.decode()
+    assert "No file was kept" in page
+    assert url(job) in page
+
+
 def test_removal_asks_for_a_name_and_for_the_right(job, cluster, lena):
     assert lena.post(url(job, "-remove")).status_code == 400
     assert lena.post(url(job, "-remove"), {"path": "val"}).status_code == 302

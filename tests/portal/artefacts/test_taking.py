@@ -111,16 +111,35 @@ def test_a_name_that_cannot_be_kept_stands_in_the_list_with_its_reason(sender, n
     assert artefacts_summary(sender.attempt.job).notes == ((shown, why),)
 
 
+def test_long_names_that_are_refused_are_told_by_both_their_ends(sender):
+    sender.tell(*(("d" * 290 + f"/{number}\t.pt", 3, NS) for number in range(2)))
+    assert [path[-7:] for path, _ in artefacts_summary(sender.attempt.job).notes] == [
+        "d/0\\t.pt"[-7:],
+        "d/1\\t.pt"[-7:],
+    ]
+
+
+def test_what_a_node_does_not_send_is_told_without_what_cannot_be_seen(sender):
+    sender.tell(notes=[["a\tb\u202e", "it is a link"]])
+    assert artefacts_summary(sender.attempt.job).notes == (("a\\tb\\u202e", "it is a link"),)
+
+
 def test_each_refusal_is_listed_until_the_file_is_taken_and_only_so_many(sender, monkeypatch):
     job = sender.attempt.job
     monkeypatch.setenv("BERTH_ARTEFACT_FILES", "1")
     sender.send("a", b"first")
     sender.tell(*((f"more-{number}", 1, NS) for number in range(60)))
-    notes = artefacts_summary(job).notes
-    assert (len(notes), notes[0]) == (50, ("more-0", "the job has 1 files already, and may have no more"))
+    found = artefacts_summary(job)
+    assert (len(found.notes), found.notes_more) == (50, 10)
+    assert found.notes[0] == ("more-0", "the job has 1 files already, and may have no more")
+    sender.tell(*((f"more-{number}", 2, NS) for number in range(60)), notes=[], notes_more=7)
+    assert artefacts_summary(job).notes_more == 17, "told again, none is counted again"
     monkeypatch.setenv("BERTH_ARTEFACT_FILES", "2")
     sender.tell(("more-0", 1, NS))
     assert "more-0" not in dict(artefacts_summary(job).notes)
+    monkeypatch.setenv("BERTH_ARTEFACT_FILES", "3")
+    sender.tell(("more-59", 1, NS))
+    assert artefacts_summary(job).notes_more == 16
     Artefact.objects.filter(path="a").update(epoch=2)
     sender.tell(("a", 6, NS + 5))
     assert dict(artefacts_summary(job).notes)["a"] == "a later attempt wrote it again"

@@ -200,6 +200,51 @@ def test_names_that_are_no_text_or_too_long_are_told(root):
         path.encode()
 
 
+def test_what_cannot_be_seen_in_a_name_that_is_left_out_is_written_out(root):
+    names = ["tab\tname", "two\nlines", "zero\u200bwidth", "right\u202eleft", "no\u00a0break", os.fsdecode(b"\xff")]
+    for name in names:
+        (root / name).symlink_to("/no/such")
+    shown = {"tab\\tname", "two\\nlines", "zero\\u200bwidth", "right\\u202eleft", "no\\xa0break", "\\udcff"}
+    assert {path for path, _ in walk(root).notes} == shown
+
+
+def test_of_a_long_path_beginning_and_end_are_told(root):
+    deep = root / ("d" * 150)
+    deep.mkdir()
+    (deep / ("f" * 100 + ".pt")).symlink_to("/no/such")
+    ((path, _),) = walk(root).notes
+    assert (len(path), path[:3], path[-4:]) == (200, "ddd", "f.pt")
+
+
+def test_names_beyond_the_first_are_counted_and_what_concerns_all_is_told_before_them(root, monkeypatch):
+    for number in range(30):
+        (root / f"link-{number}").symlink_to("/no/such")
+    found = walk(root)
+    assert (len(found.notes), found.more) == (20, 10)
+    monkeypatch.setattr(folderwalk, "MOST_ENTRIES", 25)
+    found = walk(root)
+    assert found.notes[0] == (".", "there are more than 25 names; the rest is not looked at")
+    assert (len(found.notes), found.more) == (20, 6)
+
+
+def test_a_folder_that_is_another_or_may_not_be_entered_is_told(root, tmp_path):
+    write(tmp_path / "scratch/file")
+    (root / "out").symlink_to(tmp_path / "scratch")
+    write(root / "plain")
+    for name in ("out", "plain"):
+        ((path, why),) = walk(root / name).notes
+        assert (path, why) == (".", "it is a link, or no folder: nothing in it is looked at")
+    ((path, why),) = walk(root, below="out", patterns=["*"]).notes
+    assert path == "out"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_that_the_agent_may_not_enter_is_told(root):
+    write(root / "closed/file")
+    (root / "closed").chmod(0)
+    assert walk(root).notes == [("closed", "the agent may not enter this folder")]
+
+
 def test_blank_names_are_told_in_quotes(root):
     for name in (" ", " a", "b"):
         (root / name).symlink_to("/no/such")
@@ -227,7 +272,7 @@ def test_more_files_than_are_kept_are_counted_out(root):
     for number in range(30):
         write(root / str(number))
     found = walk(root, most_files=10)
-    assert (len(found.files), len(found.notes)) == (10, 20)
+    assert (len(found.files), len(found.notes), found.more) == (10, 20, 0)
 
 
 def test_100_000_files_end_at_the_limit(root, monkeypatch):
@@ -237,5 +282,5 @@ def test_100_000_files_end_at_the_limit(root, monkeypatch):
     before = len(os.listdir("/proc/self/fd"))
     found = walk(root, most_files=100_000)
     assert len(found.files) == 20_000
-    assert "more than 20000 names" in found.notes[-1][1]
+    assert "more than 20000 names" in found.notes[0][1]
     assert len(os.listdir("/proc/self/fd")) == before
