@@ -43,7 +43,7 @@ class Following(Jobs):
                     piece["attempt"] is not None
                 ):  # from here on it is this attempt's, also when another begins meanwhile
                     query |= {"attempt": piece["attempt"], "cursor": piece["next"], "tail": None, "since": None}
-                if piece["text"]:
+                if piece["text"] or piece.get("open"):
                     yield piece
             if piece is not None and piece["complete"]:
                 following = None if only else self._attempt_after(number, piece["attempt"])

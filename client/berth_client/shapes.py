@@ -215,13 +215,22 @@ class JobDetail(Job):
     profiles: list[dict[str, Any]]
 
 
+class OpenLine(TypedDict):
+    stream: str
+    text: str
+
+
 class LogPiece(TypedDict):
-    """A piece of an attempt's output; `next` is the cursor of what follows. `complete`: nothing follows."""
+    """A piece of an attempt's output; `next` is the cursor of what follows. `complete`: nothing follows.
+
+    `open`: lines that have not ended, as they stand; they come again.
+    """
 
     attempt: int | None
     rank: int
     stream: str
     text: str
+    open: NotRequired[list[OpenLine]]  # an older portal has none
     next: str
     offset: int | None
     next_offset: int | None

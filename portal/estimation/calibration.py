@@ -18,7 +18,7 @@ from portal.cluster.models import Gpu, GpuType, Node
 from portal.errors import BerthError
 from portal.estimation.models import Link
 from portal.events.services import plan_nudge
-from portal.jobs.log_reading import log_bytes, log_part
+from portal.jobs.log_reading import lines_of_tail, log_part
 from portal.jobs.services import job_submit
 from portal.jobs.states import JobState
 from portal.layout import SOURCE
@@ -148,10 +148,10 @@ def link_measured(
 def said_by(job: Job) -> dict[str, Any]:
     """The line that the job printed for us."""
     if job.state != JobState.COMPLETED:
-        tail = _output(job, "stderr").strip().splitlines()[-1:]
-        why = job.end_detail or " ".join(tail) or "it says nothing more"
+        tail = [line for line in _output(job, "stderr") if line.strip()][-1:]
+        why = job.end_detail or " ".join(tail).strip() or "it says nothing more"
         raise BerthError("failed", f"Job {job.number} ended {job.state}: {why}. Its log tells more.")
-    for line in _output(job, "stdout").splitlines():
+    for line in _output(job, "stdout"):
         if line.startswith(WORD):
             try:
                 said = json.loads(line.removeprefix(WORD))
@@ -161,12 +161,9 @@ def said_by(job: Job) -> dict[str, Any]:
     raise BerthError("unreadable", f"Job {job.number} completed without its figures; see its log.")
 
 
-def _output(job: Job, stream: str) -> str:
+def _output(job: Job, stream: str) -> list[str]:
     part = log_part(job=job, epoch=None, rank=0, stream=stream)
-    if part is None:
-        return ""
-    length = part.length()
-    return log_bytes(part, offset=max(0, length - LOG_BYTES), limit=LOG_BYTES).decode(errors="replace")
+    return lines_of_tail(part, limit=LOG_BYTES) if part else []
 
 
 def links_table() -> list[dict[str, Any]]:

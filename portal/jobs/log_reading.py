@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import F, Max, Sum
+from django.db.models import Sum
 
 from portal.errors import NotFound
 from portal.jobs.models import Attempt, Job, LogChunk
+from portal.jobs.output.lines import LINE_BYTES, Cutter, line_shown
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 STREAMS = ("stdout", "stderr")
-LINE_BYTES = 64 * 1024
-"""A line of more bytes is read in pieces: of redraws, only what the last one of a piece begins is kept."""
-_CODES = re.compile(
-    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}(?:[@-~]|\Z)|[\]PX^_][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[ -/]{1,8}[0-~]|[0-OQ-WYZ`-~=>])"
-)
-_ERASE = re.compile(r"\x1b\[[02]?K")
-_HIDDEN = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_MOVES = re.compile(r"([\r\b\x00])")
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,13 @@ class LogPart:
 
     def length(self) -> int:
         """Return how many bytes are stored. Chunks follow one another without gaps."""
-        return self.chunks.aggregate(end=Max(F("offset") + F("length")))["end"] or 0
+        last = self.chunks.order_by("-offset").values_list("offset", "length").first()
+        return sum(last) if last else 0
+
+    def piece_at(self, offset: int) -> int:
+        """Return where the piece begins that has the byte at `offset`; that of the last one when it is not stored yet."""
+        found = self.chunks.filter(offset__lte=offset).order_by("-offset").values_list("offset", flat=True).first()
+        return found or 0
 
 
 def log_part(*, job: Job, epoch: int | None, rank: int, stream: str, profile: bool = False) -> LogPart | None:
@@ -59,16 +57,9 @@ def log_part(*, job: Job, epoch: int | None, rank: int, stream: str, profile: bo
 
 def log_bytes(part: LogPart, *, offset: int, limit: int) -> bytes:
     """Return up to `limit` bytes from `offset` on."""
-    pieces: list[bytes] = []
-    size = 0
-    wanted = part.chunks.alias(end=F("offset") + F("length")).filter(end__gt=offset)
-    for start, data in wanted.values_list("offset", "data").iterator(chunk_size=8):
-        piece = bytes(data)[max(offset - start, 0) :]
-        pieces.append(piece)
-        size += len(piece)
-        if size >= limit:
-            break
-    return b"".join(pieces)[:limit]
+    wanted = part.chunks.filter(offset__gte=part.piece_at(offset), offset__lt=offset + limit)
+    rows = wanted.values_list("offset", "data").iterator(chunk_size=8)
+    return b"".join(bytes(data)[max(offset - start, 0) :] for start, data in rows)[:limit]
 
 
 def offset_since(part: LogPart, *, since: datetime) -> int:
@@ -77,17 +68,29 @@ def offset_since(part: LogPart, *, since: datetime) -> int:
     return part.length() if first is None else first
 
 
-def offset_of_tail(part: LogPart, *, lines: int, limit: int) -> int:
-    """Return where the last `lines` lines begin, looking back at most `limit` bytes."""
+def offset_of_tail(part: LogPart, *, limit: int, lines: int | None = None) -> int:
+    """Return where the last `lines` lines begin, or all whole ones, looking back at most `limit` bytes.
+
+    A line that began farther back is left out, unless it is all there is: then its last bytes are the tail.
+    """
     end = part.length()
     start = max(0, end - limit)
     data = log_bytes(part, offset=start, limit=end - start)
     at = len(data) - 1 if data.endswith(b"\n") else len(data)
-    for _ in range(lines):
+    for _ in range(lines or 0):
         at = data.rfind(b"\n", 0, at)
         if at < 0:
-            return start
-    return start + at + 1
+            break
+    else:
+        if lines is not None:
+            return start + at + 1
+    first = data.find(b"\n") + 1
+    return 0 if start == 0 else start + (first if 0 < first < len(data) else _character_at(data))
+
+
+def _character_at(data: bytes) -> int:
+    """Return how many bytes at the beginning belong to a character that began before."""
+    return next((at for at, byte in enumerate(data[:4]) if byte & 0b1100_0000 != 0b1000_0000), 0)
 
 
 def log_sizes(job: Job) -> list[dict[str, int | str]]:
@@ -100,45 +103,21 @@ def log_sizes(job: Job) -> list[dict[str, int | str]]:
     ]
 
 
-def utf8_whole(data: bytes) -> bytes:
-    """Drop an incomplete UTF-8 character at the end: its other bytes have not been read yet."""
-    for back in range(1, min(4, len(data) + 1)):
-        byte = data[-back]
-        if byte & 0b1100_0000 == 0b1000_0000:
-            continue
-        needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-        return data[:-back] if needed > back else data
-    return data
+def lines_of_tail(part: LogPart, *, limit: int) -> list[str]:
+    """Return the lines at the end of a part, as they are shown, looking back at most `limit` bytes."""
+    start = offset_of_tail(part, limit=limit)
+    cutter = Cutter()
+    cuts = list(cutter.cut(log_bytes(part, offset=start, limit=limit)))
+    shown = [line_shown(cut.data) for cut in cuts if not cut.redrawn]
+    return [*shown, line_shown(cutter.rest)]
 
 
 def last_line(*, job: Job, chars: int = 200) -> str | None:
     """Return the last line that a job's last attempt printed, on stderr if it printed any there; None without any."""
     chunks = LogChunk.objects.filter(attempt__job=job, attempt__kind="run", attempt__epoch=job.epoch)
     for stream in reversed(STREAMS):
-        last = chunks.filter(stream=stream).order_by("-offset").values_list("data", flat=True)[:2]
-        data = b"".join(bytes(each) for each in reversed(last))[-LINE_BYTES:]
-        if lines := [text for line in data.split(b"\n") if (text := line_shown(line).strip())]:
-            return lines[-1][:chars]
+        last = chunks.filter(stream=stream).order_by("-offset").select_related("attempt").defer("data").first()
+        lines = lines_of_tail(LogPart(last.attempt, last.rank, stream), limit=LINE_BYTES) if last else []
+        if said := [text for line in lines if (text := line.strip())]:
+            return said[-1][:chars]
     return None
-
-
-def line_shown(data: bytes) -> str:
-    """Return the text that a line, without its line feed, leaves on a terminal: carriage returns overwrite, codes are dropped."""
-    text = data.decode("utf-8", "replace")
-    if not _HIDDEN.search(text) and "\r" not in text and "\b" not in text:
-        return text
-    text = _ERASE.sub("\x00", text.replace("\x00", ""))
-    cells: list[str] = []
-    at = 0
-    for piece in _MOVES.split(_CODES.sub("", text)):
-        if piece == "\r":
-            at = 0
-        elif piece == "\b":
-            at = max(0, at - 1)
-        elif piece == "\x00":
-            del cells[at:]
-        else:
-            kept = _HIDDEN.sub("", piece)
-            cells[at : at + len(kept)] = kept
-            at += len(kept)
-    return "".join(cells)

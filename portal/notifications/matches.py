@@ -37,13 +37,9 @@ def log_look(piece: LogPiece) -> None:
         _note(piece, each)
 
 
-def _shown(line: bytes) -> str:
-    return one_line(line[:1000].decode(errors="replace"), 200)
-
-
 def _note(piece: LogPiece, found: Found) -> None:
     mine = LogMatch.objects.filter(job_id=piece.job_id, place=found.place)
-    first, now = _shown(found.first), timezone.now()
+    first, now = one_line(found.first[:1000], 200), timezone.now()
     defaults = {"messages": 1, "line": first, "lines": 1}
     _, is_new = LogMatch.objects.get_or_create(job_id=piece.job_id, place=found.place, defaults=defaults)
     if is_new:
@@ -52,7 +48,7 @@ def _note(piece: LogPiece, found: Found) -> None:
         event_record(job_id=piece.job_id, kind="log-match", text=f"The log has a line that was looked for: {first}")
     more = found.lines - is_new
     if more:
-        mine.update(lines=F("lines") + more, untold=F("untold") + more, line=_shown(found.last))
+        mine.update(lines=F("lines") + more, untold=F("untold") + more, line=one_line(found.last[:1000], 200))
         for messages, gap in enumerate(GAPS, 1):
             mine.filter(messages=messages, due_at=None).update(due_at=now + gap)
 

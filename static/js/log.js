@@ -70,11 +70,11 @@
     element.dataset.stream = line.stream;
     const at = line.at ? new Date(line.at) : null;
     const time = at ? `${Berth.clock(at)}.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
-    element.append(part("b-line-number", String(line.n).replace(/\B(?=(\d{3})+$)/g, "\u202f")), part("b-line-time", time), part("b-line-level", line.level || ""), part("b-line-text", line.text));
+    element.append(part("b-line-number", String(line.n === null ? "" : line.n).replace(/\B(?=(\d{3})+$)/g, "\u202f")), part("b-line-time", time), part("b-line-level", line.level || ""), part("b-line-text", line.text));
     return element;
   }
   function note(text, ended) {
-    const old = box.querySelector(".b-log-note");
+    const old = box.querySelector(".b-log-note:not(.b-log-begin)");
     if (old) { old.remove(); }
     if (!text) { return; }
     const element = part(`b-log-note${ended ? " b-log-end" : ""}`, text);
@@ -85,6 +85,7 @@
     const lines = document.createDocumentFragment();
     page.lines.forEach((line) => lines.append(lineElement(line)));
     note("");
+    if (page.cut && !box.childElementCount) { box.append(part("b-line b-log-note b-log-begin", "Earlier lines are in the download; lines have no numbers here.")); }
     box.querySelectorAll("[data-open]").forEach((line) => line.remove()); // they come again, as they are now
     page.open.forEach((line) => { const element = lineElement(line); element.dataset.open = ""; lines.append(element); });
     box.append(lines);

@@ -1,12 +1,14 @@
 """A job that is waited for and its log followed: over attempts, through broken connections, to its exit code."""
 
+import io
 import itertools
+import sys
 
 import pytest
 from django.utils import timezone
 
 from berth_client import AwayError, Berth, following, jobs, rest
-from berth_client.cli import main
+from berth_client.cli import logs, main
 from portal.jobs.models import Job, LogChunk
 from portal.tenants.services import token_create
 from tests.client.conftest import URL, InProcess
@@ -168,9 +170,49 @@ def test_logs_once_by_tail_and_by_stream(cluster, token, monkeypatch, capsys):  
     write(attempt, "one\ntwo\nthr")
     write(attempt, "error\n", "stderr")
     for arguments, printed in (
-        ([], "one\ntwo\nerror\n"),
+        ([], "one\ntwo\nerror\nthr"),
         (["--tail", "1", "--stream", "stdout"], "thr"),
         (["--stream", "stderr", "--attempt", "1"], "error\n"),
     ):
         assert main(["logs", str(attempt.job_id), *arguments], transport=InProcess()) == 0
         assert capsys.readouterr().out == printed
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+PIECES = [
+    {"attempt": 1, "text": "one\n", "open": [{"stream": "stdout", "text": " 10%"}]},
+    {"attempt": 1, "text": "", "open": [{"stream": "stdout", "text": " 20%"}]},
+    {"attempt": 1, "text": " 100%\n", "open": [{"stream": "stdout", "text": "Name? " + "\u8bad" * 500}]},
+    {"attempt": 1, "text": "Name? x\n"},
+]
+
+
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+def test_what_has_not_ended_is_drawn_on_a_terminal_and_kept_out_of_a_file(monkeypatch, kind):
+    monkeypatch.setattr("sys.stdout", kind())
+    monkeypatch.setenv("COLUMNS", "40")
+    logs.printed(PIECES)
+    anew, shown = logs.ANEW, sys.stdout.getvalue()
+    if kind is Terminal:
+        prompt = f"Name? {chr(0x8BAD) * 16}"
+        assert shown == f"one\n 10%{anew} 20%{anew} 100%\n{prompt}{anew}Name? x\n"
+    else:
+        assert shown == "one\n 100%\nName? x\n"
+
+
+def test_a_prompt_and_a_bar_are_seen_while_they_stand(cluster, token):  # noqa: F811
+    attempt = cluster.running()
+    steps = [
+        lambda: write(attempt, "begun\n\r 10%"),
+        lambda: write(attempt, "\r 20%"),
+        lambda: write(attempt, "\n\x1b[1mName?\x1b[0m "),
+        lambda: cluster.end(attempt),
+    ]
+    pieces = list(Berth(URL, token, transport=Happening(steps)).jobs_follow(attempt.job_id))
+    assert "".join(piece["text"] for piece in pieces) == "begun\n 20%\nName? "
+    seen = [line["text"] for piece in pieces for line in piece["open"]]
+    assert list(dict.fromkeys(seen)) == [" 10%", " 20%", "Name? "]

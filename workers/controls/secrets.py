@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from bisect import bisect_left
+import re
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 SHORTEST = 8
@@ -16,6 +17,14 @@ SHORTEST = 8
 LONGEST = 1024
 """Longer lines are looked for in pieces, so that a log of one letter costs no more than another."""
 SHOWN = b"***"
+MOST_HELD = 16 * 1024
+"""What may be the beginning of a piece is held back up to here: a job that puts codes into it without end gives it away."""
+_UNSEEN = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)"
+    rb"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2(?:[\x80-\x9f]|\Z)"
+    rb"|\xe2(?:\x80(?:[\xaa-\xae]|\Z)|\x81(?:[\xa6-\xa9]|\Z)|\Z)|\xef(?:\xbb(?:\xbf|\Z)|\Z)"
+)
+"""What the portal drops of a line that it shows (its `output.lines`), also cut at the end: it may stand within a piece."""
 MOST_PIECES, MOST_BYTES = 256, 16 * 1024
 """So many pieces are looked for whole. Each costs time for each chunk of the log, and the tenant chooses how many there are."""
 
@@ -61,6 +70,31 @@ def mask_of(pieces: list[bytes]) -> Mask | LineMask:
     return Mask(pieces) if few else LineMask(pieces)
 
 
+class Seen:
+    """A text without what nobody sees, and where the rest of it stands in the text."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text, self._at, self._from = text, [0], [0]
+        if _UNSEEN.search(text):
+            kept, size, end = [], 0, 0
+            for unseen in _UNSEEN.finditer(text):
+                kept.append(text[end : unseen.start()])
+                size, end = size + unseen.start() - end, unseen.end()
+                self._at.append(size)
+                self._from.append(end)
+            self.text = b"".join([*kept, text[end:]])
+
+    def origin(self, at: int) -> int:
+        """Return where a byte that is seen stands in the text."""
+        run = bisect_right(self._at, at) - 1
+        return self._from[run] + at - self._at[run]
+
+    def place(self, origin: int) -> int:
+        """Return the place among what is seen of a byte of the text."""
+        run = bisect_right(self._from, origin) - 1
+        return self._at[run] + origin - self._from[run]
+
+
 class Mask:
     """Shows `***` in place of each of `pieces` in a stream that comes in chunks, wherever these are cut."""
 
@@ -72,15 +106,22 @@ class Mask:
     def feed(self, data: bytes) -> bytes:
         """Return what can be shown now. What may be the beginning of a piece is held until more comes."""
         text = self._held + data
-        return self._shown(text, len(text) - max((_begun(text, *each) for each in self._pieces), default=0))
+        seen, until = Seen(text), len(text)
+        if begun := self._longest_begun(seen.text):
+            until = seen.origin(len(seen.text) - begun)
+        until = min(until, len(text) - self._longest_begun(text))
+        return self._shown(text, seen, until if len(text) - until <= MOST_HELD else len(text))
 
     def end(self) -> bytes:
         """Return what was held."""
-        return self._shown(self._held, len(self._held))
+        return self._shown(self._held, Seen(self._held), len(self._held))
 
-    def _shown(self, text: bytes, until: int) -> bytes:
+    def _longest_begun(self, text: bytes) -> int:
+        return max((_begun(text, *each) for each in self._pieces), default=0)
+
+    def _shown(self, text: bytes, seen: Seen, until: int) -> bytes:
         out, at = [], 0
-        for begin, end in self._spans(text):
+        for begin, end in self._spans(text, seen):
             goes_on = begin == 0 and self._told > 0
             if begin >= until and not goes_on:
                 break
@@ -90,14 +131,12 @@ class Mask:
         self._held, self._told = text[until:], max(0, at - until)
         return b"".join(out)
 
-    def _spans(self, text: bytes) -> list[tuple[int, int]]:
+    def _spans(self, text: bytes, seen: Seen) -> list[tuple[int, int]]:
         """Return what is covered, pieces that overlap as one, in order."""
         found = [(0, self._told)] if self._told else []
-        for piece, borders in self._pieces:
-            step, at = len(piece) - borders[-1], text.find(piece)
-            while at >= 0:
-                found.append((at, at + len(piece)))
-                at = text.find(piece, at + step)
+        found += self._found(text)
+        if seen.text is not text:
+            found += [(seen.origin(begin), seen.origin(end - 1) + 1) for begin, end in self._found(seen.text)]
         merged: list[tuple[int, int]] = []
         for begin, end in sorted(found):
             if merged and begin < merged[-1][1]:
@@ -105,6 +144,15 @@ class Mask:
             else:
                 merged.append((begin, end))
         return merged
+
+    def _found(self, text: bytes) -> list[tuple[int, int]]:
+        found = []
+        for piece, borders in self._pieces:
+            step, at = len(piece) - borders[-1], text.find(piece)
+            while at >= 0:
+                found.append((at, at + len(piece)))
+                at = text.find(piece, at + step)
+        return found
 
 
 class LineMask:
@@ -118,28 +166,41 @@ class LineMask:
     def feed(self, data: bytes) -> bytes:
         """Return what can be shown now. What may be the beginning of a piece is held until more comes."""
         text, out, at = self._held + data, [], 0
+        seen = Seen(text)
+        starts = self._starts(text)
+        if seen.text is not text:
+            starts = sorted([*starts, *map(seen.origin, self._starts(seen.text))])
         self._held = b""
         while at < len(text):
             if self._hides:
                 line_end = text.find(b"\n", at)
                 at, self._hides = (len(text), True) if line_end < 0 else (line_end, False)
                 continue
-            begin = next(
-                (i for i in range(at, len(text) - SHORTEST + 1) if text[i : i + SHORTEST] in self._beginnings), -1
-            )
-            if begin < 0:
-                until = len(text) - self._tail(text[at:])
+            following = bisect_left(starts, at)
+            if following == len(starts):
+                until = self._until(text, seen, at)
                 self._held = text[until:]
                 out.append(text[at:until])
                 break
-            out += [text[at:begin], SHOWN]
-            at, self._hides = begin, True
+            out += [text[at : starts[following]], SHOWN]
+            at, self._hides = starts[following], True
         return b"".join(out)
 
     def end(self) -> bytes:
         """Return what was held."""
         held, self._held = self._held, b""
         return held
+
+    def _starts(self, text: bytes) -> list[int]:
+        """Return where pieces begin."""
+        return [i for i in range(len(text) - SHORTEST + 1) if text[i : i + SHORTEST] in self._beginnings]
+
+    def _until(self, text: bytes, seen: Seen, at: int) -> int:
+        """Return where what may begin a piece stands, at the end of the text."""
+        until = len(text) - self._tail(text[at:])
+        if begun := self._tail(seen.text[seen.place(at) :]):
+            until = min(until, seen.origin(len(seen.text) - begun))
+        return until if len(text) - until <= MOST_HELD else len(text)
 
     def _tail(self, text: bytes) -> int:
         """Return how many bytes at the end may begin a piece."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.jobs import numbers
 from berth_client.cli.options import count, verb_add
+from berth_client.cli.tables import wide_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from berth_client import Berth
     from berth_client.shapes import LogPiece
+
+ANEW = "\r\x1b[K"
+"""Begins the line of a terminal anew."""
 
 
 def parsers_add(verbs: Any) -> None:
@@ -26,7 +31,9 @@ def parsers_add(verbs: Any) -> None:
     )
     parser.add_argument("--tail", type=count, metavar="N", help="only the last N lines, and what follows")
     parser.add_argument("--since", metavar="TIME", help="what came then or later, for example 2026-01-31T12:00:00Z")
-    parser.add_argument("--stream", choices=["stdout", "stderr"], help="only this stream")
+    parser.add_argument(
+        "--stream", choices=["stdout", "stderr"], help="only this stream, byte by byte as it was written"
+    )
     parser.add_argument("--attempt", type=count, metavar="N", help="of this attempt; else the last")
     parser.add_argument("--rank", type=int, metavar="N", help="of a job on several nodes: of this one, from 0")
 
@@ -38,21 +45,36 @@ def logs(asked: Any, berth: Berth) -> int:
 
 
 def printed(pieces: Iterable[LogPiece]) -> None:
-    """Print the pieces as they are. Standard error names each attempt after the first."""
-    attempt = None
+    """Print the lines; one that has not ended as it stands, again and again, on a terminal, and else once they are over.
+
+    Standard error names each attempt after the first.
+    """
+    attempt, on_screen, drawn, unended = None, sys.stdout.isatty(), "", ""
     for piece in pieces:
         if attempt not in {None, piece["attempt"]}:
             print(f"berth: attempt {piece['attempt']} begins", file=sys.stderr, flush=True)
         attempt = piece["attempt"]
-        sys.stdout.write(piece["text"])
+        unended = "\n".join(line["text"] for line in piece.get("open", ()))
+        sys.stdout.write(ANEW * bool(drawn) + piece["text"])
+        drawn = _cut(unended.rpartition("\n")[2]) if on_screen else ""
+        sys.stdout.write(drawn)
         sys.stdout.flush()
+    sys.stdout.write(ANEW * bool(drawn) + unended)
+
+
+def _cut(text: str) -> str:
+    """Cut a line to the terminal, so that it can be drawn anew."""
+    most = shutil.get_terminal_size().columns - 1
+    while wide_of(text) > most:
+        text = text[: -max(1, (wide_of(text) - most) // 2)]
+    return text
 
 
 def _once(berth: Berth, number: str, query: dict[str, Any]) -> Iterator[LogPiece]:
     """Yield what there is by now, piece by piece."""
     while True:
         piece = berth.jobs_logs(number, **query)
+        yield piece
         if not piece["text"]:
             return
-        yield piece
         query |= {"attempt": piece["attempt"], "cursor": piece["next"], "tail": None, "since": None}

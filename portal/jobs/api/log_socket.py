@@ -100,13 +100,13 @@ class LogConsumer(AsyncWebsocketConsumer):
             if loop.time() - checked_s >= LOOK_S:
                 checked_s = loop.time()
                 await database_sync_to_async(_caller)(self.scope)
-            piece, asked = await database_sync_to_async(piece_next)(asked)
-            if piece["text"] or piece["complete"] or loop.time() - told_s >= BEAT_S:
+            piece, is_new, asked = await database_sync_to_async(piece_next)(asked)
+            if is_new or piece["complete"] or loop.time() - told_s >= BEAT_S:
                 told_s = loop.time()
                 await self.send(text_data=json.dumps(piece))
             if piece["complete"]:
                 return 1000
-            if not piece["text"]:
+            if not is_new:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.grown.wait(), LOOK_S)
             if len(piece["text"]) < MUCH:

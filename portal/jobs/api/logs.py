@@ -1,6 +1,7 @@
 """`/api/v1/jobs/{number}/logs`: an attempt's output, both streams or one; `follow` waits for more, for a bounded time.
 
-An answer says in `next` where to go on. Of one stream that is a byte offset, of both a `portal.jobs.log_both.Cursor`.
+An answer says in `next` where to go on. Of one stream that is a byte offset, of both a `portal.jobs.log_both.Cursor`. One
+stream comes byte by byte as the job wrote it; both come as the lines that a person sees.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rest_framework import serializers
 from rest_framework.response import Response
 
 from portal.api.base import ApiView
@@ -19,7 +19,8 @@ from portal.api.queries import Query
 from portal.api.schema import documented, parameter, time_parameter
 from portal.errors import BerthError
 from portal.jobs.api.jobs import JOB_PATH, job_again, job_of
-from portal.jobs.log_both import BothStreams, Cursor
+from portal.jobs.api.log_answer import JobLogAnswer
+from portal.jobs.log_both import BothStreams, Cursor, Look
 from portal.jobs.log_reading import (
     STREAMS,
     LogPart,
@@ -28,9 +29,9 @@ from portal.jobs.log_reading import (
     log_sizes,
     offset_of_tail,
     offset_since,
-    utf8_whole,
 )
 from portal.jobs.models import Job
+from portal.jobs.output.lines import line_shown, utf8_whole
 from portal.jobs.states import FINAL
 
 if TYPE_CHECKING:
@@ -54,36 +55,7 @@ from `next_offset`.
 """
 
 _followers = threading.BoundedSemaphore(MAX_FOLLOWERS)
-
-
 KNOWN = ("attempt", "profile", "rank", "stream", "cursor", "offset", "tail", "since")
-
-
-class LogSize(serializers.Serializer):
-    attempt = serializers.IntegerField()
-    rank = serializers.IntegerField()
-    stream = serializers.ChoiceField(choices=STREAMS)
-    bytes = serializers.IntegerField()
-
-
-class JobLogAnswer(serializers.Serializer):
-    """A piece of the output. `complete`: the attempt has ended, and this is the end of what it wrote."""
-
-    attempt = serializers.IntegerField(allow_null=True, help_text="Null while no attempt has begun.")
-    rank = serializers.IntegerField()
-    stream = serializers.ChoiceField(choices=(*STREAMS, "both"))
-    text = serializers.CharField(help_text="The output, as UTF-8. Bytes that are none become U+FFFD.")
-    next = serializers.CharField(help_text="Send this as `cursor` to get what follows.")
-    offset = serializers.IntegerField(
-        allow_null=True,
-        help_text="Where the first byte of `text` stands in the stream. Null when both streams were asked for.",
-    )
-    next_offset = serializers.IntegerField(
-        allow_null=True,
-        help_text="Where the first byte after `text` stands in the stream. Null when both streams were asked for.",
-    )
-    complete = serializers.BooleanField()
-    available = LogSize(many=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +106,12 @@ class Reading(ABC):
     attempt: Attempt | None
 
     @abstractmethod
-    def read(self, *, ended: bool) -> bytes:
-        """Return the next piece, b"" when there is none. `told` then describes what was returned."""
+    def read(self, *, ended: bool) -> bool:
+        """Read the next piece, and say whether anything is new. `told` then describes it."""
 
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """Return `next, offset, next_offset`."""
+        """Return `text, open, next, offset, next_offset`."""
 
     @abstractmethod
     def at_end(self) -> bool:
@@ -157,17 +129,18 @@ class OneStream(Reading):
             self._start = offset_since(part, since=asked.since) if asked.since else 0
             if asked.tail is not None:
                 self._start = max(self._start, offset_of_tail(part, lines=asked.tail, limit=MAX_ANSWER_BYTES))
-        self._end = self._start
+        self._end, self._data = self._start, b""
 
-    def read(self, *, ended: bool) -> bytes:
+    def read(self, *, ended: bool) -> bool:
         data = log_bytes(self._part, offset=self._start, limit=MAX_ANSWER_BYTES) if self._part else b""
         # At the end no more will come: what is left of a character is shown as it is.
-        whole = data if ended and len(data) < MAX_ANSWER_BYTES else utf8_whole(data)
-        self._end = self._start + len(whole)
-        return whole
+        self._data = data if ended and len(data) < MAX_ANSWER_BYTES else utf8_whole(data)
+        self._end = self._start + len(self._data)
+        return bool(self._data)
 
     def told(self) -> dict[str, Any]:
-        return {"next": str(self._end), "offset": self._start, "next_offset": self._end}
+        text = self._data.decode("utf-8", "replace")
+        return {"text": text, "open": [], "next": str(self._end), "offset": self._start, "next_offset": self._end}
 
     def at_end(self) -> bool:
         return self._part is None or self._end >= self._part.length()
@@ -183,23 +156,25 @@ class TwoStreams(Reading):
             self._start, self._tail = Cursor.of(asked.cursor), None
         elif self._both is not None and asked.since:
             self._start = self._both.since(asked.since)
-        self._end = self._start
+        self._look = Look(self._start)
 
-    def read(self, *, ended: bool) -> bytes:
+    def read(self, *, ended: bool) -> bool:
         if self._both is None:
-            return b""
+            return False
         limit = MAX_ANSWER_BYTES
         if self._tail is not None:
-            data, self._end = self._both.tail(self._start, lines=self._tail, limit=limit, flush=ended)
+            self._look = self._both.tail(self._start, lines=self._tail, limit=limit, flush=ended)
         else:
-            data, self._end = self._both.read(self._start, limit=limit, flush=ended)
-        return data
+            self._look = self._both.read(self._start, limit=limit, flush=ended)
+        return self._look.end != self._start
 
     def told(self) -> dict[str, Any]:
-        return {"next": str(self._end), "offset": None, "next_offset": None}
+        unended = [{"stream": line.stream, "text": line_shown(line.cut.data)} for line in self._look.open]
+        end = str(self._look.end)
+        return {"text": self._look.text(), "open": unended, "next": end, "offset": None, "next_offset": None}
 
     def at_end(self) -> bool:
-        return self._both is None or self._end == self._both.end()
+        return self._both is None or self._look.end == self._both.end()
 
 
 def _offset(cursor: str) -> int:
@@ -231,8 +206,8 @@ class JobLogsView(ApiView):
             parameter("wait", {"type": "integer", "minimum": 1, "maximum": MAX_FOLLOW_WAIT_S}, "Seconds to follow."),
         ),
         operation_id="jobs_logs",
-        description="At most 256 KiB an answer; go on with `cursor=next` until `complete`. Of both streams a line that has "
-        "not ended waits for its rest or for the attempt's end.",
+        description="At most 256 KiB an answer; go on with `cursor=next` until `complete`. One stream comes as it was "
+        "written. Both come as lines that a terminal would show; one that has not ended is in `open`.",
     )
     def get(self, request: Request, number: str) -> Response:
         query = Query(request, known=(*KNOWN, "follow", "wait"))
@@ -240,13 +215,13 @@ class JobLogsView(ApiView):
         wait_s = query.whole("wait", FOLLOW_WAIT_S, 1, MAX_FOLLOW_WAIT_S) if query.flag("follow") else 0
         reading = reading_of(asked)
         ended = _is_over(asked.job, reading.attempt)
-        data = reading.read(ended=ended)
-        if not data and wait_s and not ended and _followers.acquire(blocking=False):
+        is_new = reading.read(ended=ended)
+        if not is_new and wait_s and not ended and _followers.acquire(blocking=False):
             try:
-                reading, data, ended = _followed(asked, reading, wait_s, rights=lambda: job_again(request, number))
+                reading, ended = _followed(asked, reading, wait_s, rights=lambda: job_again(request, number))
             finally:
                 _followers.release()
-        return Response(_piece(asked, reading, data, ended=ended) | {"available": log_sizes(asked.job)})
+        return Response(_piece(asked, reading, ended=ended) | {"available": log_sizes(asked.job)})
 
 
 def reading_of(asked: Asked) -> Reading:
@@ -254,23 +229,22 @@ def reading_of(asked: Asked) -> Reading:
     return OneStream(asked) if asked.stream else TwoStreams(asked)
 
 
-def piece_next(asked: Asked) -> tuple[dict[str, Any], Asked]:
-    """Return the piece that there is by now, empty where there is none, and what to ask for after it."""
+def piece_next(asked: Asked) -> tuple[dict[str, Any], bool, Asked]:
+    """Return the piece that there is by now, whether it has anything new, and what to ask for after it."""
     reading = reading_of(asked)
     ended = _is_over(asked.job, reading.attempt)
-    piece = _piece(asked, reading, reading.read(ended=ended), ended=ended)
+    is_new = reading.read(ended=ended)
+    piece = _piece(asked, reading, ended=ended)
     if reading.attempt is None:
-        return piece, asked
-    return piece, replace(asked, epoch=reading.attempt.epoch, cursor=piece["next"], tail=None, since=None)
+        return piece, is_new, asked
+    return piece, is_new, replace(asked, epoch=reading.attempt.epoch, cursor=piece["next"], tail=None, since=None)
 
 
-def _followed(
-    asked: Asked, reading: Reading, wait_s: int, *, rights: Callable[[], object]
-) -> tuple[Reading, bytes, bool]:
+def _followed(asked: Asked, reading: Reading, wait_s: int, *, rights: Callable[[], object]) -> tuple[Reading, bool]:
     """Look again until there is something, the attempt or job ends, or time is up. Raises what `rights` raises."""
-    checked, data, ended = time.monotonic(), b"", False
+    checked, is_new, ended = time.monotonic(), False, False
     deadline = checked + wait_s
-    while not data and not ended and time.monotonic() < deadline:
+    while not is_new and not ended and time.monotonic() < deadline:
         time.sleep(FOLLOW_PERIOD_S)
         if time.monotonic() - checked > RIGHTS_S:
             checked = time.monotonic()
@@ -278,8 +252,8 @@ def _followed(
         if reading.attempt is None:
             reading = reading_of(asked)
         ended = _is_over(asked.job, reading.attempt)
-        data = reading.read(ended=ended)
-    return reading, data, ended
+        is_new = reading.read(ended=ended)
+    return reading, ended
 
 
 def _is_over(job: Job, attempt: Attempt | None) -> bool:
@@ -289,12 +263,11 @@ def _is_over(job: Job, attempt: Attempt | None) -> bool:
     return attempt.ended_at is not None
 
 
-def _piece(asked: Asked, reading: Reading, data: bytes, *, ended: bool) -> dict[str, Any]:
+def _piece(asked: Asked, reading: Reading, *, ended: bool) -> dict[str, Any]:
     return {
         "attempt": reading.attempt.epoch if reading.attempt else None,
         "rank": asked.rank,
         "stream": asked.stream or "both",
-        "text": data.decode("utf-8", "replace"),
         **reading.told(),
         "complete": ended and reading.at_end(),
     }

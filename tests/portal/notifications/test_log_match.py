@@ -35,18 +35,27 @@ def found_in(text, pattern, cuts=()):
 def meant(text, pattern):
     """What the pattern means, said by another program: an expression of Python's, for a few short lines only."""
     expression = ".*".join(map(re.escape, pattern.split("*"))).encode()
-    return sum(bool(re.search(expression, line)) for line in re.split(rb"[\r\n]", text))
+    return sum(any(re.search(expression, drawn) for drawn in _drawn(line)) for line in text.split(b"\n"))
+
+
+def _drawn(line):
+    """What was drawn of a line one after the other, and what it leaves."""
+    pieces = re.sub(rb"\x1b\[[0-9;]*[mK]", b"", line).split(b"\r")
+    left = b""
+    for piece in pieces:
+        left = piece + left[len(piece) :]
+    return [*pieces, left]
 
 
 def test_any_cut_of_any_log_gives_the_same_lines():
     draw = random.Random(7)
     for _ in range(600):
-        text = bytes(draw.choices(b"ab*\n\r", k=draw.randint(0, 40)))
+        text = b"".join(draw.choices([b"a", b"b", b"*", b"\n", b"\r", b"\x1b[1;31m"], k=draw.randint(0, 40)))
         pattern = "".join(draw.choices("ab*", k=draw.randint(1, 5)))
         if not pattern.replace("*", ""):
             continue
         cuts = sorted(draw.sample(range(len(text) + 1), k=min(len(text), draw.randint(0, 6))))
-        assert found_in(text, pattern, cuts) == meant(text, pattern), (text, pattern, cuts)
+        assert found_in(text + b"\n", pattern, cuts) == meant(text, pattern), (text, pattern, cuts)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +67,25 @@ def test_any_cut_of_any_log_gives_the_same_lines():
         ("a.c", b"abc", False),
         ("[E]", b"12:01 [E] disk", True),
         ("Müller", "für Müller".encode(), True),
+        ("ERROR: disk", b"\x1b[1;31mERROR\x1b[0m: \x1b]8;;http://x\x1b\\disk", True),
+        ("[31m", b"\x1b[31mred", False),
+        ("loss nan", b"\rstep 1 loss 0.5\r\x1b[Kstep 2 loss nan\r\x1b[Kstep 3", True),
+        ("loss nan step", b"loss nan\rstep", False),
+        ("Name?", b"\x1b[32m? \x1b[1mName?\x1b[22m \x1b[?25h", True),
+        ("a\u2028b", "a\u2028b".encode(), True),
     ],
 )
 def test_a_pattern_is_text_and_stars(pattern, line, has):
     assert bool(found_in(line, pattern)) is has
+
+
+def test_a_line_that_is_redrawn_counts_once():
+    assert found_in(b"\r 1 nan\r 2 nan\r 3 nan\n 4 nan\n", "nan", (4, 9)) == 2
+
+
+def test_what_a_piece_cuts_is_found():
+    text = "\x1b[1;31mERROR\x1b[0m \u00e9t\u00e9\n".encode()
+    assert {found_in(text, "ERROR \u00e9t\u00e9", (cut,)) for cut in range(len(text))} == {1}
 
 
 def test_a_line_is_found_before_it_is_over_and_not_twice():

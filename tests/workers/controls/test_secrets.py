@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from portal.jobs.output.lines import line_shown
 from workers.controls.joblog import JobLog
 from workers.controls.secrets import MOST_BYTES, MOST_PIECES, LineMask, Mask, mask_of, pieces_of, secrets_take
 
@@ -71,6 +74,42 @@ def test_a_mask_of_lines_shows_no_value_and_all_before_it_wherever_it_is_cut(dat
         begins = [line.find(value[:8]) for value in values if value[:8] in line]
         lines.append(f"{line[: min(begins)]}***" if begins else line)
     assert masked(values, chunks, LineMask).decode() == "\n".join(lines)
+
+
+CODES = [
+    b"\x1b[1;31m",
+    b"\x1b[K",
+    b"\x1b]8;;http://x\x1b\\",
+    b"\x1b]0;t\x07",
+    b"\x1b(B",
+    b"\x00",
+    "\x85".encode(),
+    "\ufeff".encode(),
+]
+
+
+@pytest.mark.parametrize("kind", [Mask, LineMask])
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_no_code_within_a_value_gives_it_away(kind, data):
+    """What is shown of a line drops codes; a value that was coloured in part must not stand there whole."""
+    token = data.draw(st.sampled_from([b"abcdefgh", b"aabaabaab", b"hf_0123456789"]))
+    text = b""
+    for byte in (b"a" + token + b"x" + token[:5] + b"\n" + token)[:60]:
+        text += b"".join(data.draw(st.lists(st.sampled_from(CODES), max_size=2))) + bytes([byte])
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    chunks = [text[a:b] for a, b in pairwise([0, *cuts, len(text)])]
+    lines = masked([token.decode()], chunks, kind).split(b"\n")
+    assert len(lines) == 2
+    assert not any(token.decode() in line_shown(line) for line in lines)
+    assert "***" in line_shown(lines[0])
+
+
+@pytest.mark.parametrize("kind", [Mask, LineMask])
+def test_codes_without_end_hold_back_a_bounded_part(kind):
+    mask = kind(pieces_of([TOKEN]))
+    shown = sum(len(mask.feed(data)) for data in [TOKEN[:5].encode(), *[b"\x1b[1m" * 1000] * 50])
+    assert shown >= 4000 * 40
 
 
 def test_a_mask_of_lines_holds_nothing_back_that_begins_no_value():

@@ -2,34 +2,10 @@
 
 import pytest
 from django.utils import timezone
-from hypothesis import given
-from hypothesis import strategies as st
 
 from portal.dashboard.jobs import log
-from portal.jobs.log_reading import LINE_BYTES, line_shown
 from portal.jobs.models import LogChunk
-
-TEXTS = {
-    b"\r 10%\r 20%": " 20%",
-    b"abcdef\rxy": "xycdef",
-    b"long text\r\x1b[Kok": "ok",
-    b"1/9\b\b\b2/9": "2/9",
-    b"\x1b[31mERROR\x1b[0m broke": "ERROR broke",
-    b"\x1b]0;title\x07shown": "shown",
-    b"half \x1b[3": "half ",
-    b"windows\r": "windows",
-    "h\u00e9 \x00\x9b!".encode() + b"\xff": "h\u00e9 !\ufffd",
-}
-
-
-@pytest.mark.parametrize("data", TEXTS)
-def test_a_line_is_what_a_terminal_leaves(data):
-    assert line_shown(data) == TEXTS[data]
-
-
-@given(st.binary(max_size=400))
-def test_no_bytes_leave_a_control_character(data):
-    assert not any(char < " " and char not in "\t\n" for char in line_shown(data))
+from portal.jobs.output.lines import LINE_BYTES
 
 
 @pytest.fixture
@@ -54,6 +30,11 @@ def look(cluster):
         at["next"] = page["next"]
         return [[line["text"] for line in page[name]] for name in ("lines", "open")], page
 
+    def first():
+        at["next"] = ""
+        return write()
+
+    write.first = first
     return write
 
 
@@ -79,3 +60,26 @@ def test_a_line_without_end_is_not_read_again(look, unit):
     (_, unended), page = look()
     assert 3 * len(piece) - int(page["next"].split(".")[1]) <= LINE_BYTES
     assert all(len(text) <= log.LINE_CHARS for text in unended)
+
+
+@pytest.mark.django_db
+def test_of_a_long_log_the_end_is_read_and_its_lines_have_no_numbers(look):
+    piece = b"a line of some length\n" * 10_000
+    (lines, _), page = look(*[piece] * 6, b"last\n")
+    assert (page["cut"], page["lines"][0]["n"], lines[0]) == (True, None, "a line of some length")
+    read = len(lines)
+    while page["lines"]:
+        (lines, _), page = look()
+        read += len(lines)
+    assert read * 22 <= log.TAIL_BYTES + 22
+    assert page["cut"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("unit", [b"x", b"\r", b"\n", b"x\n"])
+def test_a_first_look_is_bounded_whatever_the_log_is(look, unit, django_assert_num_queries):
+    look(*[unit * (256 * 1024 // len(unit))] * 8)
+    with django_assert_num_queries(12):
+        (lines, _), page = look.first()
+    assert len(lines) <= log.LINES_A_PAGE
+    assert page["cut"]
