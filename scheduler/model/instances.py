@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-_PROFILE = re.compile(r"(?:^|[\s_:-])(?:(\d+)c\.)?(\d+)g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
+PROFILE = re.compile(r"(?:^|[\s_:-])((?:(\d+)c\.)?(\d+)g\.\d+gb(?:[+-][a-z][a-z.]*)*)$", re.IGNORECASE)
 SLICES, SLICES_OF = 7, {"A30": 4, "RTX PRO": 4}
 """A GPU has so many slices of compute; these have others."""
 
@@ -22,7 +22,7 @@ SLICES, SLICES_OF = 7, {"A30": 4, "RTX PRO": 4}
 @cache
 def is_instance(gpu_type: str | None) -> bool:
     """Whether GPUs of the type are instances."""
-    return isinstance(gpu_type, str) and _PROFILE.search(gpu_type) is not None
+    return isinstance(gpu_type, str) and PROFILE.search(gpu_type) is not None
 
 
 @cache
@@ -30,10 +30,10 @@ def share_of_gpu(gpu_type: str) -> float:
     """The part of its GPU's compute that an instance has, 1 for a whole GPU. For what nobody measured or said."""
     if not is_instance(gpu_type):
         return 1.0
-    found = _PROFILE.search(gpu_type)
+    found = PROFILE.search(gpu_type)
     assert found is not None
     slices = next((count for name, count in SLICES_OF.items() if name in gpu_type.upper()), SLICES)
-    return max(1, min(slices, int(found[1] or found[2]))) / slices
+    return max(1, min(slices, int(found[2] or found[3]))) / slices
 
 
 def serves(asked: AbstractSet[str], gpu_type: str | None) -> bool:
