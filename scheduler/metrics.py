@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.fairness.lrf import latency_ratio
+from scheduler.model.instances import serves
 from scheduler.placement.feasibility import (
     Level,
     aggregated_gpus,
@@ -199,7 +200,7 @@ def wanted_types(asked: Collection[tuple[int, frozenset[str]]], idle: Mapping[st
     return {
         name
         for name, gpus in idle.items()
-        if gpus and any(least <= gpus and (not types or name in types) for least, types in asked)
+        if gpus and any(least <= gpus and serves(types, name) for least, types in asked)
     }
 
 

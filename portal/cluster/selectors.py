@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Prefetch
 
+from portal.cluster.instances import ONE_EACH, instance_of, only_instances
 from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
 from portal.cluster.named import NamedEnvironment
 from portal.errors import BerthError, NotFound
@@ -134,7 +135,11 @@ def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:
     by_type = dict(alive.values_list("type_name").annotate(n=Count("pk")))
     if not by_type and not Node.objects.alive().exclude(gpu_type=None).exists():
         raise BerthError("unsatisfiable", "No node here has a GPU; ask for gpus: 0.", field="gpus")
-    most = max((count for name, count in by_type.items() if not gpu_types or name in gpu_types), default=0)
+    allowed = [name for name in by_type if not gpu_types or name in gpu_types]
+    most = max((by_type[name] for name in allowed if need == 1 or not instance_of(name)), default=0)
+    if need > most and only_instances(allowed):
+        detail = f"The job needs {need} GPUs, and all that it may use are instances (MIG): {ONE_EACH}. Ask for gpus: 1."
+        raise BerthError("unsatisfiable", detail, field="gpus")
     if need > most:
         raise BerthError(
             "unsatisfiable",
@@ -166,7 +171,10 @@ SCHEDULABLE_BY = ("last_contact_at", "dead_at", "drained_at", "disk_low")
 
 
 def idle_blocks() -> dict[str, list[int]]:
-    """Return for each GPU type the idle GPUs of each of its nodes that take jobs, shared ones left out. Three queries."""
+    """Return for each GPU type the idle GPUs of each of its nodes that take jobs, shared ones left out. Three queries.
+
+    Instances are no block together: each is one of its own.
+    """
     nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False)
     takes = Gpu.objects.takes_jobs().filter(mode=Gpu.Mode.EXCLUSIVE).with_type().order_by()
     held = takes.filter(allocations__released_at=None, allocations__isnull=False).values_list("node_id", "type_name")
@@ -176,5 +184,6 @@ def idle_blocks() -> dict[str, list[int]]:
     blocks: dict[str, list[int]] = defaultdict(list)
     for (node, name), count in sorted(total.items(), key=lambda each: each[0][0]):
         if node in able and name is not None:
-            blocks[name].append(count - taken.get((node, name), 0))
+            idle = count - taken.get((node, name), 0)
+            blocks[name] += [1] * idle if instance_of(name) else [idle]
     return blocks

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
+from portal.cluster.instances import instance_of
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.errors import BerthError
 from portal.estimation.models import Link
@@ -34,6 +35,7 @@ WORD = "BERTH-LINK "
 MEMORY_MIB = 2048
 LOG_BYTES = 256 * 1024
 KINDS = {"within": "within a node", "between": "between nodes"}
+APART = "instances (MIG) exchange nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,16 @@ def _node_sizes(gpu_type: GpuType) -> list[int]:
 
 
 def _within(gpu_type: GpuType, sizes: list[int]) -> Task:
+    if instance_of(gpu_type.name) is not None:
+        return Task(gpu_type, "within", why=APART)
     if not sizes or sizes[0] < 2:
         return Task(gpu_type, "within", why="no node of this type is up with 2 GPUs or more")
     return Task(gpu_type, "within", tuple(size for size in (2, 4, 8) if size <= sizes[0]))
 
 
 def _between(gpu_type: GpuType, sizes: list[int]) -> Task:
+    if instance_of(gpu_type.name) is not None:
+        return Task(gpu_type, "between", why=APART)
     if len(sizes) < 2:
         return Task(gpu_type, "between", why="fewer than 2 nodes of this type are up")
     return Task(gpu_type, "between", (sizes[0] + 1,))

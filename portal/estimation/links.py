@@ -13,6 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.followers import Follower
+from portal.cluster.instances import instance_of
 from portal.cluster.models import Gpu, Node
 from portal.estimation.models import Link, LinkProbe, LinkVote
 from portal.events.services import plan_nudge
@@ -40,17 +41,22 @@ class LinksOfNode(Follower):
 
 
 def links_assume(*, gpu_types: Iterable[int] | None = None) -> int:
-    """Assume the links of these GPU types (None: all) anew from what their nodes tell; return how many changed."""
+    """Assume the links of these GPU types (None: all) anew from what their nodes tell; return how many changed.
+
+    Instances (MIG) have none: they exchange nothing.
+    """
     nodes = Node.objects.alive().exclude(gpu_type=None)
     beside = Gpu.objects.present().filter(node__dead_at=None).exclude(gpu_type=None).order_by()
     if gpu_types is not None:
         wanted = list(gpu_types)
         nodes, beside = nodes.filter(gpu_type__in=wanted), beside.filter(gpu_type__in=wanted)
     told: dict[int, set[links.Told]] = defaultdict(set)
-    for gpu_type, said in [
-        *nodes.values_list("gpu_type_id", "links"),
-        *beside.values_list("gpu_type_id", "node__links").distinct(),
+    for gpu_type, name, said in [
+        *nodes.values_list("gpu_type_id", "gpu_type__name", "links"),
+        *beside.values_list("gpu_type_id", "gpu_type__name", "node__links").distinct(),
     ]:
+        if instance_of(name) is not None:
+            continue
         told[gpu_type].add(links.Told(**{name: said.get(name) for name in TOLD}))
     changed = 0
     for gpu_type, each in sorted(told.items()):

@@ -147,7 +147,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "maxItems": 64,
         "uniqueItems": True,
         "nullable": True,
-        "description": "Allowed types; missing or empty: any.",
+        "description": "Allowed types; missing or empty: any. An instance of MIG (`... MIG 1g.10gb`) takes jobs of one GPU.",
     },
     "cores_per_gpu": _whole(1, d.MAX_CORES, "CPU cores for each GPU."),
     "cores_exactly": _flag("Start with exactly `cores_per_gpu`, never with fewer, and keep them: no tuning."),

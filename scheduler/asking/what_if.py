@@ -21,6 +21,7 @@ from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
 from scheduler.intake.take_in import sound_knowledge
 from scheduler.model import Reason
+from scheduler.model.instances import is_instance, only_instances
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, idle_offers, usable
 from scheduler.placement.ledger import Ledger
 from scheduler.planning.plan import plan
@@ -184,7 +185,7 @@ def _asked_throughput(state: ClusterState, job: Job) -> float | None:
     allowed = {
         (node.gpu_type, node.speed): node
         for node in state.nodes
-        if node.gpus_total >= job.min_gpus > 0 and (not job.gpu_types or node.gpu_type in job.gpu_types)
+        if node.gpus_total >= job.min_gpus > 0 and job.may_use(node.gpu_type)
     }
     try:
         speeds = [estimator.per_gpu(job, node, job.min_gpus, 1).per_gpu * job.min_gpus for node in allowed.values()]
@@ -213,8 +214,9 @@ def _tries(state: ClusterState, job: Job, now_s: float) -> Iterator[_Try]:
         yield changed(change, cores, replace(job, cores=cores))
     for memory_mib in _memory(job, offers):
         yield changed(Change.MEMORY, memory_mib, replace(job, memory_mib=memory_mib))
-    others = sorted({node.gpu_type for node in state.nodes if node.gpu_type and node.gpus_total} - job.gpu_types)
-    if job.gpu_types and others:
+    there = {node.gpu_type for node in state.nodes if node.gpu_type and node.gpus_total}
+    others = sorted(name for name in there - job.gpu_types if not is_instance(name))
+    if job.gpu_types and others and not only_instances(job.gpu_types):
         yield changed(Change.GPU_TYPE, others, replace(job, gpu_types=frozenset()))
     for size in _sizes(job, offers):
         yield changed(Change.SIZE, size, replace(job, requirement=(size, *job.requirement)))

@@ -40,6 +40,7 @@ from scheduler.estimator.layers import (
 from scheduler.estimator.measured import by_type
 from scheduler.estimator.tables import signature
 from scheduler.estimator.type_speeds import learn
+from scheduler.model.instances import is_instance, share_of_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -206,7 +207,9 @@ def _largest(nodes: Sequence[Node]) -> Iterable[Node]:
 
 
 def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequence[Node]) -> Estimator:
-    """All layers, top-down."""
+    """All layers, top-down. Where nobody said how fast instances are, they have their part of a GPU's speed."""
+    kinds = {node.gpu_type for node in nodes if node.gpu_type}
+    speeds = {**{each: share_of_gpu(each) for each in kinds if is_instance(each)}, **speeds}
     known = frozenset(key.signature for key in knowledge.cells) | {name for name, _ in knowledge.profiles}
     measured = by_type(knowledge.cells)
     usual = scaling.learn(measured)

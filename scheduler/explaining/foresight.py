@@ -10,6 +10,7 @@ from scheduler.copies import replace
 from scheduler.explaining.figures import Why, needs, over_quota, short_of
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers
+from scheduler.placement.instances import on_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,6 +74,11 @@ class Foresight:
         """Why even empty nodes would not hold the job; None = they would. One that shares a GPU is asked at its own step."""
         if job.part is not None:
             return None
+        if (why := self._why_not(job)) is None or (small := on_instance(job, self._start)) is None:
+            return why
+        return why if self._why_not(small) is not None else None
+
+    def _why_not(self, job: Job) -> Why | None:
         memory_mib, asked = job.memory_mib, (job.requirement[0], job.gpu_types, job.min_cores, job.bound)
         if asked not in self._holds:
             self._holds[asked] = self._held(job)

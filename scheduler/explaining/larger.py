@@ -38,6 +38,6 @@ def next_larger(
 def _who_waits(gpus: int, gpu_type: str, queue: Sequence[Ranked], answers: Answers) -> Ranked | None:
     without = (each for each in queue if not each.job.is_cpu and not answers.has(each.job.id))
     for _, each in zip(range(MOST_LOOKED_AT), without, strict=False):
-        if each.job.min_gpus <= gpus and (not each.job.gpu_types or gpu_type in each.job.gpu_types):
+        if each.job.min_gpus <= gpus and each.job.may_use(gpu_type):
             return each
     return None

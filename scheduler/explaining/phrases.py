@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scheduler.model.instances import is_instance
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -49,3 +51,15 @@ def the_most(by_type: Mapping[str, int], figures: Mapping[str, Any]) -> str:
     of_one = "" if len(by_type) < 2 else f" of type {largest[0]}" if len(largest) == 1 else " of one type"
     shared = figures.get("for_sharing")
     return f"{most}{of_one} that it may use" + (f", besides {shared} for jobs that share a GPU" if shared else "")
+
+
+def other_types(types: Sequence[str]) -> str:
+    """What GPUs the cluster has, and what a job that may use none of them can do."""
+    if not types:
+        return "No node of the cluster has GPUs. Ask the operator."
+    there = f"The cluster has GPUs of type {' and '.join(types)}."
+    if all(map(is_instance, types)):
+        return (
+            f"{there} These are instances (MIG), and each takes jobs of one GPU. Accept one GPU, or ask the operator."
+        )
+    return f"{there} Allow another type, or ask the operator."

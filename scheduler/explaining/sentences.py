@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.explaining.kept_words import kept_for_it_words, kept_words
-from scheduler.explaining.phrases import MEMORY, are, count, gib, listed, the_most
+from scheduler.explaining.phrases import MEMORY, are, count, gib, listed, other_types, the_most
 from scheduler.explaining.places import QUEUES, is_strange
 from scheduler.explaining.sharing_words import placed_words, waiting_words
 from scheduler.model import Reason
@@ -115,10 +115,7 @@ def _tenant_quota(figures: Figures) -> str:
 
 
 def _no_node_with_type(figures: Figures) -> str:
-    types = figures.get("types") or []
-    there = f"The cluster has GPUs of type {' and '.join(types)}." if types else "No node of the cluster has GPUs."
-    advice = "Allow another type, or ask the operator." if types else "Ask the operator."
-    return f"It needs {_need(figures)}, and no node has such GPUs. {there} {advice}"
+    return f"It needs {_need(figures)}, and no node has such GPUs. {other_types(figures.get('types') or [])}"
 
 
 def _not_enough_idle_gpus(figures: Figures) -> str:

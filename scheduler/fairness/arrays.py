@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from scheduler.model.instances import is_instance
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -117,7 +119,7 @@ def divide(
 
 
 def _large_nodes(nodes: Sequence[Node], peak: int | None, share: float | None) -> list[int]:
-    able = [node for node in nodes if node.gpus_total >= LARGE_FROM_GPUS]
+    able = [node for node in nodes if node.gpus_total >= LARGE_FROM_GPUS and not is_instance(node.gpu_type)]
     if share is not None or peak is None:
         count = int(len(able) * (DEFAULT_LARGE_SHARE if share is None else share))
         return [node.id for node in _in_turns(able)[:count]]

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduler.model.instances import share_of_gpu
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -36,8 +38,9 @@ class Shares:
 
 
 def gpu_units(gpu_type: str | None, gpus: float, gpu_weights: Mapping[str, float]) -> float:
-    """So many GPUs of a type, weighted (operator's, default 1)."""
-    return gpus * gpu_weights.get(gpu_type or "", 1.0)
+    """So many GPUs of a type, weighted: the operator's figure; else 1, and of an instance its part of a GPU."""
+    weight = gpu_weights.get(gpu_type or "")
+    return gpus * (share_of_gpu(gpu_type or "") if weight is None else weight)
 
 
 def gpu_shares(
@@ -68,7 +71,7 @@ def cpu_shares(
 
 def least_units(job: Job, gpus_by_type: Mapping[str, int], gpu_weights: Mapping[str, float]) -> float:
     """A GPU job's minimum requirement in weighted GPUs: at the mean weight of the GPUs it may use."""
-    counts = {name: n for name, n in gpus_by_type.items() if n and (not job.gpu_types or name in job.gpu_types)}
+    counts = {name: n for name, n in gpus_by_type.items() if n and job.may_use(name)}
     total = sum(counts.values())
     if not total:
         return float(job.min_gpus)

@@ -135,9 +135,7 @@ def age_from_samples(job: Job, samples_per_s: Mapping[str, float], gpus_by_type:
     if job.total_samples is None or job.is_cpu:
         return None
     counts = {
-        name: count
-        for name, count in gpus_by_type.items()
-        if count and name in samples_per_s and (not job.gpu_types or name in job.gpu_types)
+        name: count for name, count in gpus_by_type.items() if count and name in samples_per_s and job.may_use(name)
     }
     for name in counts:
         if not (math.isfinite(samples_per_s[name]) and samples_per_s[name] > 0):

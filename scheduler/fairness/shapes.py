@@ -66,10 +66,10 @@ def _alike(
         if seen % LOOK_EVERY == LOOK_EVERY - 1 and late():
             return alike.values(), seen
         job = ranked.job
-        size, types = kind = (job.requirement[0], job.gpu_types)
+        size, _ = kind = (job.requirement[0], job.gpu_types)
         fits = held.get(kind)
         if fits is None:
-            fits = held[kind] = any(size <= gpus and (not types or name in types) for name, gpus in most.items())
+            fits = held[kind] = any(size <= gpus and job.may_use(name) for name, gpus in most.items())
         if fits and job.id not in promised:
             binding = (job.checkpoint_domain, job.software)
             key = (kind, job.tenant, job.cores, job.movable, job.model_label, *binding, job.least_cores)

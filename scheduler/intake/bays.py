@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.model.bays import bay_id
+from scheduler.model.instances import serves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +53,7 @@ class Want:
     memory_mib: int
 
     def may_use(self, bay: Node) -> bool:
-        of_type = not self.gpu_types or bay.gpu_type in self.gpu_types
-        return not self.gpus or (of_type and self.gpus <= len(bay.idle_gpus))
+        return not self.gpus or (serves(self.gpu_types, bay.gpu_type) and self.gpus <= len(bay.idle_gpus))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.model.instances import only_instances
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -18,6 +19,7 @@ COUNT_MOST, NUMBER_MOST = 10**12, 1e15
 """No count, time or speed is larger: 30 million years, a thousand peta-iterations a second. Sums stay exact below."""
 
 RATE_LEAST = 1e-9
+ONE_EACH = "each takes jobs of one GPU"
 OPTIONAL = frozenset({"age_s", "expected_duration_s", "total_samples", "profiled_since_s"})
 
 
@@ -92,6 +94,8 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
     _check_promise(job)
     if not isinstance(job.gpu_types, (set, frozenset)):
         raise InvalidJob(job.id, f"gpu_types is {job.gpu_types!r}; it must be a set of names")
+    if only_instances(job.gpu_types) and job.requirement[0] > 1:
+        raise InvalidJob(job.id, f"asks for {job.requirement[0]} instances; {ONE_EACH}, so ask for one")
     if unknown := sorted(job.gpu_types - known_types):
         known = ", ".join(sorted(known_types)) or "none"
         raise InvalidJob(job.id, f"unknown GPU type {', '.join(unknown)}; known types: {known}")

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from scheduler.model.alike import alike_of
+from scheduler.model.instances import only_instances, serves
 
 if TYPE_CHECKING:
     from scheduler.model.alike import Alike
@@ -88,7 +89,7 @@ class Job:
     tenant: int
     requirement: tuple[int, ...]  # R: the GPU counts the tenant accepts, ascending
     submitted_s: float = 0.0
-    gpu_types: frozenset[str] = frozenset()  # empty = any
+    gpu_types: frozenset[str] = frozenset()  # empty = any whole GPU: see `model.instances`
     cores: int = 1
     memory_mib: int = 0
     priority: int = 0  # among the tenant's own jobs only
@@ -121,6 +122,15 @@ class Job:
         None  # it goes on a shared GPU beside others, and on no other; None = it gets GPUs for itself
     )
     _alike: Alike | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Of the sizes that a job accepts, instances take one GPU."""
+        if self.gpu_types.__class__ is frozenset and only_instances(self.gpu_types) and self.requirement[:1] == (1,):
+            object.__setattr__(self, "requirement", (1,))
+
+    def may_use(self, gpu_type: str | None) -> bool:
+        """Whether it is placed on GPUs of the type."""
+        return serves(self.gpu_types, gpu_type)
 
     @property
     def alike(self) -> Alike:

@@ -74,7 +74,7 @@ def whole_offers(nodes: Iterable[Node]) -> list[Offer]:
 
 def type_allowed(job: Job, node: Node) -> bool:
     """Whether the node's GPUs are of a type that the job may use. Any node serves a CPU job."""
-    return job.is_cpu or (node.gpus_total > 0 and (not job.gpu_types or node.gpu_type in job.gpu_types))
+    return job.is_cpu or (node.gpus_total > 0 and job.may_use(node.gpu_type))
 
 
 def software_allowed(job: Job, node: Node) -> bool:

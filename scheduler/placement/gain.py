@@ -147,7 +147,7 @@ def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | No
     least, known = job.min_gpus, estimator.is_known(job)
     for host in hosts:
         most = max((size for size in job.requirement if known or size <= host.gpus_total), default=0)
-        if most <= least or (job.gpu_types and host.gpu_type not in job.gpu_types):
+        if most <= least or not job.may_use(host.gpu_type):
             continue
         try:
             small, large = (

@@ -180,7 +180,7 @@ def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, 
         job = ranked.job
         if job.id in answers.chosen or job.id in answers.invalid:
             continue
-        if not any(job.min_gpus <= gpus for name, gpus in most.items() if not job.gpu_types or name in job.gpu_types):
+        if not any(job.min_gpus <= gpus and job.may_use(name) for name, gpus in most.items()):
             continue
         if turn.take_turn(ranked, work, answers, worth, trail) and job.id in answers.chosen:
             topped_up += 1

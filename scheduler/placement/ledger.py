@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
+from scheduler.model.instances import is_instance
 from scheduler.model.parts import WHOLE
 from scheduler.placement.alike_nodes import AlikeNodes
 from scheduler.placement.rooms import Allowance, Room, Shortfall, Withheld, largest_nodes
@@ -35,6 +36,7 @@ class Ledger:
             if node.schedulable
         }
         self.largest = largest_nodes(self.nodes)
+        self.instances = frozenset(filter(is_instance, self.largest))  # the types that are instances
         self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
         self.core_limits: dict[int, int] = {}  # what is left of those on each node
         self.changed: set[int] = set()
@@ -57,7 +59,7 @@ class Ledger:
     def copy(self, nodes: Collection[int] | None = None) -> Ledger:
         """A copy of the present state. `nodes`: copy these alone."""
         twin = Ledger((), (), ())
-        twin.nodes, twin.largest, twin.quotas = self.nodes, self.largest, self.quotas
+        twin.nodes, twin.largest, twin.instances, twin.quotas = self.nodes, self.largest, self.instances, self.quotas
         rooms = self.rooms.items() if nodes is None else ((k, r) for k, r in self.rooms.items() if k in nodes)
         twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in rooms}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}

@@ -120,7 +120,7 @@ class IdleNodes:
             known = self._open[key] = np.array(
                 [
                     access.admits(zone)
-                    and (not job.gpu_types or room.node.gpu_type in job.gpu_types)
+                    and job.may_use(room.node.gpu_type)
                     and domain_allowed(job, room.node)
                     and software_allowed(job, room.node)
                     for room, zone in zip(self._rooms, self._zones, strict=True)

@@ -9,6 +9,7 @@ from scheduler.placement import configurations, cpu
 from scheduler.placement.core_choices import speed_class
 from scheduler.placement.feasibility import software_allowed
 from scheduler.placement.greedy import best_fit
+from scheduler.placement.instances import on_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,10 +41,13 @@ def take_turn(ranked: Ranked, work: Work, answers: Answers, worth: Worth, trail:
     job = ranked.job
     try:
         offers = _cpu_offers(ranked, work) if job.is_cpu else _gpu_offers(job, work)
+        best = best_fit(offers, work.ledger, job.tenant)
+        if best is None and (small := on_instance(job, work.ledger)) is not None:
+            offers = _gpu_offers(small, work)
+            best = best_fit(offers, work.ledger, job.tenant)
     except InvalidJob as error:
         answers.invalid[job.id] = error
         return True  # it does not block anyone
-    best = best_fit(offers, work.ledger, job.tenant)
     trail.had_turns.add(job.id)
     if best is None:
         return False
@@ -120,7 +124,7 @@ def _tightest(job: Job, offers: Sequence[Offer]) -> list[Offer]:
 
 
 def _may_use(job: Job, gpu_type: str | None) -> bool:
-    return not job.gpu_types or gpu_type in job.gpu_types
+    return job.may_use(gpu_type)
 
 
 def _may_spread(job: Job, work: Work) -> bool:

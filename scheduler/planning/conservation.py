@@ -64,7 +64,7 @@ class _Nodes:
     def _open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
         return np.array(
             [
-                (not job.gpu_types or name in job.gpu_types)
+                job.may_use(name)
                 and room.node.id not in barred
                 and domain_allowed(job, room.node)
                 and software_allowed(job, room.node)

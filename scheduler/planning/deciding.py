@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.placement.work import Work
-from scheduler.planning import exploring, probing, profiling, sharing
+from scheduler.planning import exploring, leftovers, probing, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
 from scheduler.replan import early, growing, participants
 from scheduler.replan.promises import settle
@@ -67,6 +67,7 @@ def decide(
     work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, walk_s=intake_s, check=inputs.check)
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
     outcome.answers.chosen.update(shared.chosen)
+    leftovers.hand_out(measuring.left, work, outcome)
     lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))
     replan_s = _next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s)
     unexplained_s = ends_s - reserve_s * 2 / 3

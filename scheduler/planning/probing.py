@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, LinkOrder, Running, Share
+from scheduler.model.instances import is_instance
 from scheduler.planning.profiling import NEW_BELOW, budget, types_kept
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def choose(
     types = {room.node.gpu_type for room in ledger.rooms.values() if room.node.gpu_type}
     closed = types_kept(queue, types, parameters.reserve_lr)
     for wish in state.links_wanted:
-        if wish.gpu_type in closed:
+        if wish.gpu_type in closed or is_instance(wish.gpu_type):  # between instances there are no links
             continue
         for shares in _places(wish, ledger):
             wanted = Configuration(PROBE, shares, 1.0, "probe")

@@ -103,7 +103,7 @@ def types_kept(queue: Sequence[Ranked], types: AbstractSet[str], reserve_lr: flo
         if len(found) == len(types):
             break
         if reserve_lr is not None and each.latency_ratio >= reserve_lr and not each.job.is_cpu:
-            found |= each.job.gpu_types & types if each.job.gpu_types else types
+            found |= {name for name in types if each.job.may_use(name)}
     return found
 
 
@@ -188,7 +188,8 @@ class _Choice:
         """The pairs (job, type) of one tenant that are to be measured, in turn. What others take meanwhile is left out."""
         for job in jobs:
             name = signature(job)
-            for gpu_type in sorted(job.gpu_types or self._types, key=lambda each: (-self._types[each], each)):
+            types = filter(job.may_use, job.gpu_types or self._types)
+            for gpu_type in sorted(types, key=lambda each: (-self._types[each], each)):
                 pair = (name, gpu_type)
                 if gpu_type in self._closed or pair in self._busy or pair in self._state.profiles_tried:
                     continue

@@ -65,5 +65,4 @@ class Places:
 
 
 def _allowed(job: Job, room: Room) -> bool:
-    of_type = not job.gpu_types or room.node.gpu_type in job.gpu_types
-    return of_type and software_allowed(job, room.node) and domain_allowed(job, room.node)
+    return job.may_use(room.node.gpu_type) and software_allowed(job, room.node) and domain_allowed(job, room.node)

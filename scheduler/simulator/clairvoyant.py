@@ -76,7 +76,7 @@ class Relaxed:
     def _ways(self, traced: TracedJob) -> list[Way]:
         job, found = traced.job, list[Way]()
         for pool, (name, shape) in enumerate(zip(self._types, self._shapes, strict=True)):
-            if job.gpu_types and name not in job.gpu_types:
+            if not job.may_use(name):
                 continue
             for size in job.requirement:
                 if size <= self.pools[pool]:

@@ -8,6 +8,8 @@
  *   NVML_STUB_PCIE     "64": byte counters, which grow by 1 MiB a call; "32": they are too narrow; else there are none
  *   NVML_STUB_RESERVED MiB of each GPU that the driver keeps (default 0): the old call counts them as used
  *   NVML_STUB_MIG      how many instances GPU 0 is cut into (default: it is not), at the places 0, 2, 4 ...; "0": cut, without any
+ *   NVML_STUB_PROFILES  names of the instances' profiles, separated by '|' (default: all are 1g.10gb); "-": the driver gives no
+ *                      name but the whole GPU's
  *   NVML_STUB_DIR      a directory that tests write to while the program runs:
  *     lost       index of a GPU of which every call fails with "GPU is lost" from now on
  *     xid        "INDEX CODE": told once, and removed
@@ -94,9 +96,23 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu_t **gpu) {
     return SUCCESS;
 }
 int nvmlDeviceGetIndex(gpu_t *gpu, unsigned *index) { *index = gpu->index; return lost(gpu) ? GPU_IS_LOST : SUCCESS; }
+static void profile_of(const gpu_t *gpu, char *profile, size_t size) {
+    const char *found = getenv("NVML_STUB_PROFILES");
+    if (!found) found = "1g.10gb";
+    for (unsigned place = (gpu->index - INSTANCE) / 2; place && strchr(found, '|'); place--) found = strchr(found, '|') + 1;
+    snprintf(profile, size, "%.*s", (int)strcspn(found, "|"), found);
+}
+static unsigned gigabytes(const gpu_t *gpu) {
+    char profile[32];
+    if (!is_instance(gpu)) return 80;
+    profile_of(gpu, profile, sizeof profile);
+    return *profile == '-' ? 10 : (unsigned)atoi(strrchr(profile, '.') + 1);
+}
 int nvmlDeviceGetName(gpu_t *gpu, char *name, unsigned length) {
     if (is_instance(gpu)) {
-        snprintf(name, length, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+        char profile[32];
+        profile_of(gpu, profile, sizeof profile);
+        snprintf(name, length, *profile == '-' ? "NVIDIA H100 80GB HBM3" : "NVIDIA H100 80GB HBM3 MIG %s", profile);
         return SUCCESS;
     }
     const char *types = getenv("NVML_STUB_TYPES");
@@ -116,7 +132,7 @@ static unsigned long long reserved(void) {
 }
 int nvmlDeviceGetMemoryInfo(gpu_t *gpu, memory_t *memory) {
     if (lost(gpu)) return GPU_IS_LOST;
-    memory->total = (is_instance(gpu) ? 10ULL : 80ULL) << 30;
+    memory->total = (unsigned long long)gigabytes(gpu) << 30;
     memory->used = ((1000ULL + gpu->index % INSTANCE) << 20) + reserved();
     memory->free = memory->total - memory->used;
     return SUCCESS;
@@ -135,7 +151,7 @@ int nvmlDeviceGetMemoryInfo_v2(gpu_t *gpu, memory_v2_t *memory) {
 }
 #endif
 int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilisation_t *rates) {
-    if (is_instance(gpu)) return NOT_SUPPORTED;
+    if (is_instance(gpu)) return INVALID;
     if (broken(gpu)) return GPU_IS_LOST;
     rates->gpu = 40 + gpu->index;
     rates->memory = 7;
@@ -150,6 +166,7 @@ int nvmlDeviceGetPowerUsage(gpu_t *gpu, unsigned *milliwatts) {
 int nvmlDeviceGetTemperature(gpu_t *gpu, unsigned sensor, unsigned *degrees) {
     unsigned none;
     (void)sensor;
+    if (is_instance(gpu)) return INVALID;
     if (lost(gpu)) return GPU_IS_LOST;
     if (gpu->index || number("hot", degrees, &none) < 1) *degrees = 61;
     return SUCCESS;
@@ -160,6 +177,7 @@ int nvmlDeviceGetTemperatureThreshold(gpu_t *gpu, unsigned kind, unsigned *degre
     return SUCCESS;
 }
 int nvmlDeviceGetClockInfo(gpu_t *gpu, unsigned kind, unsigned *mhz) {
+    if (is_instance(gpu)) return INVALID;
     if (lost(gpu)) return GPU_IS_LOST;
     *mhz = kind == 2 ? 2619 : 1980;
     return SUCCESS;
@@ -178,16 +196,30 @@ int nvmlDeviceGetMigDeviceHandleByIndex(gpu_t *gpu, unsigned place, gpu_t **inst
     *instance = &instances[place];
     return SUCCESS;
 }
+typedef struct {
+    unsigned multiprocessors, copy, decoder, encoder, jpeg, ofa, gpu_slices, compute_slices;
+    unsigned long long memory_mib;
+} attributes_t;
+int nvmlDeviceGetAttributes_v2(gpu_t *gpu, attributes_t *attributes) {
+    if (!is_instance(gpu)) return NOT_SUPPORTED;
+    memset(attributes, 0, sizeof *attributes);
+    attributes->gpu_slices = 2;
+    attributes->compute_slices = 1;
+    attributes->memory_mib = 9856;
+    return SUCCESS;
+}
 int nvmlDeviceGetMaxPcieLinkGeneration(gpu_t *gpu, unsigned *generation) { *generation = 5 - gpu->index; return SUCCESS; }
 int nvmlDeviceGetMaxPcieLinkWidth(gpu_t *gpu, unsigned *lanes) { (void)gpu; *lanes = 16; return SUCCESS; }
 
 #ifndef OLD_DRIVER
 int nvmlDeviceGetTotalEnergyConsumption(gpu_t *gpu, unsigned long long *millijoules) {
+    if (is_instance(gpu)) return NOT_SUPPORTED;
     if (lost(gpu)) return GPU_IS_LOST;
     *millijoules = 123456789;
     return SUCCESS;
 }
 int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *gpu, unsigned long long *reasons) {
+    if (is_instance(gpu)) return NOT_SUPPORTED;
     if (lost(gpu)) return GPU_IS_LOST;
     *reasons = 4;
     return SUCCESS;
@@ -201,6 +233,7 @@ int nvmlDeviceGetTotalEccErrors(gpu_t *gpu, unsigned kind, unsigned counter, uns
     return SUCCESS;
 }
 int nvmlDeviceGetPcieThroughput(gpu_t *gpu, unsigned kind, unsigned *kilobytes) {
+    if (is_instance(gpu)) return NOT_SUPPORTED;
     if (lost(gpu)) return GPU_IS_LOST;
     *kilobytes = kind ? 2000 : 1000;
     return SUCCESS;
@@ -249,7 +282,11 @@ int nvmlDeviceGetProcessUtilization(gpu_t *gpu, use_t *uses, unsigned *length, u
 #endif
 
 int nvmlEventSetCreate(void **set) { *set = &gpus; return SUCCESS; }
-int nvmlDeviceRegisterEvents(gpu_t *gpu, unsigned long long types, void *set) { (void)gpu; (void)types; (void)set; return SUCCESS; }
+int nvmlDeviceRegisterEvents(gpu_t *gpu, unsigned long long types, void *set) {
+    (void)types;
+    (void)set;
+    return is_instance(gpu) ? INVALID : SUCCESS;
+}
 int nvmlEventSetWait_v2(void *set, event_t *event, unsigned timeout_ms) {
     unsigned index, code;
     char path[512];
@@ -262,9 +299,8 @@ int nvmlEventSetWait_v2(void *set, event_t *event, unsigned timeout_ms) {
     return SUCCESS;
 }
 int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *active) {
-    (void)gpu;
     const char *links = getenv("NVML_STUB_NVLINK");
-    if (!links || link >= (unsigned)atoi(links)) return INVALID;
+    if (is_instance(gpu) || !links || link >= (unsigned)atoi(links)) return INVALID;
     *active = 1;
     return SUCCESS;
 }

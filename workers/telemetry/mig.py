@@ -1,16 +1,22 @@
-"""MIG: a GPU that its operator has cut into instances. Each counts as a GPU of its own; the whole one cannot be used beside them.
+"""MIG: a GPU that its operator has cut into instances. Each is a device of its own type; the whole one is out of use beside them.
 
-Berth makes no instances and removes none. An instance tells its memory and its processes; use, power, clocks and errors the
-driver tells of none (they stay unknown), and Xids are not followed on a GPU that is cut.
+Berth makes no instances and removes none. Of an instance the driver tells its memory and its processes alone (`TOLD`): use,
+power, clocks and errors it refuses, so they are not asked for and stay unknown. Xids are not followed on a GPU that is cut, and
+between instances there are no links. By the profile at the end of its type's name (`... MIG 1g.10gb`) the portal knows an
+instance.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from workers.system import log
 from workers.telemetry.bindings import pynvml
 
+TOLD = ("memory_mib",)
+_PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
 FIRST_INDEX, A_GPU = 64, 8
 """Instance 2 of GPU 1 has the index 64 + 8 * 1 + 2: no GPU has more than seven."""
 
@@ -32,3 +38,13 @@ def instances_of(index: int, handle: Any) -> dict[int, Any] | None:
     if not found:
         log.error("gpu is in MIG mode without instances and is left out", gpu=index)
     return found
+
+
+def type_of(handle: Any, name: str) -> str:
+    """Return the type of an instance by the name that the driver gives: it ends with the instance's profile."""
+    if _PROFILE.search(name):
+        return name
+    told = pynvml.nvmlDeviceGetAttributes_v2(handle)  # a driver that gives the whole GPU's name
+    slices, computing = int(told.gpuInstanceSliceCount), int(told.computeInstanceSliceCount)
+    part = f"{computing}c." if computing < slices else ""
+    return f"{name} MIG {part}{slices}g.{math.ceil(told.memorySizeMB / 1024)}gb"

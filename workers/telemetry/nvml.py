@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workers.system import log
 from workers.telemetry.bindings import pynvml
 from workers.telemetry.links import gpu_links
-from workers.telemetry.mig import instances_of
+from workers.telemetry.mig import TOLD, instances_of, type_of
 from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, memory, slowdown_c
 from workers.telemetry.nvml_start import nvml_start
 from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
@@ -53,8 +53,9 @@ class NvmlSampler:
             except pynvml.NVMLError as error:
                 log.error("gpu cannot be opened and is left out", gpu=index, reason=str(error))
                 self._closed[index] = str(error)
-        self._xids = XidEvents(self._handles)
-        self._limits = {index: slowdown_c(handle) for index, handle in self._handles.items()}
+        whole = {index: handle for index, handle in self._handles.items() if index not in self._wholes}
+        self._xids = XidEvents(whole)
+        self._limits = {index: slowdown_c(handle) for index, handle in whole.items()}
 
     def _take(self, index: int, handle: Any) -> None:
         """Take a GPU, or in its place the instances that its operator has cut it into."""
@@ -88,16 +89,17 @@ class NvmlSampler:
         return found
 
     def _found(self, index: int, handle: Any) -> GpuFound:
+        name = _text(pynvml.nvmlDeviceGetName(handle))
         return GpuFound(
             index=index,
             uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-            type=_text(pynvml.nvmlDeviceGetName(handle)),
+            type=type_of(handle, name) if index in self._wholes else name,
             memory_mib=memory(handle)[0] // 2**20,
             whole_uuid=self._wholes.get(index, ""),
         )
 
     def links(self) -> Links:
-        return gpu_links(list(self._handles.values()))
+        return gpu_links([handle for index, handle in self._handles.items() if index not in self._wholes])
 
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         return {index: GpuSample(**self._read(index, FAST)) for index in self._handles}
@@ -109,7 +111,8 @@ class NvmlSampler:
         for index, handle in self._handles.items():
             failed: dict[str, Any] = {}
             values = self._read(index, tuple(CALLS), failed)
-            samples[index] = replace(GpuSample(**values), **self._pcie.read(index, handle, now_s))
+            pcie = {} if index in self._wholes else self._pcie.read(index, handle, now_s)
+            samples[index] = replace(GpuSample(**values), **pcie)
             if (running := self._running.read(index, handle)) is not None:
                 processes[index] = running
             troubles += self._unwell(index, values, failed)
@@ -139,7 +142,9 @@ class NvmlSampler:
         self, index: int, names: tuple[str, ...], failed: dict[str, Any] | None = None
     ) -> dict[str, float | None]:
         handle = self._handles[index]
-        return {name: self._measure(index, name, lambda n=name: CALLS[n](handle), failed) for name in names}  # type: ignore[misc]
+        asked = TOLD if index in self._wholes else names
+        found = {name: self._measure(index, name, lambda n=name: CALLS[n](handle), failed) for name in asked}  # type: ignore[misc]
+        return dict.fromkeys(names) | found
 
     def _measure(self, index: int, what: str, read: Callable[[], float], failed: dict[str, Any] | None) -> float | None:
         """Return the figure, None when reading fails. The log says once that it fails, and once that it works again."""

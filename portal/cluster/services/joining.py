@@ -12,6 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster import followers
+from portal.cluster.instances import instance_of
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell
 from portal.errors import BerthError, Conflict
@@ -63,7 +64,9 @@ def gpu_type_upsert(
     actor: User | None = None,
 ) -> GpuType:
     """Make a GPU type, or change the given values of it. A change is audited, and the next planning uses it."""
-    row, created = GpuType.objects.get_or_create(name=name, defaults={"memory_mib": memory_mib})
+    part = instance.share if (instance := instance_of(name)) else 1.0
+    first = {"memory_mib": memory_mib, "relative_speed": part, "share_weight": part}
+    row, created = GpuType.objects.get_or_create(name=name, defaults=first)
     if memory_mib is not None:
         row.memory_mib = memory_mib
     given = {"relative_speed": relative_speed, "share_weight": share_weight}

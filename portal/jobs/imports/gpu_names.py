@@ -14,7 +14,8 @@ LOOSER = "This match is a looser one: the names do not say that both are the sam
 _PARTS = re.compile(r"[a-z0-9]{1,40}")
 _GLUED = re.compile(r"([0-9])\s+(gi?b)\b")
 _MEMORY = re.compile(r"([0-9]{1,3})gi?b|([0-9]{2,3})g?")
-_SLICE = re.compile(r"[1-9]g")
+_PROFILE = re.compile(r"(?<![a-z0-9])(?:[0-9]c\.)?[1-9]g\.[0-9]{1,3}gb(?:[+-][a-z][a-z.]{0,20})*(?![a-z0-9])")
+_SLICE = re.compile(r"[1-9]g|mig")
 _FORM = re.compile(r"(?:sxm|pcie|nvl)[0-9]*")
 _BRAND = re.compile(r"^(?:nvidia|tesla|geforce|amd|gpu|rtx|quadro|gtx)+(?=[0-9]|$)")
 _MOST_MEMORY = 512
@@ -54,10 +55,12 @@ def types_like(gpu_types: Sequence[str], name: str) -> Like:
 
 
 def _read(name: str) -> _Name:
-    parts = _PARTS.findall(_GLUED.sub(r"\1\2", name.lower()))
+    text = _GLUED.sub(r"\1\2", name.lower())
+    profiles = _PROFILE.findall(text)
+    parts = _PARTS.findall(_PROFILE.sub(" ", text))
     model: list[str] = []
     memory: set[int] = set()
-    slices: set[str] = set()
+    slices = set(profiles)
     form: set[str] = set()
     for part in parts:
         amount = _MEMORY.fullmatch(part)
@@ -65,7 +68,7 @@ def _read(name: str) -> _Name:
         if 0 < gib <= _MOST_MEMORY and (model or (amount and amount[1])):
             memory.add(gib)
         elif _SLICE.fullmatch(part):
-            slices.add(part)
+            slices |= {part} - {"mig"}
         elif _FORM.fullmatch(part):
             form.add(part.rstrip("0123456789"))
         else:
@@ -75,9 +78,13 @@ def _read(name: str) -> _Name:
 
 
 def _is_said(wanted: _Name, known: _Name) -> bool:
-    """Say whether a type is one of those that the name means: same model, and all that the name says is true of it."""
+    """Say whether a type is one of those that the name means: same model, and all that the name says is true of it.
+
+    A profile of instances (`1g.10gb`) is a name without a model: it means instances of every model.
+    """
+    model = "".join(wanted.model)
     return (
-        "".join(wanted.model) == "".join(known.model) != ""
+        (model == "".join(known.model) if model else bool(wanted.slices))
         and wanted.memory <= known.memory
         and wanted.slices == known.slices
         and wanted.form <= known.form
@@ -86,7 +93,8 @@ def _is_said(wanted: _Name, known: _Name) -> bool:
 
 def _may_be(wanted: _Name, known: _Name) -> bool:
     """Say whether nothing of a type's name speaks against it, though it leaves open, or adds, a part of the name."""
-    if wanted.slices != known.slices or not wanted.model or not known.model:
+    slices = wanted.slices in (known.slices, {each.partition(".")[0] for each in known.slices})
+    if not slices or not wanted.model or not known.model:
         return False
     if any(one and other and one != other for one, other in ((wanted.memory, known.memory), (wanted.form, known.form))):
         return False

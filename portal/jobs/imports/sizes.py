@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from portal.cluster.instances import ONE_EACH, only_instances
 from portal.jobs.imports import amounts
 from portal.jobs.imports.amounts import NotRead
 from portal.jobs.imports.gpu_names import LOOSER, types_like
@@ -64,13 +65,15 @@ def settle(draft: Draft) -> None:
         low = high = math.ceil(tasks / per_node) if tasks and per_node else 1
     _sockets(draft)
     sizes = _gpus(draft, low, high, tasks)
+    if min(sizes, default=1) > 1 and only_instances(draft.description.get("gpu_types") or ()):
+        sizes = _no_instances(draft, sizes)
     if sizes:
         draft.description["gpus"] = sizes[0] if len(sizes) == 1 else sizes
         _gpu_lines(draft, sizes)
     else:
         draft.description.pop("gpu_types", None)
         for name in GPU_OPTIONS:
-            if line := _line(draft, name):
+            if (line := _line(draft, name)) and line.verdict != "refused":
                 line.mapped("gpus", "No GPU.")
         draft.description["gpus"] = 0
     if tasks is None:
@@ -83,6 +86,16 @@ def settle(draft: Draft) -> None:
             what = "GPUs and cores" if sizes else "cores"
             words = f"The job's {what} are counted from it. On how many nodes they lie is Berth's choice."
             line.mapped("gpus" if sizes else "cores", words)
+
+
+def _no_instances(draft: Draft, sizes: list[int]) -> list[int]:
+    """Refuse several instances for one job; return the sizes that are left."""
+    for name in GPU_OPTIONS:
+        if line := _line(draft, name):
+            line.refused(
+                f"It asks for {min(sizes)} instances (MIG): {ONE_EACH}, and no two work together. Ask for one."
+            )
+    return []
 
 
 def _sockets(draft: Draft) -> None:

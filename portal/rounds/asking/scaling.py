@@ -22,6 +22,7 @@ from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
 from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.estimator.tables import cell_key, signature
+from scheduler.model.instances import is_instance
 from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def scaling(*, tenant: Tenant, label: str | None, accepted: Collection[int], gpu
     found = []
     for node in shown[:TYPES]:
         total = sum(there[node.name])
-        answers = {size: asking.answer(node, size, unit) for size in sizes if size <= total}
+        most = 1 if is_instance(node.name) else total  # several instances are no larger GPU
+        answers = {size: asking.answer(node, size, unit) for size in sizes if size <= most}
         found.append(TypeScaling(node.name, total, ones[node.name] / unit, answers))
     return Scaling(sizes, found, len(shown[TYPES:]), unit_type, sigma)
 

@@ -49,9 +49,7 @@ class Ideal:
         """Its rate with so many GPUs, on as few nodes as hold them; None when no type that it may use has as many."""
         job = load.traced.job
         counts: Mapping[str, int] = {
-            name: count
-            for name, count in self._gpus.items()
-            if count >= size and (not job.gpu_types or name in job.gpu_types)
+            name: count for name, count in self._gpus.items() if count >= size and job.may_use(name)
         }
         total = sum(counts.values())
         if not total:

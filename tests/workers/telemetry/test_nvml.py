@@ -207,16 +207,36 @@ def test_of_mixed_types_the_most_frequent_is_the_node_s_and_the_others_say_their
 
 
 def test_instances_of_a_gpu_that_its_operator_cut_are_gpus_of_their_own(library):
-    answer = json.loads(run(library, NVML_STUB_MIG="2").stdout)
+    done = run(library, NVML_STUB_MIG="2", NVML_STUB_NVLINK="18")
+    answer = json.loads(done.stdout)
     assert answer["inventory"]["gpu_type"] == "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "of which there are most"
     assert answer["inventory"]["gpus"] == [
         {"index": 64, "uuid": "MIG-stub-0", "memory_mib": 10240},
         {"index": 66, "uuid": "MIG-stub-2", "memory_mib": 10240},
         {"index": 1, "uuid": "GPU-stub-1", "memory_mib": 81920, "gpu_type": "NVIDIA H100 80GB HBM3"},
     ]
-    assert answer["sample"]["66"]["memory_mib"] == 1002.0
-    assert (answer["sample"]["66"]["utilisation"], answer["sample"]["66"]["power_w"]) == (None, None)
+    assert answer["sample"]["66"] == dict.fromkeys(ALL) | {"memory_mib": 1002.0}, "the driver tells nothing else"
+    assert answer["fast"]["66"] == answer["sample"]["66"]
+    assert answer["sample"]["1"] == ALL
     assert answer["troubles"] == []
+    assert "cannot be" not in done.stderr, "what is refused for all instances is not asked"
+    assert answer["inventory"]["links"]["nvlink_gbps"] == 450.0, "the whole GPU's"
+
+
+def test_instances_of_different_profiles_are_of_different_types(library):
+    mixed = {"NVML_STUB_MIG": "3", "NVML_STUB_PROFILES": "3g.40gb|1g.10gb|1g.10gb+me", "NVML_STUB_COUNT": "1"}
+    found = json.loads(run(library, **mixed).stdout)["inventory"]
+    whole = "NVIDIA H100 80GB HBM3"
+    types = [gpu.get("gpu_type", found["gpu_type"]) for gpu in found["gpus"]]
+    assert types == [f"{whole} MIG 3g.40gb", f"{whole} MIG 1g.10gb", f"{whole} MIG 1g.10gb+me"]
+    assert [gpu["memory_mib"] for gpu in found["gpus"]] == [40960, 10240, 10240]
+    assert found["links"] == {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
+
+
+def test_an_instance_with_its_gpus_name_is_not_taken_for_the_gpu(library):
+    found = json.loads(run(library, NVML_STUB_MIG="1", NVML_STUB_PROFILES="-").stdout)["inventory"]
+    types = [gpu.get("gpu_type", found["gpu_type"]) for gpu in found["gpus"]]
+    assert types == ["NVIDIA H100 80GB HBM3 MIG 1c.2g.10gb", "NVIDIA H100 80GB HBM3"]
 
 
 def test_a_gpu_in_mig_mode_without_instances_is_left_out_and_said(library):

@@ -123,7 +123,7 @@ class Round:
     def _throughput(self, job: Job) -> dict[str, float]:
         size, found = size_of(job), dict[str, float]()
         for name, nodes in self.nodes.items():
-            if not job.gpu_types or name in job.gpu_types:
+            if job.may_use(name):
                 parts = -(-size // max(node.gpus_total for node in nodes))
                 found[name] = self.estimator.per_gpu(job, nodes[0], size, parts).per_gpu * size
         return found

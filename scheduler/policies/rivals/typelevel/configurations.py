@@ -59,7 +59,7 @@ def sia_sizes(node_gpus: int, nodes: int) -> set[int]:
 
 def kinds_of(job: Job, buckets: dict[Bucket, list[Node]], *, every_size: bool) -> list[Kind]:
     """The job's configurations, whatever is idle. `every_size`: one for each of its requirements, as Hops ran Sia."""
-    usable = {each: nodes for each, nodes in buckets.items() if not job.gpu_types or each.gpu_type in job.gpu_types}
+    usable = {each: nodes for each, nodes in buckets.items() if job.may_use(each.gpu_type)}
     own = [
         Kind(each, size)
         for each, nodes in usable.items()

@@ -174,3 +174,60 @@ def test_a_script_made_to_be_slow_is_read():
     text = f"#!/bin/bash\n{options}" + "SLURM_" * 70_000 + "\n" + "$SLURM_A" * 70_000 + "\n#SBATCH\n"
     found = sbatch_import(text, gpu_types=TYPES)
     assert [line.verdict for line in found.lines[:7]] == ["refused"] * 7
+
+
+WHOLE = "NVIDIA A100-SXM4-80GB"
+SLICED = (
+    WHOLE,
+    f"{WHOLE} MIG 1g.10gb",
+    f"{WHOLE} MIG 1g.10gb+me",
+    f"{WHOLE} MIG 3g.40gb",
+    "NVIDIA H100 NVL MIG 1g.10gb",
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "types"),
+    [
+        ("--gres=gpu:1g.10gb:1", [SLICED[1], SLICED[4]]),
+        ("--gres=gpu:1g.10gb+me:1", [SLICED[2]]),
+        ("--gres=gpu:a100_1g.10gb:1", [SLICED[1]]),
+        ("--gres=gpu:a100_1g.10gb", [SLICED[1]]),
+        ("--gpus=nvidia_a100_3g.40gb:1", [SLICED[3]]),
+        ("--gres=gpu:nvidia_a100-sxm4-80gb_mig_1g.10gb:1", [SLICED[1]]),
+        ("--gpus-per-node=A100_MIG_3G.40GB:1", [SLICED[3]]),
+        ("--gpus=1\n-C 3g.40gb", [SLICED[3]]),
+        ("--gres=gpu:a100:1", [WHOLE]),
+        ("--gres=gpu:a100_80gb:1", [WHOLE]),
+        ("--gres=gpu:a100:2", [WHOLE]),
+    ],
+)
+def test_a_slice_is_that_slice_and_a_model_is_none(asked, types):
+    found = sbatch_import(script_of(asked), gpu_types=SLICED)
+    assert found.description["gpu_types"] == types
+    assert {line.verdict for line in found.lines} == {"mapped"}
+
+
+@pytest.mark.parametrize(
+    "asked", ["--gres=gpu:1g.5gb:1", "--gres=gpu:h100_3g.40gb:1", "--gres=gpu:2g.20gb:1", "--gpus=a30_1g.6gb:1"]
+)
+def test_a_slice_that_is_not_there_is_no_other(asked):
+    found = sbatch_import(script_of(asked), gpu_types=SLICED)
+    assert found.description["gpus"] == 0
+    assert [line.verdict for line in found.lines] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--gres=gpu:a100_1g.10gb:2",
+        "--nodes=2\n--gres=gpu:3g.40gb:1",
+        "-n 4\n--gpus-per-task=1g.10gb:1",
+        "--gpus=2\n-C 1g.10gb",
+    ],
+)
+def test_several_instances_for_a_job_are_refused_with_words(asked):
+    found = sbatch_import(script_of(asked), gpu_types=SLICED)
+    assert (found.description["gpus"], "gpu_types" in found.description) == (0, False)
+    refused = [each.detail for each in found.lines if each.verdict == "refused"]
+    assert any("each takes jobs of one GPU" in each for each in refused)

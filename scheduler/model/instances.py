@@ -1,0 +1,48 @@
+"""Instances: what MIG cuts a GPU into. NVML names each by its GPU and its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`.
+
+The profile at the end of its type's name tells an instance. A process reaches one instance, and no two of them work together: an
+instance takes jobs of one GPU. Which GPUs a job is placed on: whole ones of the types that it names, or of any; who names
+instances alone gets those. What whole GPUs cannot take, instances may (`scheduler.placement.instances`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+PROFILE = re.compile(r"(?:^|[\s_:-])((?:(\d+)c\.)?(\d+)g\.\d+gb(?:[+-][a-z][a-z.]*)*)$", re.IGNORECASE)
+SLICES, SLICES_OF = 7, {"A30": 4, "RTX PRO": 4}
+"""A GPU has so many slices of compute; these have others."""
+
+
+@cache
+def is_instance(gpu_type: str | None) -> bool:
+    """Whether GPUs of the type are instances."""
+    return isinstance(gpu_type, str) and PROFILE.search(gpu_type) is not None
+
+
+@cache
+def share_of_gpu(gpu_type: str) -> float:
+    """The part of its GPU's compute that an instance has, 1 for a whole GPU. For what nobody measured or said."""
+    if not is_instance(gpu_type):
+        return 1.0
+    found = PROFILE.search(gpu_type)
+    assert found is not None
+    slices = next((count for name, count in SLICES_OF.items() if name in gpu_type.upper()), SLICES)
+    return max(1, min(slices, int(found[2] or found[3]))) / slices
+
+
+def serves(asked: AbstractSet[str], gpu_type: str | None) -> bool:
+    """Whether a job that names these types, or none, is placed on GPUs of this type. `placement.instances` has the exception."""
+    if not is_instance(gpu_type):
+        return not asked or gpu_type in asked
+    return gpu_type in asked and only_instances(asked)
+
+
+def only_instances(asked: AbstractSet[str]) -> bool:
+    """Whether a job that names these types asks for instances and for nothing else."""
+    return bool(asked) and all(map(is_instance, asked))

@@ -1,0 +1,56 @@
+"""Idle instances go to jobs for which no whole GPU was left (ours; algorithms.md section 5).
+
+Whole GPUs are preferred: this comes after the policy has placed everybody. In queue order each job that may have an instance
+takes the fastest one that is idle and that it fits. What is reserved stays so. Policies in which no job passes another do it in
+turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.errors import InvalidJob
+from scheduler.model.instances import is_instance
+from scheduler.placement import turn
+from scheduler.placement.configurations import generate_on
+from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.greedy import best_fit
+from scheduler.placement.instances import on_instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduler.model import Configuration, Job, Ranked
+    from scheduler.placement.outcome import Outcome
+    from scheduler.placement.work import Work
+
+
+def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
+    """Start jobs that this planning left waiting."""
+    ledger, answers, strict = work.ledger, outcome.answers, outcome.obstacles
+    idle = {number for number, room in ledger.rooms.items() if room.gpus and is_instance(room.node.gpu_type)}
+    idle -= {node for each in outcome.reservations for node in each.nodes}
+    if not idle or strict.blocked_by is not None or strict.blocked_tenants:
+        return
+    failed = set[tuple[object, ...]]()
+    for ranked in queue:
+        if work.remaining_s <= 0:
+            return
+        job = on_instance(ranked.job, ledger)
+        if job is None or answers.has(job.id) or job.promise is not None or turn.shape(job) in failed:
+            continue
+        found = _configurations(job, idle, work)
+        best = best_fit(found, ledger, job.tenant)
+        if best is None:
+            failed.add(turn.shape(job))
+            continue
+        answers.chosen[job.id] = outcome.worth.chosen(best, ledger.take(best, job.tenant), found)
+        outcome.trail.candidates[job.id] = found
+
+
+def _configurations(job: Job, nodes: set[int], work: Work) -> tuple[Configuration, ...]:
+    offers = [each for each in idle_offers(work.ledger) if each.node.id in nodes]
+    try:
+        return generate_on(job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
+    except InvalidJob:
+        return ()  # its speed there is not to be told
