@@ -63,7 +63,7 @@ def _lay(site: Site, namespace: int) -> Cable:
             if _TAKEN in str(error) and name in _links():
                 continue  # another agent of this machine was quicker
             raise
-        return Cable(name, address)
+        return Cable(name, _index(name), address)
     raise NetworkError(f"no address of {site.network} is free for another tenant; give a larger range, --jobs-network")
 
 
@@ -86,10 +86,10 @@ def _furnish(site: Site, namespace: int, cable: Cable) -> None:
 
 
 def cable_of(namespace: int) -> Cable | None:
-    """Return the cable of a network that an earlier agent made; None: it has none of ours."""
+    """Return the cable of a network that an earlier agent made; None: it has none of ours. Raises NetworkError."""
     address = inside(namespace, lambda: address_of(INNER))
     found = [name for name, there in routes() if name.startswith(LINK) and str(there) == f"{address}/32"]
-    return Cable(found[0], address) if address and found else None
+    return Cable(found[0], _index(found[0]), address) if address and found else None
 
 
 def cable_remove(cable: Cable) -> None:
@@ -99,6 +99,13 @@ def cable_remove(cable: Cable) -> None:
     except NetworkError:
         if cable.link in _links():
             raise
+
+
+def _index(link: str) -> int:
+    try:
+        return socket.if_nametoindex(link)
+    except OSError as error:
+        raise NetworkError(f"{link} is gone: {error}") from error
 
 
 def _links() -> set[str]:

@@ -22,14 +22,20 @@ GATEWAY, INNER = "169.254.213.1", "eth0"
 """The node's address in every tenant's network, and the name of the cable's inner end."""
 FIRST_PORT = 20_000
 """Services of the node's that jobs may reach have these ports at the gateway's address, in the order of their list."""
+_TO_ALL, _FROM_HERE = "fib daddr type { multicast, broadcast }", ('iifname "lo"', "fib saddr type local")
+"""What is sent to all comes back to this node as if from outside, with the node's own address."""
 _NO = ("meta l4proto tcp reject with tcp reset", "reject with icmpx port-unreachable")
 
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A tenant's way out: the node's end, and the address of the inner one."""
+    """A tenant's way out: the node's end, and the address of the inner one.
+
+    Rules know it by its `index`, which no later link has: what an agent leaves that never comes back is about nobody.
+    """
 
     link: str
+    index: int
     address: str
 
 
@@ -72,34 +78,36 @@ def inner_rules(opened: Sequence[Service]) -> str:
 def _cables_chains(opened: Sequence[Service], cables: Sequence[Cable]) -> list[str]:
     if not cables:
         return []
-    links = _set(f'"{each.link}"' for each in cables)
-    own = _set(f'"{each.link}" . {each.address}' for each in cables)
+    links = _set(str(each.index) for each in cables)
+    own = _set(f"{each.index} . {each.address}" for each in cables)
     addresses = _set(each.address for each in cables)
     forward = [
-        f"iifname {links} goto leaving",
-        f"oifname {links} ct state established,related accept",
-        f"oifname {links} drop",
+        f"iif {links} goto leaving",
+        f"oif {links} ct state established,related accept",
+        f"oif {links} drop",
     ]
+    entering = [f"oif {links} ct state established,related accept", *(f"oif {links} {no}" for no in _NO)]
     leaving = [
         "meta nfproto != ipv4 drop",
-        f"iifname . ip saddr != {own} drop",
+        f"iif . ip saddr != {own} drop",
         "ct state established,related accept",
         *(f'oifname "{LINK}*" {no}' for no in _NO),
         "accept",
     ]
-    arriving = ["meta nfproto != ipv4 drop", f"iifname . ip saddr != {own} drop"]
+    arriving = ["meta nfproto != ipv4 drop", f"iif . ip saddr != {own} drop"]
     arriving += ["ct state established,related accept", "ct status dnat accept", *_NO]
     services = [
-        f"iifname {links} ip daddr {GATEWAY} meta l4proto {{ tcp, udp }} th dport {FIRST_PORT + at} "
+        f"iif {links} ip daddr {GATEWAY} meta l4proto {{ tcp, udp }} th dport {FIRST_PORT + at} "
         f"dnat ip to {each.address}:{each.port}"
         for at, each in enumerate(opened)
     ]
-    as_local = [f"iifname {links} ip daddr 127.0.0.0/8 ct status dnat snat ip to 127.0.0.1"]
+    as_local = [f"iif {links} ip daddr 127.0.0.0/8 ct status dnat snat ip to 127.0.0.1"]
     return [
         _chain("leaving", "", leaving),
         _chain("arriving", "", arriving),
         _chain("forward", "filter hook forward priority filter", forward),
-        _chain("input_cables", "filter hook input priority filter", [f"iifname {links} goto arriving"]),
+        _chain("input_cables", "filter hook input priority filter", [f"iif {links} goto arriving"]),
+        _chain("output_cables", "filter hook output priority filter", entering),
         _chain("services", "nat hook prerouting priority dstnat", services),
         _chain("as_local", "nat hook input priority 100", as_local if opened else []),
         _chain("leave", "nat hook postrouting priority srcnat", [f"ip saddr {addresses} masquerade"]),
@@ -110,11 +118,11 @@ def _members_chains(members: Sequence[Member]) -> list[str]:
     if not members:
         return []
     marks = _set(f"{account} : {account}" for account in sorted({each.account for each in members}))
-    chains = [
-        _chain("senders", "filter hook output priority filter", [f'oifname "lo" meta mark set meta skuid map {marks}'])
-    ]
+    senders = [f"{way} meta mark set meta skuid map {marks}" for way in ('oifname "lo"', _TO_ALL)]
+    chains = [_chain("senders", "filter hook output priority filter", senders)]
     for at, each in enumerate(members):
-        lines = [f'iifname "lo" meta mark {{ 0, {each.account} }} accept', *(f'iifname "lo" {no}' for no in _NO)]
+        lines = [f"{way} meta mark {{ 0, {each.account} }} accept" for way in _FROM_HERE]
+        lines += [f"{way} {no}" for way in _FROM_HERE for no in _NO]
         lines.append("ct state established,related accept")
         for family, some in (
             ("ip6", [p for p in each.peers if ":" in p]),

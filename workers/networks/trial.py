@@ -105,21 +105,23 @@ def try_cables(site: Site, table: str, outside: Service | None) -> str:
     not. `outside`: the portal, where it is on another machine.
     """
     try:
-        with _two(site, table) as (one, other):
-            return _tried(site, one, other) or _outside(one, outside)
+        with _two(site, table) as (one, other, address):
+            return _tried(site, one, other, address) or _outside(one, outside)
     except OSError as error:
         return str(error)
 
 
-def _tried(site: Site, one: int, other: int) -> str:
+def _tried(site: Site, one: int, other: int, address: str) -> str:
     hosts = ("127.0.0.1", "::1", *site.addresses)
-    theirs = inside(one, lambda: targets(hosts, names=True))
+    theirs = inside(one, lambda: targets((*hosts, address), names=True))
     nodes = targets(hosts, names=True)
     try:
         if failed := [each for each in theirs if each not in reached(one, theirs)]:
             return f"a job did not reach its own tenant's port ({failed[0].words}); {REMEDY}"
         if open_ones := reached(other, theirs):
             return f"a job still reached another tenant's port ({open_ones[0].words})"
+        if open_ones := reached(None, [each for each in theirs if each.host == address]):
+            return f"the node still reached a tenant's port ({open_ones[0].words})"
         if open_ones := reached(other, nodes):
             return f"a job still reached a port of the node ({open_ones[0].words})"
     finally:
@@ -142,13 +144,13 @@ def _connects(namespace: int | None, service: Service) -> bool:
 
 
 @contextlib.contextmanager
-def _two(site: Site, table: str) -> Iterator[tuple[int, int]]:
-    """Make two tenants' networks with their rules, and take them away."""
+def _two(site: Site, table: str) -> Iterator[tuple[int, int, str]]:
+    """Make two tenants' networks with their rules, and the address of the first; take them away."""
     made: list[tuple[int, Cable]] = []
     try:
         made.extend(network_make(site) for _ in range(2))
         nft(outer_rules(table, site.opened, [cable for _, cable in made], ()))
-        yield made[0][0], made[1][0]
+        yield made[0][0], made[1][0], made[0][1].address
     finally:
         for namespace, cable in made:
             os.close(namespace)

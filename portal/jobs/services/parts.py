@@ -163,7 +163,7 @@ def _running(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> N
 
 
 def _ended(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> None:
-    at = datetime.fromtimestamp(report["at"], UTC) if report.get("at") else timezone.now()
+    told, now = datetime.fromtimestamp(report.get("at") or 0, UTC), timezone.now()
     if report.get("overran"):
         overran_note(attempt=attempt)
     part_end(
@@ -173,7 +173,7 @@ def _ended(attempt: Attempt, part: Allocation, report: Mapping[str, Any]) -> Non
         exit_code=report.get("exit_code"),
         signal=report.get("signal"),
         detail=report.get("detail") or "",
-        at=min(at, timezone.now()),
+        at=told if attempt.created_at <= told <= now else now,  # else its node's clock is wrong
     )
 
 

@@ -1,6 +1,9 @@
 """How attempts end, and what their jobs do next (algorithms, section 1)."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from portal.jobs.models import Attempt, Job, JobEvent
 from portal.jobs.selectors import parts_wanted
@@ -56,6 +59,14 @@ def test_an_end_that_came_before_the_portal_heard_of_the_start_took_no_time(clus
     ended = Attempt.objects.get()
     assert ended.started_at > attempt.created_at
     assert ended.ended_at == ended.started_at
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(days=1), timedelta(days=-1)], ids=["a day ahead", "a day behind"])
+def test_an_end_of_a_node_with_a_wrong_clock_is_when_the_portal_hears_of_it(cluster, wrong_by):
+    attempt = cluster.running()
+    before = timezone.now()
+    cluster.end(attempt, at=(before + wrong_by).timestamp())
+    assert before <= Attempt.objects.get().ended_at <= timezone.now()
 
 
 def job_of(attempt):
