@@ -31,6 +31,7 @@ REST_S = 20.0
 UNFINISHED = timedelta(days=1)
 _GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 _rests_until = [0.0]
+_forgot_at = [float("-inf")]
 
 
 class StoreAway(BerthError):
@@ -74,7 +75,7 @@ def place() -> Place:
 
 @cache
 def _client(process: int) -> Any:
-    """Return the process's client; a forked process makes its own."""
+    """Return the process's client, until the store fails; a forked process makes its own."""
     try:
         import boto3
         from botocore.config import Config
@@ -111,14 +112,23 @@ def _asked() -> Iterator[Any]:
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") in _GONE:
             raise NotFound("artefact") from None
-        raise StoreAway(_why(error)) from error
+        raise _away(_why(error)) from error
     except FileNotFoundError:  # of ours, not of the store
         raise
     except (BotoCoreError, HTTPClientError, OSError) as error:
         _rests_until[0] = time.monotonic() + REST_S
-        raise StoreAway(_why(error)) from error
+        raise _away(_why(error)) from error
     except (ResponseParserError, KeyError, ValueError) as error:
-        raise StoreAway(f"what it answered is not S3: {_why(error)}") from error
+        raise _away(f"what it answered is not S3: {_why(error)}") from error
+
+
+def _away(why: str) -> StoreAway:
+    """Forget the client, which keeps credentials and connections; once in `REST_S`, for another takes a quarter of a second."""
+    now = time.monotonic()
+    if now - _forgot_at[0] >= REST_S:
+        _forgot_at[0] = now
+        _client.cache_clear()
+    return StoreAway(why)
 
 
 def _why(error: Exception) -> str:
@@ -141,7 +151,7 @@ def send(key: str, name: str, path: Path) -> None:
         try:
             client.upload_file(str(path), where, target, Config=config, ExtraArgs={"ChecksumAlgorithm": "SHA256"})
         except S3UploadFailedError as error:
-            raise StoreAway(_why(error)) from error
+            raise _away(_why(error)) from error
         found = client.head_object(Bucket=where, Key=target)["ContentLength"]
     if found != path.stat().st_size:
         raise StoreAway(f"of {target} only {found} bytes came")

@@ -28,12 +28,12 @@ KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "shown-nowhere-9
 
 
 class S3Server:
-    """moto's server as a process of its own on a free port."""
+    """moto's server as a process of its own, on a free port where none is given."""
 
-    def __init__(self):
+    def __init__(self, port=0):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+            self.port = port or free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 
