@@ -299,13 +299,15 @@ class Plan(TypedDict):
 
 
 class Offer(TypedDict):
-    """A change of what a waiting job asks for, and when it would start with it."""
+    """A change of what a waiting job asks for, when it would start and be over with it; `no_gain`: why not sooner."""
 
     change: str
     value: Any
     words: str
     starts_now: bool
     gains: bool
+    no_gain: str
+    over_at: str | None
     start: dict[str, Any] | None
     nodes: list[str]
     speed_share: float | None
@@ -313,12 +315,13 @@ class Offer(TypedDict):
 
 
 class Offers(TypedDict):
-    """What would start a waiting job sooner; `fresh` False: it is being worked out, ask again."""
+    """What would have a waiting job over sooner; `fresh` False: it is being worked out, ask again."""
 
     at: str | None
     fresh: bool
     starts_now: bool
     start: dict[str, Any] | None
+    over_at: str | None
     offers: list[Offer]
 
 

@@ -51,8 +51,8 @@ def _find(answer: dict[str, Any], change: str, value: Any) -> dict[str, Any] | N
 
 def _gone(*, sooner: bool) -> str:
     if sooner:
-        return "This offer no longer holds: the job would not start at once with it, only sooner than now."
-    return "This offer no longer holds: planned again, the job would not start sooner with it."
+        return "This offer no longer holds: the job would not start at once with it, though it would be over sooner."
+    return "This offer no longer holds: planned again, the job would not be over sooner with it."
 
 
 def _forget(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/N/offers`: what would start a waiting job sooner, and the press on one of them."""
+"""`/api/v1/jobs/N/offers`: what would have a waiting job over sooner, and the press on one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portal.jobs.api.jobs import JOB_PATH, job_answer, job_of
 from portal.jobs.serializers import JobDetailSerializer
 from portal.offers.accepting import offer_accept
 from portal.offers.keeping import offers_of
-from portal.offers.words import change_words, others_words
+from portal.offers.words import change_words, no_gain_words, others_words
 from portal.rounds.asking.offers import CHANGES
 from portal.rounds.read.forecasts import starts_of
 
@@ -44,7 +44,13 @@ class Offered(serializers.Serializer):
     value = serializers.JSONField(help_text="GPUs, GPU types allowed besides, cores or MiB: as `change` says.")
     words = serializers.CharField()
     starts_now = serializers.BooleanField()
-    gains = serializers.BooleanField(help_text="Whether it starts sooner than as it stands.")
+    gains = serializers.BooleanField(
+        help_text="Whether it would be over sooner than as it stands; else it cannot be taken."
+    )
+    no_gain = serializers.CharField(
+        help_text="Why it would not be over sooner, or why nobody can tell; empty where it gains."
+    )
+    over_at = serializers.DateTimeField(allow_null=True, help_text="When it is expected to be over; null: not known.")
     start = OfferedRange(allow_null=True, help_text="Null where it starts now.")
     nodes = serializers.ListField(child=serializers.CharField())
     speed_share = serializers.FloatField(allow_null=True, help_text="Of the speed that it asks for now.")
@@ -58,6 +64,9 @@ class Offers(serializers.Serializer):
     fresh = serializers.BooleanField(help_text="False: they are being worked out; ask again in some seconds.")
     starts_now = serializers.BooleanField(help_text="It starts as it stands.")
     start = OfferedRange(allow_null=True, help_text="As it stands: the range of `predicted_start`.")
+    over_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it is expected to be over as it stands; null: not known."
+    )
     offers = Offered(many=True)
 
 
@@ -70,12 +79,13 @@ class JobOffersView(ApiView):
     read_scope, write_scope = "jobs:read", "jobs:write"
 
     @documented(
-        "Show what would start a waiting job sooner",
+        "Show what would have a waiting job over sooner",
         answer=Offers,
         refusals=(404, 409, 429),
         parameters=JOB_PATH,
         operation_id="jobs_offers",
-        description="Single changes, each planned with all other jobs; kept for a while. Empty for a job that does not wait.",
+        description="Single changes, each planned with all other jobs, judged by when the job would be over; kept for a while. "
+        "Empty for a job that does not wait.",
     )
     def get(self, request: Request, number: str) -> Response:
         Query(request, known=())
@@ -125,6 +135,7 @@ def _answer(job: Job, kept: Kept) -> dict[str, Any]:
         "fresh": kept.fresh or not kept.working,
         "starts_now": found.get("now", False),
         "start": asdict(start) if start else None,
+        "over_at": _moment(found.get("over")),
         "offers": [_offered(each) for each in found.get("offers", ())],
     }
 
@@ -136,6 +147,8 @@ def _offered(offer: dict[str, Any]) -> dict[str, Any]:
         "words": change_words(offer),
         "starts_now": offer["now"],
         "gains": offer["gains"],
+        "no_gain": no_gain_words(offer),
+        "over_at": _moment(offer.get("over")),
         "start": _range(offer["start"]),
         "nodes": offer["nodes"],
         "speed_share": offer["of_asked"],
@@ -146,4 +159,8 @@ def _offered(offer: dict[str, Any]) -> dict[str, Any]:
 def _range(found: dict[str, float | None] | None) -> dict[str, datetime | None] | None:
     if found is None:
         return None
-    return {f"{name}_at": None if at is None else datetime.fromtimestamp(at, UTC) for name, at in found.items()}
+    return {f"{name}_at": _moment(at) for name, at in found.items()}
+
+
+def _moment(at_s: float | None) -> datetime | None:
+    return None if at_s is None else datetime.fromtimestamp(at_s, UTC)

@@ -52,6 +52,20 @@ def others_words(offer: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (told, others))) or "No other waiting job would start later."
 
 
+NO_GAIN: Mapping[str, str] = {
+    "same": "It would be over at about the same time.",
+    "later": "It would be over later than as it stands.",
+    "limit": "Its time limit would end it before it is done.",
+    "length": "It would run longer, and nobody knows for how long: expected_duration_s says whether it would be over sooner.",
+    "start": "It would run longer, and when it starts as it stands is not known.",
+}
+
+
+def no_gain_words(offer: Mapping[str, Any]) -> str:
+    """Say why the job would not be over sooner, or why nobody can tell; nothing of one that gains."""
+    return "" if offer["gains"] else NO_GAIN.get(offer.get("no_gain") or "", "It would not be over sooner.")
+
+
 def minutes(seconds: float) -> str:
     whole = max(1, round(seconds / 60))
     return f"{whole} min" if whole < 120 else f"{whole / 60:.0f} h"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
-    from scheduler.model import Clock, ClusterState
+    from scheduler.model import Clock, ClusterState, Configuration
     from scheduler.parameters import Parameters
 
 NORMAL = NormalDist()
@@ -52,6 +52,13 @@ class Reach:
 
 
 FAR = Reach()
+
+
+class Drew(NamedTuple):
+    """What one draw found: job -> when it starts, and with what."""
+
+    starts_s: Mapping[int, float]
+    got: Mapping[int, Configuration]
 
 
 def forecast(
@@ -77,24 +84,21 @@ def forecast(
     scene = Scene(state, now_s, parameters, reach.jobs, experience)
     starts = _starts(scene, reach, rng, lambda: clock() >= deadline_s)
     calibration = Calibration(experience.foretold)
-    return {
-        job.id: _range([found.get(job.id, math.inf) - now_s for found in starts], now_s, calibration)
-        for job in scene.jobs
-    }
+    return {job.id: _range(job.id, starts, now_s, calibration) for job in scene.jobs}
 
 
-def _starts(scene: Scene, reach: Reach, rng: Generator, late: Callable[[], bool]) -> list[dict[int, float]]:
-    """Of each draw job -> when it starts. With time up the middle draw and pairs about it, the first one in any case."""
+def _starts(scene: Scene, reach: Reach, rng: Generator, late: Callable[[], bool]) -> list[Drew]:
+    """With time up the middle draw and pairs about it, the first one in any case."""
     draws = reach.draws
     seeds = rng.integers(2**31 - 1, size=draws)
     phase = float(rng.random())
-    starts: list[dict[int, float]] = []
+    starts: list[Drew] = []
     for number in _outwards(draws):
         common = NORMAL.inv_cdf((number + 0.5) / draws)
         draw = Draw(scene, common, phase if number == draws - 1 else None, int(seeds[number]), late)
         found = draw.starts(reach.horizon_s)
         if not draw.cut or not starts:  # a draw that came to its end says more
-            starts.append(found)
+            starts.append(Drew(found, draw.got))
         if draw.cut:
             del starts[len(starts) - (len(starts) + 1) % 2 :]  # the middle one and pairs about it
             break
@@ -107,8 +111,9 @@ def _outwards(draws: int) -> list[int]:
     return [draws // 2, *(each for each in pairs if each != draws // 2)]
 
 
-def _range(waits_s: Sequence[float], now_s: float, calibration: Calibration) -> StartRange:
-    """Of the draws' waits. A job that starts in no draw has no range."""
+def _range(job: int, drew: Sequence[Drew], now_s: float, calibration: Calibration) -> StartRange:
+    """Of the draws. A job that starts in no draw has no range."""
+    waits_s = [each.starts_s.get(job, math.inf) - now_s for each in drew]
     if all(math.isinf(each) for each in waits_s):
         return StartRange(None, None, None, len(waits_s))
     ends_s = np.quantile(np.minimum(waits_s, LONGEST_S), [LOW, 0.5, HIGH])
@@ -117,4 +122,5 @@ def _range(waits_s: Sequence[float], now_s: float, calibration: Calibration) -> 
     earliest_s, median_s, latest_s = (
         None if each >= LONGEST_S else now_s + each for each in (shown.low_s, shown.middle_s, shown.high_s)
     )
-    return StartRange(earliest_s, median_s, latest_s, len(waits_s), drawn)
+    on = tuple(each.got[job] for each in drew if job in each.got)
+    return StartRange(earliest_s, median_s, latest_s, len(waits_s), drawn, on)

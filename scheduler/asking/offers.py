@@ -2,6 +2,7 @@
 
 The changes are those of `scheduler.asking.what_if` that a tenant can make while the job waits. Each is planned once; one that
 does not start at once is simulated forward, as is the queue as it stands, with the same seed, so that their ranges compare.
+What gains is decided by when the job would be over (`scheduler.asking.over`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.asking.forecast import forecast
+from scheduler.asking.over import GAIN_S, GAIN_SHARE, Pace, pace_of, pace_placed, standing_of
+from scheduler.asking.starts.ranges import LONGEST_S
 from scheduler.asking.what_if import Change, Remedy, what_would_start
 from scheduler.copies import replace
 from scheduler.planning.plan import plan
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.random import Generator
 
+    from scheduler.asking.over import Standing, Verdict
     from scheduler.asking.starts.ranges import StartRange
     from scheduler.asking.starts.scene import Experience
     from scheduler.model import Clock, ClusterState, Job
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
 
 MOST = 3
 """Offers shown."""
-GAIN_S, GAIN_SHARE = 60.0, 0.05
-"""A start that is sooner, or later, by less than this and this part of the wait counts as the same."""
 LIMIT_S = 6.0
 """For all plannings and forecasts of one question."""
 PLAN_SHARE = 0.4
@@ -47,18 +49,27 @@ class Offer:
     value: Any
     now: bool
     start: StartRange | None
-    gains: bool
+    verdict: Verdict
     remedy: Remedy
     later: Mapping[int, float] | None = None
+
+    @property
+    def gains(self) -> bool:
+        """Whether the job would be over sooner than as it stands."""
+        return self.verdict.gains
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """`now`: the job starts as it stands. `start`: its range as it stands, as these offers are compared with."""
+    """`now`: the job starts as it stands. `start`: its range as it stands, as these offers are compared with.
+
+    `over_s`: when it is expected to be over as it stands; None: not known.
+    """
 
     now: bool
     start: StartRange | None
     offers: tuple[Offer, ...] = ()
+    over_s: float | None = None
     tried: int = 0
 
 
@@ -83,6 +94,10 @@ class _Asking:
         return forecast(
             state, self.now_s, self.parameters, rng, self.clock, limit_s=share_s, experience=self.experience
         )
+
+    def standing(self, job_id: int, found: Mapping[int, StartRange]) -> Standing:
+        job, own = _job(self.state, job_id), found.get(job_id)
+        return standing_of(self.state, job, self.parameters, now_s=self.now_s, found=own, experience=self.experience)
 
 
 CHANGED: Mapping[Change, Callable[[Job, Any], Job]] = {
@@ -112,7 +127,7 @@ def offers_for(
     experience: Experience,
     limit_s: float = LIMIT_S,
 ) -> Offers:
-    """What would start the waiting job sooner, best start first, `MOST` at most; those that gain nothing come last.
+    """What would have the waiting job over sooner, best end first, `MOST` at most; those that gain nothing come last.
 
     KeyError: no such waiting job; InvalidJob: it cannot be planned at all.
     """
@@ -123,9 +138,10 @@ def offers_for(
     asking = _Asking(state, now_s, parameters, clock, experience, seed, until_s)
     able = [each for each in remedies if each.change in CHANGED and each.starts is not None]
     base = asking.ranges(state, len(able) + 1) or {}
-    found = [_offer(asking, job_id, each, base, len(able) - done) for done, each in enumerate(able)]
+    job, standing = _job(state, job_id), asking.standing(job_id, base)
+    found = [_offer(asking, (job, standing), each, base, len(able) - done) for done, each in enumerate(able)]
     best = sorted((each for each in found if each is not None), key=_order)
-    return Offers(now=False, start=base.get(job_id), offers=tuple(best[:MOST]), tried=len(able))
+    return Offers(False, base.get(job_id), tuple(best[:MOST]), standing.over_s, len(able))
 
 
 def holds(
@@ -139,47 +155,54 @@ def holds(
     now_s: float,
     experience: Experience,
 ) -> tuple[bool, bool]:
-    """Whether with this change the waiting job starts at once, and whether it starts sooner than without.
+    """Whether with this change the waiting job starts at once, and whether it is over sooner than without.
 
     KeyError: no such waiting job.
     """
-    if not any(each.id == job_id for each in state.jobs):
-        raise KeyError(f"no waiting job {job_id} in the snapshot")
+    job = _job(state, job_id)
     seed, until_s = int(rng.integers(2**31 - 1)), clock() + LIMIT_S
     asking = _Asking(state, now_s, parameters, clock, experience, seed, until_s)
     changed = with_change(state, job_id, *pressed)
     knobs = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S * PLAN_SHARE))
     made = plan(changed, now_s, knobs, np.random.default_rng(seed), clock)
-    if any(each.job == job_id and each.placement is not None for each in made.decisions):
-        return True, True
-    before, after = asking.ranges(state, 2), asking.ranges(changed, 1)
-    own = None if after is None else after.get(job_id)
-    if own is None or before is None:
+    placed = next(each for each in made.decisions if each.job == job_id)
+    at_once = placed.placement is not None
+    own = None if at_once else (asking.ranges(changed, 2) or {}).get(job_id)
+    if not at_once and (own is None or own.median_s is None):
         return False, False
-    return False, gains_time(own, before.get(job_id), now_s)
+    standing = asking.standing(job_id, asking.ranges(state, 1) or {})
+    starts_s, pace = (now_s, pace_placed(placed)) if own is None else (own.median_s or now_s, pace_of(own.on, job))
+    return at_once, standing.judged(starts_s, pace).gains
 
 
-def _offer(asking: _Asking, job_id: int, remedy: Remedy, base: Mapping[int, StartRange], left: int) -> Offer | None:
+def _job(state: ClusterState, job_id: int) -> Job:
+    found = next((each for each in state.jobs if each.id == job_id), None)
+    if found is None:
+        raise KeyError(f"no waiting job {job_id} in the snapshot")
+    return found
+
+
+def _offer(
+    asking: _Asking, own_job: tuple[Job, Standing], remedy: Remedy, base: Mapping[int, StartRange], left: int
+) -> Offer | None:
     """None: it does not start at once, and there is no time to simulate when."""
-    found = asking.ranges(with_change(asking.state, job_id, remedy.change, remedy.value), left)
+    job, standing = own_job
+    found = asking.ranges(with_change(asking.state, job.id, remedy.change, remedy.value), left)
+    own = (found or {}).get(job.id)
     if remedy.starts:
-        later = None if found is None else _later(found, base, job_id, asking.now_s)
-        return Offer(remedy.change, remedy.value, now=True, start=None, gains=True, remedy=remedy, later=later)
-    own = (found or {}).get(job_id)
-    if own is None or found is None:
+        verdict = standing.judged(asking.now_s, Pace(remedy.throughput, _cores(remedy)))
+    elif own is None:
         return None
-    gains = gains_time(own, base.get(job_id), asking.now_s)
-    later = _later(found, base, job_id, asking.now_s) if gains else {}
-    return Offer(remedy.change, remedy.value, now=False, start=own, gains=gains, remedy=remedy, later=later)
+    else:
+        starts_s = asking.now_s + LONGEST_S if own.median_s is None else own.median_s
+        verdict = standing.judged(starts_s, pace_of(own.on, job))
+    later = {} if not verdict.gains else None if found is None else _later(found, base, job.id, asking.now_s)
+    start = None if remedy.starts else own
+    return Offer(remedy.change, remedy.value, bool(remedy.starts), start, verdict, remedy, later)
 
 
-def gains_time(own: StartRange, before: StartRange | None, now_s: float) -> bool:
-    """Whether the middle of the range is sooner than it was by what counts."""
-    if own.median_s is None:
-        return False
-    if before is None or before.median_s is None:
-        return True
-    return before.median_s - own.median_s > max(GAIN_S, GAIN_SHARE * (before.median_s - now_s))
+def _cores(remedy: Remedy) -> float:
+    return (remedy.cores or 0) / (remedy.gpus or 1)
 
 
 def _later(found: Mapping[int, StartRange], base: Mapping[int, StartRange], own: int, now_s: float) -> dict[int, float]:
@@ -189,11 +212,10 @@ def _later(found: Mapping[int, StartRange], base: Mapping[int, StartRange], own:
         after = found.get(job)
         if job == own or after is None or before.median_s is None or after.median_s is None:
             continue
-        if gains_time(before, after, now_s):
+        if after.median_s - before.median_s > max(GAIN_S, GAIN_SHARE * (after.median_s - now_s)):
             later[job] = after.median_s - before.median_s
     return later
 
 
-def _order(offer: Offer) -> tuple[int, float, float]:
-    middle_s = offer.start.median_s if offer.start is not None and offer.start.median_s is not None else 0.0
-    return (0 if offer.now else 1 if offer.gains else 2, middle_s, -(offer.remedy.of_asked or 0.0))
+def _order(offer: Offer) -> tuple[bool, float, float]:
+    return (not offer.gains, offer.verdict.ends_s, -(offer.remedy.of_asked or 0.0))

@@ -22,7 +22,8 @@ def remedy_sentence(remedy: Remedy) -> str:
     when = "then" if remedy.change == "wait" else "now"
     if not remedy.starts:
         return f"{condition} it would still not start {when} ({remedy.reason})."
-    return f"{condition} it would start {when} on {_nodes(remedy)}.{_cost(remedy)}"
+    no_gain = "" if remedy.no_gain is None else f" {NO_GAIN[remedy.no_gain]}"
+    return f"{condition} it would start {when} on {_nodes(remedy)}.{_cost(remedy)}{no_gain}"
 
 
 def _nodes(remedy: Remedy) -> str:
@@ -46,6 +47,17 @@ def _minutes(seconds: float) -> str:
     minutes = max(1, round(seconds / 60))
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
 
+
+NO_GAIN: Mapping[str, str] = {
+    "same": "But it would be over at about the same time as it stands.",
+    "later": "But it would be over later than as it stands.",
+    "limit": "But its time limit would end it before it is done.",
+    "length": "But it would run longer, and nobody knows for how long it runs: "
+    "say expected_duration_s to learn whether it would be over sooner.",
+    "start": "But it would run longer, and when it starts as it stands is not known: "
+    "so nobody can tell whether it would be over sooner.",
+}
+"""Why a change gains nothing that can be told (`scheduler.asking.over.NoGain`)."""
 
 CONDITIONS: Mapping[str, Callable[[Remedy], str]] = {
     "none": lambda _: "As it is,",

@@ -4,22 +4,23 @@ Every answer is a whole planning by the same code, on the same snapshot, with on
 size, fewer cores, any GPU type, less memory, its checkpoint given up, the hold or the dependency gone; or with time
 moved to when what runs is expected to have made room. Only changes that could matter are tried, `MOST_TRIES` at most,
 and what the time did not suffice for is said. Larger sizes are not tried: they never fit where smaller ones do not.
+Of those that would start it, one that gains nothing (`scheduler.asking.over`) says so, and comes behind the others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.asking import ahead
+from scheduler.asking.over import pace_placed, standing_of
 from scheduler.asking.remedies import remedy_sentence
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.estimator.estimator import estimator_for
-from scheduler.intake.take_in import sound_knowledge
 from scheduler.model import Reason
 from scheduler.model.instances import is_instance, only_instances
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, idle_offers, usable
@@ -27,10 +28,11 @@ from scheduler.placement.ledger import Ledger
 from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.random import Generator
 
+    from scheduler.asking.over import NoGain, Pace, Standing, Verdict
     from scheduler.model import Clock, ClusterState, Decision, Job, Plan
     from scheduler.parameters import Parameters
     from scheduler.placement.feasibility import Offer
@@ -68,8 +70,10 @@ class Remedy:
                 None: there was no time to try
     nodes       {node name: GPUs} where it would start; gpus, cores: in all
     throughput  estimated, of what it would get; `source` as in configurations; None for CPU jobs
-    of_asked    that throughput over the best of the job's smallest asked size on an empty node of its types; None when
+    of_asked    that throughput over the best of the job's smallest asked size on empty nodes of its types; None when
                 nothing is known to compare with
+    no_gain     why the job would not be over sooner, or why nobody can tell; None: it would, or nothing was to be judged
+    over_s      when it is expected to be over then; None: not known
     sentence    the same in plain words
     """
 
@@ -83,6 +87,8 @@ class Remedy:
     throughput: float | None = None
     source: str | None = None
     of_asked: float | None = None
+    no_gain: NoGain | None = None
+    over_s: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -116,16 +122,20 @@ def what_would_start(
     *,
     now_s: float,
     limit_s: float = 10.0,
+    standing: Callable[[], Standing] | None = None,
 ) -> tuple[Remedy, ...]:
-    """The changes that could make the waiting job start now, those that do first, then by throughput.
+    """The changes that could make the waiting job start now, those that do and gain first, then by throughput.
 
+    `standing`: the job as it stands, by which changes are judged; None: what the snapshot says of it.
     `limit_s`: for all re-solves together. One seed from `rng` serves them all, so the same arguments give the same
     answer unless time runs out. KeyError: no such waiting job; InvalidJob: it cannot be planned at all.
     """
     job = next((each for each in state.jobs if each.id == job_id), None)
     if job is None:
         raise KeyError(f"no waiting job {job_id} in the snapshot")
-    solver = _Solver(state, job, parameters, int(rng.integers(2**31 - 1)), clock, clock() + limit_s)
+
+    standing = standing or partial(standing_of, state, job, parameters, now_s=now_s, found=None)
+    solver = _Solver(state, job, parameters, int(rng.integers(2**31 - 1)), clock, clock() + limit_s, standing)
     base = solver.solve(_Try(Change.NONE, None, state, now_s), MOST_TRIES + 1)
     if base.starts:
         return (base,)
@@ -134,17 +144,24 @@ def what_would_start(
     tries = list(_tries(state, job, now_s))[:MOST_TRIES]
     found = [solver.solve(each, len(tries) - done) for done, each in enumerate(tries)]
     order = {True: 0, False: 1, None: 2}
-    return tuple(sorted(found, key=lambda each: (order[each.starts], -(each.throughput or 0.0))))
+    return tuple(sorted(found, key=lambda e: (order[e.starts], e.no_gain is not None, -(e.throughput or 0.0))))
 
 
 class _Solver:
     def __init__(
-        self, state: ClusterState, job: Job, parameters: Parameters, seed: int, clock: Clock, deadline_s: float
+        self,
+        state: ClusterState,
+        job: Job,
+        parameters: Parameters,
+        seed: int,
+        clock: Clock,
+        deadline_s: float,
+        standing: Callable[[], Standing],
     ) -> None:
+        self._stands = standing
         self._job, self._parameters, self._seed = job, parameters, seed
         self._clock, self._deadline_s = clock, deadline_s
         self._names = {node.id: node.name for node in state.nodes}
-        self._asked = _asked_throughput(state, job)
         self.invalid: str | None = None
 
     def solve(self, attempt: _Try, left: int) -> Remedy:
@@ -160,38 +177,36 @@ class _Solver:
             self.invalid = str(decision.figures.get("detail", ""))
         if decision.placement is None:
             return replace(remedy, starts=False, reason=str(decision.reason))
-        throughput = None if self._job.is_cpu else float(decision.figures["throughput"])
+        pace = pace_placed(decision)
+        asked = self._standing.pace.throughput if self._standing.pace else None
+        verdict = self._judged(attempt, pace)
         return replace(
             remedy,
             starts=True,
             nodes={self._names[piece.node]: len(piece.gpus) for piece in decision.placement.pieces},
             gpus=decision.placement.gpus,
             cores=decision.placement.cores,
-            throughput=throughput,
-            source=None if self._job.is_cpu else str(decision.figures["source"]),
-            of_asked=throughput / self._asked if throughput and self._asked else None,
+            throughput=pace.throughput,
+            source=None if pace.throughput is None else str(decision.figures["source"]),
+            of_asked=pace.throughput / asked if pace.throughput and asked else None,
+            no_gain=verdict.why if verdict else None,
+            over_s=verdict.over_s if verdict else None,
         )
+
+    @cached_property
+    def _standing(self) -> Standing:
+        """Asked for where a planning placed the job: one that is unsound is never placed."""
+        return self._stands()
+
+    def _judged(self, attempt: _Try, pace: Pace) -> Verdict | None:
+        """Of a change that starts the job now; to wait, and to change nothing, is how it stands."""
+        if attempt.change in {Change.NONE, Change.WAIT} or self._job.part is not None:
+            return None
+        return self._standing.judged(attempt.now_s, pace, anew=attempt.change is Change.CHECKPOINT)
 
 
 def _decision(made: Plan, job_id: int) -> Decision:
     return next(each for each in made.decisions if each.job == job_id)
-
-
-def _asked_throughput(state: ClusterState, job: Job) -> float | None:
-    """Of the smallest size asked, on the fastest node of the types asked that could hold it whole; None if none can."""
-    if job.is_cpu:
-        return None
-    estimator = estimator_for(sound_knowledge(state.knowledge), state.gpu_speeds, state.nodes)
-    allowed = {
-        (node.gpu_type, node.speed): node
-        for node in state.nodes
-        if node.gpus_total >= job.min_gpus > 0 and job.may_use(node.gpu_type)
-    }
-    try:
-        speeds = [estimator.per_gpu(job, node, job.min_gpus, 1).per_gpu * job.min_gpus for node in allowed.values()]
-    except InvalidJob:
-        return None  # the planning itself sets the job aside and says why
-    return max(speeds, default=None)
 
 
 def _tries(state: ClusterState, job: Job, now_s: float) -> Iterator[_Try]:

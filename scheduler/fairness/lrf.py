@@ -30,6 +30,7 @@ HISTORY_JOBS = 2000
 DECLARED = "declared"
 BY_SAMPLES = "samples"
 FIXED = "fixed at first start"
+OF_TENANT = "tenant's jobs of the category"
 
 
 class Age(NamedTuple):
@@ -158,7 +159,7 @@ def _from_history(job: Job, history: RunHistory) -> tuple[float, str]:
         ratio = history.declared_ratio.get(job.tenant if job.owner is None else job.owner, 1.0)
         return job.expected_duration_s * _clipped(ratio), DECLARED
     medians = (
-        (history.tenant_category_s.get((job.tenant, job.category)), "tenant's jobs of the category"),
+        (history.tenant_category_s.get((job.tenant, job.category)), OF_TENANT),
         (history.category_s.get(job.category), "jobs of the category"),
         (history.cluster_s, "jobs of the cluster"),
     )

@@ -1,4 +1,4 @@
-"""What needs me: failures not looked at, offers that start something sooner, quotas and time limits about to hurt."""
+"""What needs me: failures not looked at, offers that have something over sooner, quotas and time limits about to hurt."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _failure(job: Job) -> NeedLine:
 
 
 def _offers(scope: Scope) -> list[NeedLine]:
-    """Offers that were worked out lately for my waiting jobs, and start them at once."""
+    """Offers that were worked out lately for my waiting jobs, start them at once and have them over sooner."""
     kept = JobOffers.objects.filter(
         job__owner=scope.user, job__state=JobState.PENDING, at__gte=scope.now - OFFER_AGE
     ).select_related("job")
@@ -98,7 +98,7 @@ def _offers(scope: Scope) -> list[NeedLine]:
     seen = _seen(scope, "offer") if rows else set()
     lines: list[NeedLine] = []
     for row in rows:
-        offer = next((each for each in row.answer.get("offers", ()) if each["now"]), None)
+        offer = next((each for each in row.answer.get("offers", ()) if each["now"] and each["gains"]), None)
         if offer is None or row.job_id in seen:
             continue
         nodes = f" on {offer['nodes'][0]}" if offer["nodes"] else ""

@@ -1,4 +1,4 @@
-"""What would start a waiting job sooner, worked out by the scheduler on a fresh snapshot, as JSON; nothing is changed.
+"""What would have a waiting job over sooner, worked out by the scheduler on a fresh snapshot, as JSON; nothing is changed.
 
 Each answer takes seconds of a core: `portal.offers` keeps it, and asks for it no more often than it must.
 """
@@ -15,7 +15,7 @@ from portal.errors import BerthError, Conflict
 from portal.jobs.models import Job
 from portal.jobs.selectors import ANOTHERS
 from portal.rounds.asking.experience import experience_read
-from portal.rounds.asking.whatif import worked_alone
+from portal.rounds.asking.whatif import experience_with, worked_alone
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.gathering import gathering
@@ -46,7 +46,7 @@ def offers_work(job: Job) -> dict[str, Any]:
 def _worked_out(job: Job) -> dict[str, Any]:
     parameters, now = scheduler_parameters(knobs_current()), timezone.now()
     state = state_load(now=now, parameters=parameters)
-    known = experience_read(now=now, parameters=parameters)
+    known = experience_with(job, experience_read(now=now, parameters=parameters))
     rng, now_s = np.random.default_rng(job.pk), now.timestamp()
     try:
         found = offers_for(state, job.pk, parameters, rng, time.monotonic, now_s=now_s, experience=known)
@@ -58,7 +58,7 @@ def _worked_out(job: Job) -> dict[str, Any]:
 
 
 def offer_tried(job: Job, change: str, value: Any) -> tuple[bool, bool]:
-    """Plan again with one change; say whether the job starts at once then, and whether sooner than without.
+    """Plan again with one change; say whether the job starts at once then, and whether it is over sooner than without.
 
     Raises BerthError as `offers_work` does.
     """
@@ -68,7 +68,7 @@ def offer_tried(job: Job, change: str, value: Any) -> tuple[bool, bool]:
 def _tried(job: Job, change: str, value: Any) -> tuple[bool, bool]:
     parameters, now = scheduler_parameters(knobs_current()), timezone.now()
     state = state_load(now=now, parameters=parameters)
-    known = experience_read(now=now, parameters=parameters)
+    known = experience_with(job, experience_read(now=now, parameters=parameters))
     rng = np.random.default_rng(job.pk)
     try:
         return holds(
@@ -93,6 +93,7 @@ def _answer(job: Job, found: Offers, way: Gathering | None, now: datetime) -> di
         "at": now.timestamp(),
         "now": found.now,
         "start": range_json(found.start),
+        "over": found.over_s,
         "offers": [_offer(each, job, jobs) for each in found.offers],
         "gathering": _gathering(way, job, jobs),
     }
@@ -112,6 +113,8 @@ def _offer(each: Offer, job: Job, jobs: Mapping[int, Job]) -> dict[str, Any]:
         "value": value,
         "now": each.now,
         "gains": each.gains,
+        "no_gain": each.verdict.why and str(each.verdict.why),
+        "over": each.verdict.over_s,
         "start": range_json(each.start),
         "nodes": list(each.remedy.nodes),
         "gpus": each.remedy.gpus,

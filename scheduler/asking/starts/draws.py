@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scheduler.asking.starts.scene import Scene
-    from scheduler.model import Chosen, Job, Ranked, StopOrder
+    from scheduler.model import Chosen, Configuration, Job, Ranked, StopOrder
     from scheduler.placement.outcome import Outcome
 
 REPEATS = 5
@@ -46,6 +46,7 @@ class Draw:
         self._scene, self._late, self._common = scene, late, common
         self._rng = np.random.default_rng(seed)
         self.cut = False
+        self.got: dict[int, Configuration] = {}  # by job, at its first start
         self._ledger = Ledger(scene.nodes, scene.state.tenants, scene.state.running)
         self._exclusive = [room for room in self._ledger.rooms.values() if room.node.exclusive_tenant]
         self._running: dict[int, Running] = {}
@@ -204,6 +205,7 @@ class Draw:
 
     def _start(self, job_id: int, chosen: Chosen, now_s: float) -> int:
         scene, job = self._scene, self._waiting.pop(job_id)
+        self.got.setdefault(job_id, chosen.configuration)
         placement = self._ledger.take(chosen.configuration, job.tenant)
         expected_s, done = scene.expected_s(job, chosen), scene.before_s(job_id) / age(job).age_s
         if job_id in self._left_s:  # it was stopped in this draw

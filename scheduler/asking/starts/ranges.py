@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scheduler.asking.starts.calibration import Drawn
+    from scheduler.model import Configuration
 
 HELD = 0.8
 """The part of the starts that should lie within their range."""
@@ -32,6 +33,7 @@ class StartRange:
     latest_s: float | None
     draws: int
     drawn: Drawn | None = None  # before calibration
+    on: tuple[Configuration, ...] = ()  # what it got, in the draws in which it starts
 
 
 @dataclass(frozen=True, slots=True)

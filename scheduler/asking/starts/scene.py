@@ -42,7 +42,8 @@ MOST_COMING = 300
 class Experience:
     """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, how past
     forecasts fared, oldest first. `ran_s`: what earlier attempts ran of jobs that go on from there and do not tell how far they
-    are, by job. `limits_s`: after how long an attempt is ended in any case, by job.
+    are, by job. `limits_s`: after how long an attempt is ended in any case, by job. `guessed`: jobs that have run before, whose
+    length nobody told.
     """
 
     run_times: RunTimes = field(default_factory=RunTimes)
@@ -51,6 +52,7 @@ class Experience:
     foretold: Sequence[Foretold] = ()
     ran_s: Mapping[int, float] = field(default_factory=dict)
     limits_s: Mapping[int, float] = field(default_factory=dict)
+    guessed: frozenset[int] = frozenset()
 
 
 class Scene:

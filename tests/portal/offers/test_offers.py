@@ -33,7 +33,7 @@ def waiting(cluster):
     """A job of 4 on a node of which 2 GPUs are held."""
     cache.clear()
     cluster.started(gpus=2)
-    job = cluster.submit(gpus=4)
+    job = cluster.submit(gpus=4, expected_duration_s=600)
     planning_run()
     job.refresh_from_db()
     return job
@@ -94,6 +94,58 @@ def test_only_what_was_offered_can_be_pressed(browser, cluster, waiting):
         press(browser, waiting, value=value)
         waiting.refresh_from_db()
         assert waiting.gpus == [4], value
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"expected_duration_s": 86_400}, "It would be over later"),
+        ({"expected_duration_s": 600, "time_limit_s": 700}, "Its time limit would end it before it is done"),
+        ({}, "nobody knows for how long"),
+    ],
+    ids=["a day's job that waits for an hour", "past its limit", "of unknown length"],
+)
+def test_what_starts_it_now_and_gains_nothing_is_told_and_cannot_be_pressed(browser, cluster, asked, told):
+    cache.clear()
+    cluster.started(gpus=2)
+    job = cluster.submit(gpus=4, **asked)
+    planning_run()
+    card = browser.get(f"/jobs/{job.pk}/waiting").content.decode()
+    assert "Accept 2 GPUs too" in card
+    assert told in card
+    assert f"/jobs/{job.pk}/offer" not in card, "no form to press"
+    assert "could start now" not in browser.get("/").content.decode(), "nor is it among what needs me"
+    press(browser, job)
+    job.refresh_from_db()
+    assert job.gpus == [4]
+    _, secret = token_create(user=cluster.owner, actor=cluster.owner, name="t", scopes=["jobs:read"])
+    head = {"Authorization": f"Bearer {secret}"}
+    rest = Client().get(f"/api/v1/jobs/{job.pk}/offers", headers=head).json()
+    first = next(each for each in rest["offers"] if each["value"] == 2)
+    assert (first["starts_now"], first["gains"]) == (True, False)
+    assert told in first["no_gain"]
+    assert (first["over_at"] is not None) == ("later" in told)
+    assert (rest["over_at"] is not None) == bool(asked)
+
+
+def test_a_length_that_was_guessed_stays_a_guess_when_the_job_has_run_before(cluster, waiting):
+    """Its age is fixed at the first start, whatever it came from."""
+    known = {"started_at": timezone.now() - timedelta(hours=3), "age_s": 600, "expected_duration_s": None}
+    for source, gains in (("declared", True), ("assumed", False), ("jobs of the cluster", False)):
+        Job.objects.filter(pk=waiting.pk).update(**known, age_source=source)
+        waiting.refresh_from_db()
+        JobOffers.objects.all().delete()
+        first = offers_of(waiting, allow=lambda: None).answer["offers"][0]
+        assert (first["now"], first["gains"]) == (True, gains), source
+
+
+def test_what_was_kept_before_an_upgrade_is_still_shown(browser, waiting):
+    offers_of(waiting, allow=lambda: None)
+    row = JobOffers.objects.get()
+    old = [{name: each[name] for name in each if name not in {"over", "no_gain"}} for each in row.answer["offers"]]
+    row.answer = {name: row.answer[name] for name in ("now", "at", "start", "gathering")} | {"offers": old}
+    row.save()
+    assert "Accept 2 GPUs too" in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
 
 
 def test_a_hundred_reloads_plan_once(browser, waiting, planned):
@@ -181,7 +233,7 @@ def test_another_tenants_job_in_the_way_has_no_number(cluster):
     given.member("zoe", foreign)
     running = cluster.started(gpus=4)
     Job.objects.filter(pk=running.job.pk).update(tenant=foreign, expected_duration_s=600)
-    job = cluster.submit(gpus=4)
+    job = cluster.submit(gpus=4, expected_duration_s=600)
     planning_run()
     job.refresh_from_db()
     answer = offers_of(job, allow=lambda: None).answer

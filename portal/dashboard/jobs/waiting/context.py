@@ -48,7 +48,8 @@ class OfferRow(TypedDict):
     earliest: str | None
     latest: str | None
     sooner: str  # "25 min sooner"
-    others: str
+    over: str | None  # when it is expected to be over; None: not known
+    others: str  # who would start later; of one that gains nothing why
     gains: bool
     primary: bool
     button: str
@@ -59,6 +60,7 @@ class OffersContext(TypedDict):
     """The offers of the card."""
 
     offers: list[OfferRow]
+    over: str | None  # when it is expected to be over as it stands
     offers_at: str | None
     note: str | None  # why there are no offers (yet)
     pending: bool  # they are being worked out: ask again

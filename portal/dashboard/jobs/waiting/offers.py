@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from portal.offers.words import change_words, cost_words, minutes, others_words
+from portal.offers.words import change_words, cost_words, minutes, no_gain_words, others_words
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.waiting.context import OfferRow
@@ -16,7 +16,7 @@ NODES_SHOWN = 2
 
 
 def offer_rows(answer: dict[str, Any], said: dict[str, Any] | None, told: Start | None) -> list[OfferRow]:
-    """Return the rows, best start first. `said`: what became of a press, by its change and value; `told`: the job's start as
+    """Return the rows, best end first. `said`: what became of a press, by its change and value; `told`: the job's start as
     it stands, which they are compared with.
     """
     rows = [_row(each, answer, said, told) for each in answer.get("offers", ())]
@@ -40,7 +40,8 @@ def _row(offer: dict[str, Any], answer: dict[str, Any], said: dict[str, Any] | N
         "earliest": moment_iso(start.get("earliest")),
         "latest": moment_iso(start.get("latest")),
         "sooner": _sooner(offer, answer, told),
-        "others": others_words(offer) if offer["gains"] else "",
+        "over": moment_iso(offer.get("over")),
+        "others": others_words(offer) if offer["gains"] else no_gain_words(offer),
         "gains": offer["gains"],
         "primary": False,
         "button": f"{words.removesuffix(' too')}, start now" if offer["now"] else words.removesuffix(" too"),
@@ -52,7 +53,7 @@ def _sooner(offer: dict[str, Any], answer: dict[str, Any], told: Start | None) -
     before = told.median_at.timestamp() if told and told.median_at and not told.passed else None
     then = answer["at"] if offer["now"] else (offer["start"] or {}).get("median")
     if before is None or then is None or before - then < 30:
-        return "" if offer["gains"] else "no change"
+        return ""
     return f"{minutes(before - then)} sooner"
 
 

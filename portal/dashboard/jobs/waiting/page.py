@@ -147,10 +147,11 @@ def _trust(told: Start, now: datetime) -> Trust:
 def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> OffersContext:
     rows = offer_rows(kept.answer, said, told)
     if note is None and kept.answer and not rows:
-        note = "It starts as it stands." if kept.answer["now"] else "No single change would start it sooner."
+        note = "It starts as it stands." if kept.answer["now"] else "No single change would have it over sooner."
     apart = said["text"] if said and not any(row["said"] for row in rows) else None
     return {
         "offers": rows,
+        "over": moment_iso(kept.answer.get("over")),
         "offers_at": kept.at.isoformat() if kept.at else None,
         "note": note,
         "pending": not kept.fresh and note is None,

@@ -144,7 +144,7 @@ def test_foreign_and_wrong_numbers_are_not_noted(cluster):
 
 def test_an_offer_that_was_worked_out_is_shown(browser, cluster):
     cluster.started(gpus=2)
-    job = cluster.submit(gpus=4)
+    job = cluster.submit(gpus=4, expected_duration_s=600)
     planning_run()
     assert browser.get("/home/offer").status_code == 204
     assert f"#{job.pk} could start now" in part(browser, "needs")
