@@ -32,6 +32,11 @@ _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u20
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 
+def lines_of(text: str) -> list[str]:
+    r"""Return the lines of a text that people wrote: only `\n` and `\r\n` end one, so no other sign cuts a value in two."""
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
 def kind_of(value: object) -> str:
     """Name a JSON value's kind in words, never the value itself."""
     return _KINDS.get(type(value), "a number" if isinstance(value, (int, float)) else "something else")

@@ -8,7 +8,7 @@ stored first. A line that has not ended is `open`, as it stands, and is read aga
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from django.db.models import Q
@@ -51,11 +51,11 @@ class Cursor:
         seen = f".{self.open[0]}.{self.open[1]}" if any(self.open) else ""
         return f"{self.stdout}.{self.stderr}{seen}"
 
+    def offsets(self) -> dict[str, int]:
+        return {"stdout": self.stdout, "stderr": self.stderr}
+
     def get(self, stream: str) -> int:
         return int(getattr(self, stream))
-
-    def ahead(self, stream: str, count: int) -> Cursor:
-        return replace(self, **{stream: self.get(stream) + count})
 
 
 class Line(NamedTuple):
@@ -70,14 +70,19 @@ class Line(NamedTuple):
 class Look:
     """What was found up to `end`. `open`: what has not ended, as it stands, where all that is stored was read."""
 
-    end: Cursor
+    ends: dict[str, int]
     lines: list[Line] = field(default_factory=list)
     open: list[Line] = field(default_factory=list)
     is_all: bool = False
 
     def add(self, line: Line) -> None:
         self.lines.append(line)
-        self.end = self.end.ahead(line.stream, len(line.cut.data) + line.cut.ended)
+        self.ends[line.stream] += len(line.cut.data) + line.cut.ended
+
+    @property
+    def end(self) -> Cursor:
+        seen = {line.stream: len(line.cut.data) for line in self.open}
+        return Cursor(self.ends["stdout"], self.ends["stderr"], (seen.get("stdout", 0), seen.get("stderr", 0)))
 
     def text(self) -> str:
         """Return the lines as they are shown, each with its line feed."""
@@ -124,7 +129,7 @@ class BothStreams:
 
     def read(self, start: Cursor, *, limit: int, flush: bool, lines: int | None = None) -> Look:
         """Read on behind the cursor: up to `limit` bytes, and `lines` lines. `flush`: no more will come."""
-        look, room = Look(replace(start, open=(0, 0))), limit
+        look, room = Look(start.offsets()), limit
         cutters = {stream: Cutter(min(LINE_BYTES, limit)) for stream in self.streams}
         at: dict[str, datetime] = {}
         for stream, came, data in self._pieces(start, limit):
@@ -141,8 +146,6 @@ class BothStreams:
                 look.add(line)
         else:
             look.open = [line._replace(cut=Cut(utf8_whole(line.cut.data))) for line in rests]
-            seen = {line.stream: len(line.cut.data) for line in rests}
-            look.end = replace(look.end, open=(seen.get("stdout", 0), seen.get("stderr", 0)))
         return look
 
     def _pieces(self, start: Cursor, limit: int) -> Iterator[tuple[str, datetime, bytes]]:

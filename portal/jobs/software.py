@@ -110,7 +110,7 @@ def image_allowed(image: str, allowed: str) -> bool:
 
 
 def _patterns(allowed: str) -> list[str]:
-    return [line.strip() for line in allowed.splitlines() if line.strip()]
+    return [line.strip() for line in checks.lines_of(allowed) if line.strip()]
 
 
 def _literal(pattern: str) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from portal.checks import lines_of
 from portal.templating.yaml_text import yaml_write
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _file(content: Any) -> str:
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Line] | None:
     """Return the lines that differ with three around them; None where there are too many to compare."""
-    before, after = shown_text(old).splitlines(), shown_text(new).splitlines()
+    before, after = (lines_of(shown_text(each).removesuffix("\n")) for each in (old, new))
     if max(len(before), len(after)) > MOST_LINES:
         return None
     found = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]

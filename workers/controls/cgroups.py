@@ -226,9 +226,15 @@ def _first(mounts: Path, own: Path) -> Iterator[tuple[Path, list[str]]]:
 def _read(mounts: Path, own: Path) -> tuple[dict[str, str], list[list[str]]]:
     """Return the shim's own path by controller, "" for version 2, and the fields of each line of mountinfo."""
     try:
-        return dict(_own_paths(own.read_text())), [line.split() for line in mounts.read_text().splitlines()]
+        return dict(_own_paths(own.read_text())), _rows(mounts)
     except OSError:
         return {}, []
+
+
+def _rows(mounts: Path) -> list[list[str]]:
+    r"""Return the fields of each line: a person may mount on a path with `\r`, a no-break space or bytes that are no text."""
+    text = mounts.read_bytes().decode("utf-8", "surrogateescape")
+    return [line.split(" ") for line in text.split("\n") if line]
 
 
 def _own_paths(text: str) -> Iterator[tuple[str, str]]:

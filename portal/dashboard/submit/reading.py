@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from portal.checks import lines_of
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.submit.code import code_read
 from portal.dashboard.submit.files import files_of
@@ -191,9 +192,9 @@ def _more(post: QueryDict, reading: Reading) -> None:
         reading.take(lambda: {"depends_on": [_dependency(word) for word in words]})
     if value := post.get("inputs", "").strip():
         reading.take(lambda: {"inputs": inputs_read(value)})
-    if patterns := [line.strip() for line in post.get("artefacts", "").splitlines() if line.strip()]:
+    if patterns := [line.strip() for line in lines_of(post.get("artefacts", "")) if line.strip()]:
         reading.description["artefacts"] = patterns
-    if texts := [line.strip() for line in post.get("log_matches", "").splitlines() if line.strip()]:
+    if texts := [line.strip() for line in lines_of(post.get("log_matches", "")) if line.strip()]:
         reading.description["log_matches"] = texts
     for form, field in (("env", "environment"), ("labels", "labels"), ("secrets", "secrets")):
         if value := post.get(form, "").strip():
@@ -249,7 +250,7 @@ def _measured(text: str, units: Mapping[str, int], default: str, field: str, exa
 def _pairs(text: str, field: str) -> dict[str, str]:
     """Read NAME=value, each on a line of its own."""
     pairs = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         name, equals, value = line.partition("=")
         if not line.strip():
             continue

@@ -156,7 +156,7 @@ class TwoStreams(Reading):
             self._start, self._tail = Cursor.of(asked.cursor), None
         elif self._both is not None and asked.since:
             self._start = self._both.since(asked.since)
-        self._look = Look(self._start)
+        self._look = Look(self._start.offsets())
 
     def read(self, *, ended: bool) -> bool:
         if self._both is None:

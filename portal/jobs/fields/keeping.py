@@ -90,7 +90,7 @@ def _number(value: object) -> str:
 def inputs_read(text: str) -> list[dict[str, Any]]:
     """Read `41:model/last.pt as ckpt.pt`, each on a line of its own, as the description's `inputs`."""
     found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, map(str.strip, checks.lines_of(text))):
         source, _, target = line.rpartition(" as ") if " as " in line else (line, "", "")
         number, colon, path = source.strip().removeprefix("#").partition(":")
         if not colon or not path.strip():

@@ -55,6 +55,15 @@ def second_version(root: Path, monkeypatch, *, passes_on: str, has: str = "") ->
     return {"mounts": root / "mountinfo", "own": root / "cgroup"}
 
 
+@pytest.mark.parametrize("name", [b"a\rb", b"a\xc2\x85b", b"a\xe2\x80\xa8b", b"a\xc2\xa0b", b"a\xffb", b"a\x0cb"])
+def test_a_mount_of_any_name_hides_no_group(tmp_path, monkeypatch, name):
+    """The kernel writes blanks, tabs, line feeds and backslashes of a path as numbers, and nothing else."""
+    paths = second_version(tmp_path, monkeypatch, passes_on="memory pids cpu")
+    rows = paths["mounts"].read_bytes()
+    paths["mounts"].write_bytes(b"40 31 0:37 / /mnt/" + name + b" rw,relatime - fuse.x x rw\n" + rows)
+    assert group_make("k", CONTROLLERS, **paths).paths == [tmp_path / "cg/berth-k"]
+
+
 def test_version_two_is_one_directory_with_what_is_passed_on(tmp_path, monkeypatch):
     paths = second_version(tmp_path, monkeypatch, passes_on="memory pids cpu")
     group = group_make("k", CONTROLLERS, **paths)

@@ -8,6 +8,7 @@ from django.db.models import F, Prefetch
 from django.utils import timezone
 
 from portal.artefacts.models import JobArtefacts
+from portal.checks import lines_of
 from portal.dashboard.jobs.compare.asked import asked_of
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.dashboard.parts.ends import ran_s
@@ -56,7 +57,7 @@ def _row(label: str, texts: Sequence[str]) -> CompareRow:
     """Return a row; of texts of several lines only the lines that not all have."""
     if not any("\n" in text for text in texts):
         return {"label": label, "cells": [cell(_cut(text)) for text in texts], "is_text": label == "Command"}
-    lines = [text.splitlines() for text in texts]
+    lines = [lines_of(text) for text in texts]
     common = set(lines[0]).intersection(*lines[1:])
     moved = all(common.issuperset(own) for own in lines)
     return {"label": label, "cells": [_lines(own, common, moved=moved) for own in lines], "is_text": True}

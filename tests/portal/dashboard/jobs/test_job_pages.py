@@ -213,6 +213,17 @@ def test_the_form_submits_what_rest_would(owner, world):
     assert job.payload.environment == {"A": "1", "B": "x=y"}
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\u2029", "\xa0"])
+def test_no_sign_but_a_line_feed_cuts_a_line_of_the_form(owner, world, sign):
+    """`str.splitlines` knows ten ends of a line; a value that has one was cut, or refused as a line without `=`."""
+    wanted = {"A": f"1{sign}B=2", "C": "3"}
+    env = "\r\n".join(f"{name}={value}" for name, value in wanted.items())
+    owner.post(reverse("job-submit"), FORM | {"env": env})
+    assert Job.objects.get().payload.environment == wanted
+    refused = owner.post(reverse("job-submit"), FORM | {"artefacts": "out\vx/*\r\nlog"})
+    assert "control" in refused.context["fields"]["artefacts"]["error"]
+
+
 def test_the_form_takes_a_grace_and_the_page_shows_it_and_that_it_was_overrun(owner, world):
     owner.post(reverse("job-submit"), FORM | {"grace": "2 min", "gpus": ["1", "2"], "checkpointable": "on"})
     job = Job.objects.get()
