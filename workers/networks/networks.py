@@ -141,16 +141,15 @@ class Networks:
         if not self._tenants and not self._members:
             nft(table_remove(self._table))
             return
-        opened = self._site.opened if self._site else ()
         cables = [each.cable for each in self._tenants.values()]
         there = self._there()
         try:
-            nft(outer_rules(self._table, opened, cables, there), groups=self._tree)
+            nft(outer_rules(self._table, self._site, cables, there), groups=self._tree)
         except NetworkError:
             still = self._there()
             if still == there:
                 raise
-            nft(outer_rules(self._table, opened, cables, still), groups=self._tree)
+            nft(outer_rules(self._table, self._site, cables, still), groups=self._tree)
 
     def _there(self) -> list[Member]:
         """Return the parts that are still behind rules: the shim of one that has ended has removed its group, and rules that
