@@ -163,11 +163,16 @@ def table_of(parts: Path) -> str:
     return f"berth_{owner_of(parts)}"
 
 
+def trial_table_of(parts: Path) -> str:
+    """Return the name of the table with which an agent tries its rules as it starts."""
+    return f"{table_of(parts)}_trial"
+
+
 def rules_remove(parts: Path) -> None:
     """Remove the rules of a node that runs nothing any more, if it has any. Raises NetworkError."""
-    table = table_of(parts)
-    if os.geteuid() == 0 and not missing() and table_is_there(table):  # root in a container may not even ask
-        nft(table_remove(table))
+    for table in (table_of(parts), trial_table_of(parts)):
+        if os.geteuid() == 0 and not missing() and table_is_there(table):  # root in a container may not even ask
+            nft(table_remove(table))
 
 
 def _launch(directory: Path) -> dict[str, Any]:

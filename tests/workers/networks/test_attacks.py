@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, lacking
 from workers.networks import trial
 from workers.networks.links import cable_remove, network_make
+from workers.networks.networks import rules_remove, table_of, trial_table_of
 from workers.networks.rules import GATEWAY, INNER, outer_rules
 from workers.networks.settings import Service
 from workers.networks.site import LINK, Site
@@ -84,6 +86,17 @@ def test_what_a_dead_agent_left_disturbs_no_later_one(machine):
         other.settimeout(0.1)
         with pytest.raises(TimeoutError):
             other.accept()
+
+
+def test_a_node_that_is_shut_down_keeps_no_rules_of_an_agent_that_was_killed(machine, tmp_path):
+    """Not even those of a trial that it had begun."""
+
+    def left():
+        nft("".join(f"table inet {name} {{\n}}\n" for name in (table_of(tmp_path), trial_table_of(tmp_path))))
+        rules_remove(tmp_path)
+        return subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+
+    assert inside(machine[0], left) == ""
 
 
 PUBLISHED = """table ip published {{
