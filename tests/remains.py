@@ -49,7 +49,10 @@ def processes_of(directory: Path) -> list[tuple[int, str]]:
 
 
 def kill_all_of(directory: Path, *, within_s: float = 60.0) -> None:
-    """Kill all that runs there, again and again until nothing does: a shell may begin one more while the others are killed."""
+    """Kill all that runs there, again and again until nothing does: a shell may begin one more while the others are killed.
+
+    Then remove what else its agents and shims leave on the machine when they are killed.
+    """
     end = time.monotonic() + within_s
     while left := processes_of(directory):
         if time.monotonic() > end:
@@ -58,10 +61,11 @@ def kill_all_of(directory: Path, *, within_s: float = 60.0) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
+    groups_remove(directory)
 
 
 def groups_remove(directory: Path) -> None:
-    """Remove the control groups and rules of a node's parts, or of a Berth's, whose agents and shims a test has killed."""
+    """Remove the control groups and rules of a node's parts, or of a Berth's."""
     for parts in (directory / "parts", *directory.glob("nodes/*/parts")):
         rules_remove(parts)
         owner = f".{owner_of(parts)}"

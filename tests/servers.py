@@ -25,7 +25,7 @@ from portal.bench.postgres import postgres_started, url_of
 from portal.launch import broker
 from portal.launch.processes import identity
 from portal.layout import SOURCE, Layout, read_json
-from tests.remains import groups_remove, kill_all_of
+from tests.remains import kill_all_of
 
 UP_LIMIT_S = 150.0
 
@@ -220,7 +220,6 @@ class RunningBerth:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         kill_all_of(self.data)
-        groups_remove(self.data)
 
 
 USUAL_LOAD = 4.0

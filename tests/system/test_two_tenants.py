@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remains import groups_remove, kill_all_of, processes_of
+from tests.remains import kill_all_of, processes_of
 from tests.smalldisk import small_disk
 from tests.system.helpers import intruder
 from tests.workers.conftest import AgentRunner, wait_until
@@ -80,7 +80,6 @@ def node(tmp_path):
     if runner.process and runner.process.poll() is None:
         runner.kill()
     kill_all_of(runner.directory)
-    groups_remove(runner.directory)
     runner.portal.close()
     print(runner.log.read_text())
 

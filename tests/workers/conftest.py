@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.remains import groups_remove, kill_all_of
+from tests.remains import kill_all_of
 from tests.servers import pause_s
 from tests.workers.small_portal import JOIN_TOKEN, SmallPortal
 
@@ -102,6 +102,5 @@ def node(tmp_path, portal):
     if runner.process and runner.process.poll() is None:
         runner.kill()
     kill_all_of(runner.directory)
-    groups_remove(runner.directory)
     if runner.log.exists():
         sys.stderr.write(runner.log.read_text())

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from workers.networks.networks import table_of
+from workers.networks.networks import trial_table_of
 from workers.networks.settings import Service
 from workers.networks.site import own_addresses, site_find, unfit
 from workers.networks.tools import missing
@@ -44,7 +44,7 @@ def network_find(asked: Asked) -> tuple[Wall, Site | None, bool]:
         return _wall("", "tenants' jobs have no accounts of their own here: see Tenants' accounts"), None, False
     if why := _lacking(asked):
         return _wall("", why), None, False
-    table = f"{table_of(asked.parts)}_trial"
+    table = trial_table_of(asked.parts)
     site, no_cables = _cables(asked, table)
     no_members = try_members(own_addresses(), table, asked.accounts)
     log.info("tenants' networks", one_node=no_cables or "apart", several_nodes=no_members or "apart")

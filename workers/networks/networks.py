@@ -141,16 +141,15 @@ class Networks:
         if not self._tenants and not self._members:
             nft(table_remove(self._table))
             return
-        opened = self._site.opened if self._site else ()
         cables = [each.cable for each in self._tenants.values()]
         there = self._there()
         try:
-            nft(outer_rules(self._table, opened, cables, there), groups=self._tree)
+            nft(outer_rules(self._table, self._site, cables, there), groups=self._tree)
         except NetworkError:
             still = self._there()
             if still == there:
                 raise
-            nft(outer_rules(self._table, opened, cables, still), groups=self._tree)
+            nft(outer_rules(self._table, self._site, cables, still), groups=self._tree)
 
     def _there(self) -> list[Member]:
         """Return the parts that are still behind rules: the shim of one that has ended has removed its group, and rules that
@@ -164,11 +163,16 @@ def table_of(parts: Path) -> str:
     return f"berth_{owner_of(parts)}"
 
 
+def trial_table_of(parts: Path) -> str:
+    """Return the name of the table with which an agent tries its rules as it starts."""
+    return f"{table_of(parts)}_trial"
+
+
 def rules_remove(parts: Path) -> None:
     """Remove the rules of a node that runs nothing any more, if it has any. Raises NetworkError."""
-    table = table_of(parts)
-    if os.geteuid() == 0 and not missing() and table_is_there(table):  # root in a container may not even ask
-        nft(table_remove(table))
+    for table in (table_of(parts), trial_table_of(parts)):
+        if os.geteuid() == 0 and not missing() and table_is_there(table):  # root in a container may not even ask
+            nft(table_remove(table))
 
 
 def _launch(directory: Path) -> dict[str, Any]:

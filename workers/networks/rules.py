@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from workers.networks.settings import Service
+    from workers.networks.site import Site
 
 GATEWAY, INNER = "169.254.213.1", "eth0"
 """The node's address in every tenant's network, and the name of the cable's inner end."""
@@ -53,10 +54,11 @@ def table_remove(table: str) -> str:
     return f"table inet {table}\ndelete table inet {table}\n"
 
 
-def outer_rules(table: str, opened: Sequence[Service], cables: Iterable[Cable], members: Iterable[Member]) -> str:
-    """Return the whole table of an agent, in place of the one that was."""
+def outer_rules(table: str, site: Site | None, cables: Iterable[Cable], members: Iterable[Member]) -> str:
+    """Return the whole table of an agent, in place of the one that was. `site` None: nothing of the node is open."""
     cables, members = sorted(cables, key=lambda c: c.link), sorted(members, key=lambda m: m.group)
-    chains = [*_cables_chains(opened, cables), *_members_chains(members)]
+    opened, addresses = (site.opened, site.addresses) if site else ((), ())
+    chains = [*_cables_chains(opened, addresses, cables), *_members_chains(members)]
     return table_remove(table) + f"table inet {table} {{\n" + "\n".join(chains) + "\n}\n"
 
 
@@ -75,12 +77,13 @@ def inner_rules(opened: Sequence[Service]) -> str:
     )
 
 
-def _cables_chains(opened: Sequence[Service], cables: Sequence[Cable]) -> list[str]:
+def _cables_chains(opened: Sequence[Service], addresses: Sequence[str], cables: Sequence[Cable]) -> list[str]:
     if not cables:
         return []
     links = _set(str(each.index) for each in cables)
     own = _set(f"{each.index} . {each.address}" for each in cables)
-    addresses = _set(each.address for each in cables)
+    sources = _set(each.address for each in cables)
+    nodes = _set([GATEWAY, *(each for each in addresses if ":" not in each)])
     forward = [
         f"iif {links} goto leaving",
         f"oif {links} ct state established,related accept",
@@ -91,11 +94,26 @@ def _cables_chains(opened: Sequence[Service], cables: Sequence[Cable]) -> list[s
         "meta nfproto != ipv4 drop",
         f"iif . ip saddr != {own} drop",
         "ct state established,related accept",
-        *(f'oifname "{LINK}*" {no}' for no in _NO),
+        *(f"{to} {no}" for to in (f'oifname "{LINK}*"', f"ct original ip daddr {nodes}") for no in _NO),
         "accept",
     ]
-    arriving = ["meta nfproto != ipv4 drop", f"iif . ip saddr != {own} drop"]
-    arriving += ["ct state established,related accept", "ct status dnat accept", *_NO]
+    arriving = ["meta nfproto != ipv4 drop", f"iif . ip saddr != {own} drop", "ct state established,related accept"]
+    arriving += [
+        f"ct original ip daddr {GATEWAY} ip daddr {each.address} th dport {each.port} accept" for each in opened
+    ]
+    arriving += _NO
+    return [
+        _chain("leaving", "", leaving),
+        _chain("arriving", "", arriving),
+        _chain("forward", "filter hook forward priority filter", forward),
+        _chain("input_cables", "filter hook input priority filter", [f"iif {links} goto arriving"]),
+        _chain("output_cables", "filter hook output priority filter", entering),
+        *_services_chains(opened, links),
+        _chain("leave", "nat hook postrouting priority srcnat", [f"ip saddr {sources} masquerade"]),
+    ]
+
+
+def _services_chains(opened: Sequence[Service], links: str) -> list[str]:
     services = [
         f"iif {links} ip daddr {GATEWAY} meta l4proto {{ tcp, udp }} th dport {FIRST_PORT + at} "
         f"dnat ip to {each.address}:{each.port}"
@@ -103,14 +121,8 @@ def _cables_chains(opened: Sequence[Service], cables: Sequence[Cable]) -> list[s
     ]
     as_local = [f"iif {links} ip daddr 127.0.0.0/8 ct status dnat snat ip to 127.0.0.1"]
     return [
-        _chain("leaving", "", leaving),
-        _chain("arriving", "", arriving),
-        _chain("forward", "filter hook forward priority filter", forward),
-        _chain("input_cables", "filter hook input priority filter", [f"iif {links} goto arriving"]),
-        _chain("output_cables", "filter hook output priority filter", entering),
         _chain("services", "nat hook prerouting priority dstnat", services),
         _chain("as_local", "nat hook input priority 100", as_local if opened else []),
-        _chain("leave", "nat hook postrouting priority srcnat", [f"ip saddr {addresses} masquerade"]),
     ]
 
 

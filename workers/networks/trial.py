@@ -149,7 +149,7 @@ def _two(site: Site, table: str) -> Iterator[tuple[int, int, str]]:
     made: list[tuple[int, Cable]] = []
     try:
         made.extend(network_make(site) for _ in range(2))
-        nft(outer_rules(table, site.opened, [cable for _, cable in made], ()))
+        nft(outer_rules(table, site, [cable for _, cable in made], ()))
         yield made[0][0], made[1][0], made[0][1].address
     finally:
         for namespace, cable in made:

@@ -32,7 +32,7 @@ def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int
         if found[0] is None or found[1] is None:
             return _NO_TREE
         members = [Member(path, uid, ()) for (_, path), uid in zip(found, accounts, strict=True)]  # type: ignore[misc]
-        nft(outer_rules(table, (), (), members), groups=found[0][0])
+        nft(outer_rules(table, None, (), members), groups=found[0][0])
         return _tried(("127.0.0.1", "::1", *addresses), groups, accounts)
     except OSError as error:
         return str(error)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tests.remains import groups_remove, kill_all_of, processes_of
+from tests.remains import kill_all_of, processes_of
 from tests.smalldisk import small_disk
 from tests.workers.conftest import AgentRunner, wait_until
 from workers.agent.disk import NodeDisk
@@ -45,7 +45,6 @@ def node(disk, portal, tmp_path):
     if runner.process and runner.process.poll() is None:
         runner.kill()
     kill_all_of(runner.directory)
-    groups_remove(runner.directory)
     sys.stderr.write(runner.log.read_text())
 
 

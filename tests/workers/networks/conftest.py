@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.remains import groups_remove, kill_all_of
+from tests.remains import kill_all_of
 from tests.workers.conftest import AgentRunner
 from tests.workers.networks import neighbour
 from tests.workers.small_portal import SmallPortal
@@ -86,7 +86,6 @@ class Node(AgentRunner):
         if self.process and self.process.poll() is None:
             self.kill()
         kill_all_of(self.directory)
-        groups_remove(self.directory)
         self.portal.close()
         if self.log.exists():
             sys.stderr.write(self.log.read_text())

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, lacking
 from workers.networks import trial
 from workers.networks.links import cable_remove, network_make
+from workers.networks.networks import rules_remove, table_of, trial_table_of
 from workers.networks.rules import GATEWAY, INNER, outer_rules
 from workers.networks.settings import Service
 from workers.networks.site import LINK, Site
@@ -66,11 +68,11 @@ def test_what_a_dead_agent_left_disturbs_no_later_one(machine):
         def try_all():
             dead_site, site = site_of("10.214.0.0/16", old), site_of("10.215.0.0/16", opened)
             dead, left = network_make(dead_site)
-            nft(outer_rules("berth_dead", dead_site.opened, [left], ()))
+            nft(outer_rules("berth_dead", dead_site, [left], ()))
             os.close(dead)
             cable_remove(left)
             namespace, cable = network_make(site)
-            nft(outer_rules("berth_live", site.opened, [cable], ()))
+            nft(outer_rules("berth_live", site, [cable], ()))
             assert cable.link == left.link
             reached = inside(namespace, lambda: [connects(FAR, outside), connects("127.0.0.1", opened)])
             closed = inside(namespace, lambda: connects("127.0.0.1", old))
@@ -86,6 +88,51 @@ def test_what_a_dead_agent_left_disturbs_no_later_one(machine):
             other.accept()
 
 
+def test_a_node_that_is_shut_down_keeps_no_rules_of_an_agent_that_was_killed(machine, tmp_path):
+    """Not even those of a trial that it had begun."""
+
+    def left():
+        nft("".join(f"table inet {name} {{\n}}\n" for name in (table_of(tmp_path), trial_table_of(tmp_path))))
+        rules_remove(tmp_path)
+        return subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+
+    assert inside(machine[0], left) == ""
+
+
+PUBLISHED = """table ip published {{
+  chain names {{
+    type nat hook prerouting priority -101;
+    fib daddr type local tcp dport 8080 dnat to {far}:{port}
+    fib daddr type local tcp dport 8081 redirect to :{own}
+  }}
+}}
+"""
+
+
+def test_ports_of_the_node_that_lead_elsewhere_are_closed_too(machine):
+    """As of a container that publishes one, which never comes to the node's own sockets."""
+    here, there = machine
+    with (
+        inside(there, lambda: socket.create_server((FAR, 0))) as container,
+        inside(here, lambda: socket.create_server((HERE, 0))) as local,
+        inside(here, lambda: socket.create_server(("127.0.0.1", 0))) as opened,
+    ):
+        port, own, of_site = (each.getsockname()[1] for each in (container, local, opened))
+
+        def try_all():
+            site = site_of("10.217.0.0/16", of_site)
+            namespace, cable = network_make(site)
+            nft(outer_rules("berth_published", site, [cable], ()))
+            nft(PUBLISHED.format(far=FAR, port=port, own=own))
+            published = [(host, p, via) for host in (GATEWAY, HERE) for p in (8080, 8081, own) for via in ("", INNER)]
+            reached = inside(namespace, lambda: [each for each in published if connects(*each)])
+            well = inside(namespace, lambda: connects(FAR, port) and connects("127.0.0.1", of_site))
+            os.close(namespace)
+            return reached, well
+
+        assert inside(here, try_all) == ([], True)
+
+
 def test_an_agent_finds_out_that_the_node_reaches_a_tenants_network(machine, monkeypatch):
     made = trial.outer_rules
     monkeypatch.setattr(trial, "outer_rules", lambda *of: re.sub(r"(?m)^.* oif .* reject.*$", "", made(*of)))
@@ -93,9 +140,10 @@ def test_an_agent_finds_out_that_the_node_reaches_a_tenants_network(machine, mon
     assert said == "the node still reached a tenant's port (TCP at 10.216.0.1)"
 
 
-def connects(host, port):
+def connects(host, port, device=""):
     with socket.socket() as wire:
-        wire.settimeout(5)
+        wire.settimeout(2)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
         return wire.connect_ex((host, port)) == 0
 
 

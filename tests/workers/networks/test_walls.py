@@ -15,6 +15,8 @@ from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, links
 from workers.controls.cgroups import group_find, part_name
 from workers.networks.networks import Networks, table_of
 from workers.networks.rules import table_remove
+from workers.networks.settings import RANGE
+from workers.networks.site import site_find
 from workers.networks.tools import nft
 
 TWO = ("127.0.0.1", "127.0.0.1")
@@ -55,6 +57,16 @@ for port in {ports}:
     with socket.socket() as s: print("reached" if s.connect_ex(("127.0.0.1", port)) == 0 else "refused")
 print("]")'"""
         assert node.said(node.run(program, tenant=ACME)).split() == ["reached", "refused", "]"]
+
+
+def test_a_profile_is_in_its_tenants_network(node):
+    node.up().wall()
+    job, there = node.serve(tenant=ACME)
+    profile, theirs = node.serve(tenant=ACME, profile=True, time_limit_s=300)
+    assert namespace(node, profile) == namespace(node, job) != Path("/proc/self/ns/net").stat().st_ino
+    assert node.reaches(theirs, tenant=EVIL) == []
+    for each in (there, theirs):
+        assert ports(node.reaches(each, tenant=ACME, profile=True, time_limit_s=300)) == ports(each)
 
 
 def test_an_agent_that_comes_back_takes_the_networks_again_and_they_end_with_the_last_job(node):
@@ -141,7 +153,7 @@ def test_two_agents_of_one_machine_do_not_meet(node, tmp_path):
 def test_rules_that_somebody_removed_are_written_again(node):
     node.up().wall()
     key, _ = node.serve(tenant=ACME)
-    networks = Networks(node.directory / "parts", None, members=False)
+    networks = Networks(node.directory / "parts", site_find(RANGE, (), None), members=False)
     networks.adopt(node.part(key), node.shim(key))
     before = node.rules()
     nft(table_remove(node.table))
