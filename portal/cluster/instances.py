@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Instance(NamedTuple):
     share: float
 
 
+@lru_cache(1024)
 def instance_of(gpu_type: str | None) -> Instance | None:
     """Return what a type's name says of instances; None: its GPUs are whole."""
     found = PROFILE.search(gpu_type or "")
@@ -39,9 +41,9 @@ def only_instances(gpu_types: Iterable[str]) -> bool:
 
 
 def count_words(count: int, gpu_type: str) -> str:
-    """For example: 1 instance of NVIDIA A30, 2g.12gb, or 7 instances of NVIDIA A100, 1g.10gb."""
+    """For example: 7 instances of NVIDIA A100 (1g.10gb)."""
     found = instance_of(gpu_type)
     if found is None:
         return f"{count} \u00d7 {gpu_type}"
     of = f" of {found.whole}" if found.whole else ""
-    return f"{count} instance{'s' if count != 1 else ''}{of}, {found.profile}"
+    return f"{count} instance{'s' if count != 1 else ''}{of} ({found.profile})"

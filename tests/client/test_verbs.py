@@ -9,7 +9,7 @@ import yaml
 from berth_client.cli.job_words import QUEUES, place_words
 from berth_client.cli.jobs import RETRIED
 from berth_client.cli.parser import parser_make
-from portal.cluster.models import Node
+from portal.cluster.models import GpuType, Node
 from portal.jobs import states
 from portal.jobs.models import Job
 from portal.rounds.planning.run import planning_run
@@ -164,6 +164,14 @@ def test_plan_says_by_its_code_whether_it_would_start(cli, world):
     told = cli("plan", "--gpus", "4", "--", "true", code=2)
     assert "would start     later\n" in told.out
     assert "gpus: " in cli("plan", "--gpus", "9", "--", "true", code=2).err
+
+
+def test_a_node_with_instances_says_what_they_take(cli, world):
+    assert "MIG" not in cli("nodes", "rtx-01").out
+    GpuType.objects.filter(name="A100").update(name="A100 MIG 1g.10gb")
+    told = cli("nodes", "rtx-01").out
+    assert "A100 MIG 1g.10gb" in told
+    assert "An instance of a GPU (MIG) takes jobs of one GPU; who wants one names its type.\n" in told
 
 
 def test_nodes_drain_and_resume(cli, world):

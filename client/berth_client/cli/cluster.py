@@ -107,7 +107,9 @@ def _node_told(asked: Any, node: NodeDetail) -> str:
         for each in node["gpu_list"]
     ]
     gpus = table(("gpu", "type", "held by", "memory", "cordoned"), cards) + "\n" if cards else ""
-    return "\n".join(filter(None, (told, findings, gpus)))
+    cut = any(each.get("profile") for each in node["gpu_list"])  # a portal of an older version does not say
+    note = "An instance of a GPU (MIG) takes jobs of one GPU; who wants one names its type.\n" if cut else ""
+    return "\n".join(filter(None, (told, findings, gpus, note)))
 
 
 def _asked(mib: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
+from portal.cluster.instances import instance_of
 from portal.cluster.models import HEALTHS, SAMPLE_FRESH_S, Gpu, Node
 from portal.jobs.models import Allocation, GpuAllocation
 from portal.jobs.use import gpus_of
@@ -31,6 +32,16 @@ class Block(NamedTuple):
     gpus: int
     idle: int
     cores: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether they are instances (MIG), of which no job has two."""
+        return instance_of(self.gpu_type) is not None
+
+    @property
+    def most(self) -> int:
+        """The idle GPUs that one job could have together."""
+        return min(self.idle, 1) if self.is_cut else self.idle
 
 
 @dataclass

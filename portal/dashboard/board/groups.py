@@ -59,7 +59,7 @@ def _group(
     core_total = sum(facts.cores[place] for place in alive if cores[place] is not None)
     core_held = sum((cores[place] or 0.0) * facts.cores[place] for place in alive)
     blocks = [each for place in places for each in facts.blocks[place]]
-    largest = max((min(each.idle, each.cores) for each in blocks), default=0)
+    largest = max((min(each.most, each.cores) for each in blocks), default=0)
     return {
         "title": title,
         "nodes": len(places),

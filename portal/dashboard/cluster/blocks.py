@@ -57,8 +57,9 @@ def blocks_in(size: int, gpus: int, cores: int) -> int:
 def _placeable(size: int, nodes: list[int], facts: Facts) -> int:
     """Return the jobs of a size that fit now: on a node, or spread over nodes of one type when no node is so large."""
     blocks = [facts.blocks[place] for place in nodes]
+    blocks = [[each for each in own if size == 1 or not each.is_cut] for own in blocks]
     if any(each.gpus >= size for own in blocks for each in own):
-        return sum(min(sum(each.idle // size for each in own), own[0].cores // size) for own in blocks)
+        return sum(min(sum(each.idle // size for each in own), own[0].cores // size) for own in blocks if own)
     by_type: dict[str | None, int] = defaultdict(int)
     for own in blocks:
         for each in own:
@@ -86,7 +87,7 @@ def _node_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRo
         {
             "name": facts.names[place] + (f", {each.gpu_type}" if len(blocks) > 1 else ""),
             "note": _amounts((each.idle, each.cores)) if facts.health[place] == UP else HEALTHS[facts.health[place]],
-            "cells": [_cell(size, (each.idle, each.cores), each.gpus) for size in sizes],
+            "cells": [_cell(size, (each.idle, each.cores), 1 if each.is_cut else each.gpus) for size in sizes],
             "total": False,
         }
         for place in nodes
@@ -126,11 +127,11 @@ def _amounts(idle: tuple[int, int]) -> str:
 
 def _cell(size: int, idle: tuple[int, int], gpu_count: int) -> BlockCell:
     gpus, cores = idle
+    if size > gpu_count:
+        return {"text": DASH, "fill": "none"}
     count = blocks_in(size, gpus, cores)
     if count:
         return {"text": str(count), "fill": ramp_of(count)}
-    if size > gpu_count:
-        return {"text": DASH, "fill": "none"}
     if gpus == 0:
         return {"text": "full", "fill": "none"}
     if gpus >= size:
@@ -168,7 +169,7 @@ def _sentence(nodes: list[int], demand: Counter[int], facts: Facts) -> Rich:
     gpus = _sum_idle(nodes, facts)[0]
     if not gpus:
         return [{"text": "No GPU is idle.", "bold": True}, {"text": _beyond(demand, 0)}]
-    largest = max(min(each.idle, each.cores) for place in nodes for each in facts.blocks[place])
+    largest = max(min(each.most, each.cores) for place in nodes for each in facts.blocks[place])
     apart = sum(facts.idle_shared(place) for place in nodes)
     besides = f" (besides {number(apart)} for jobs that share a GPU)" if apart else ""
     lead = f"{number(gpus)} idle GPU{'s' if gpus != 1 else ''}{besides}, largest placeable job {largest}."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
+from portal.cluster.instances import instance_of
 from portal.cluster.selectors import node_events
 from portal.dashboard.cluster.hardware import finding_rows, gpu_rows
 from portal.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_row
@@ -87,7 +88,9 @@ def _facts(node: Node, snapshot: Snapshot) -> list[Fact]:
         {"label": "Joined", "value": "", "at": node.registered_at.isoformat()},
     ]
     if words := gpu_words(node):
-        facts.insert(0, {"label": "GPUs", "value": words})
+        cut = any(instance_of(name) for name in gpu_types(node))
+        note = "an instance (MIG) takes jobs of one GPU" if cut else ""
+        facts.insert(0, {"label": "GPUs", "value": words, "note": note})
     if speed := node_speed(node_id=node.pk):
         note = f"of its type's, over {speed.signatures} models or jobs"
         facts.append({"label": "Speed", "value": f"{speed.factor:.0%}", "note": note})
@@ -115,6 +118,7 @@ def _link_facts(node: Node) -> list[Fact]:
     """Return how fast its GPUs exchange gradients and how that is known: jobs' speeds are predicted from it."""
     labels = {"within": "Links between its GPUs", "between": "Links to other nodes"}
     names = list(gpu_types(node)) or ([node.gpu_type.name] if node.gpu_type else [])
+    names = [name for name in names if instance_of(name) is None]  # between instances there are none
     links = Link.objects.filter(gpu_type__name__in=names).select_related("gpu_type").order_by("gpu_type__name")
     return [
         {

@@ -9,7 +9,7 @@ from django.db.models import Case, CharField, Count, F, Q, Value, When
 from django.urls import reverse
 
 from portal.cluster.models import Gpu, Node
-from portal.dashboard.overview.queue import idle_blocks, idle_for_sharing
+from portal.dashboard.overview.queue import idle_for_sharing, largest_block
 from portal.dashboard.parts.formatting import count_of, number
 from portal.jobs.models import GpuAllocation
 from portal.jobs.queue_counts import ELIGIBLE, waiting_jobs
@@ -133,7 +133,7 @@ def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).aggregate(jobs=Count("pk"), tasks=Count("array"))
     # The list of my jobs counts an array once; here its tasks count that are made and not set aside.
     tasks = ", counting each task that an array may start now" if mine["tasks"] else ""
-    block, apart = max(idle_blocks(snapshot), default=0), idle_for_sharing(snapshot)
+    block, apart = largest_block(snapshot), idle_for_sharing(snapshot)
     more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""
     return [
         (

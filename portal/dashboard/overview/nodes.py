@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.urls import reverse
 
+from portal.cluster.instances import count_words
 from portal.dashboard.parts.formatting import duration
 from portal.dashboard.parts.gpu_sharing import names_words, part_words
 from portal.dashboard.parts.grouping import Holder, group_cells
@@ -58,8 +59,8 @@ def gpu_words(node: Node) -> str:
     """Say how many GPUs of which types a node has; empty where it has none."""
     counts = gpu_types(node)
     if len(counts) < 2:
-        return f"{len(node.gpus_present)} \u00d7 {next(iter(counts))}" if counts else ""
-    return ", ".join(f"{count} \u00d7 {name}" for name, count in counts.most_common())
+        return count_words(len(node.gpus_present), next(iter(counts))) if counts else ""
+    return ", ".join(count_words(count, name) for name, count in counts.most_common())
 
 
 def active_words(rates: ActiveRates) -> str:

@@ -151,18 +151,18 @@ def _share(name: str, held: float, quota: int | None, total: int) -> TenantShare
 
 def idle_notice(snapshot: Snapshot) -> Notice | None:
     """Say that GPUs idle while eligible jobs wait, once a planning has looked at those jobs."""
-    blocks = idle_blocks(snapshot)
     stuck: Counter[str] = Counter()
     for group in snapshot.queue.eligible:
         if group.gpus and group.reason not in {"", NOT_PLANNED}:
             stuck[group.reason] += group.jobs
-    idle, jobs = sum(blocks), stuck.total()
+    facts = snapshot.facts
+    idle, jobs = sum(facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP), stuck.total()
     if not idle or not jobs:
         return None
-    apart = idle_for_sharing(snapshot)
+    apart, most = idle_for_sharing(snapshot), largest_block(snapshot)
     more = f" (besides {number(apart)} for jobs that share a GPU)" if apart else ""
     return {
-        "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}{more}, at most {max(blocks)} on one node, while "
+        "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}{more}, at most {most} on one node, while "
         f"{number(jobs)} job{'s wait' if jobs != 1 else ' waits'}.",
         "text": _causes(stuck, snapshot.queue.aside()["tenant-quota"]),
         "url": reverse("cluster"),
@@ -170,10 +170,9 @@ def idle_notice(snapshot: Snapshot) -> Notice | None:
     }
 
 
-def idle_blocks(snapshot: Snapshot) -> list[int]:
-    """Return the idle GPUs of each node that takes jobs."""
-    facts = snapshot.facts
-    return [facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP]
+def largest_block(snapshot: Snapshot) -> int:
+    """Return the most idle GPUs of one node that one job could have."""
+    return max((each.most for own in snapshot.facts.blocks for each in own), default=0)
 
 
 def idle_for_sharing(snapshot: Snapshot) -> int:

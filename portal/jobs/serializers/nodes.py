@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.api.rows import RowSerializer
+from portal.cluster.instances import instance_of
 from portal.cluster.models import HEALTHS, Gpu, Node, NodeEvent
 from portal.cluster.selectors import event_told
 
@@ -49,6 +50,9 @@ class GpuSerializer(serializers.Serializer):
     index = serializers.IntegerField()
     uuid = serializers.CharField()
     gpu_type = serializers.CharField(allow_null=True, help_text="Its type; null: its node told none.")
+    profile = serializers.CharField(
+        allow_null=True, help_text="Of an instance (MIG), which takes jobs of one GPU: `1g.10gb`. Null: a whole GPU."
+    )
     memory_mib = serializers.IntegerField()
     missing_since = serializers.DateTimeField(allow_null=True, help_text="Since when the agent does not see it.")
     cordoned_at = serializers.DateTimeField(
@@ -137,6 +141,7 @@ class NodeDetailSerializer(NodeSerializer):
                 "index": gpu.index,
                 "uuid": gpu.uuid,
                 "gpu_type": gpu.type_of(node),
+                "profile": cut.profile if (cut := instance_of(gpu.type_of(node))) else None,
                 "memory_mib": gpu.memory_mib,
                 **{name: getattr(gpu, name) for name in GPU_STATE},
                 "sample": samples.get(str(gpu.index), {}),
