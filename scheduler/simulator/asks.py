@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from scheduler.model.instances import serves
+
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Collection
@@ -36,6 +38,6 @@ def gpus_short_of_cores(asks: Collection[Ask], cluster: Cluster) -> int:
 
 def _lacks_cores(ask: Ask, gpu_type: str | None, idle: Idle) -> bool:
     sizes, types, least, memory_mib = ask
-    if (types and gpu_type not in types) or memory_mib > idle.memory_mib:
+    if not serves(types, gpu_type) or memory_mib > idle.memory_mib:
         return False
     return any(size <= len(idle.gpus) and len(idle.cores) < size * least for size in sizes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.metrics import wanted_types
+from scheduler.model.instances import serves
 from scheduler.simulator.records import JobRecord, PlanningRecord
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[
     found = 0
     for room in (rooms[node] for node in nodes if node in rooms):
         gpus = len(room.kept.gpus) + (len(room.gpus) if room.node.id in reserved else 0)
-        if any(least <= gpus and (not types or room.node.gpu_type in types) for least, types in asked):
+        if any(least <= gpus and serves(types, room.node.gpu_type) for least, types in asked):
             found += gpus
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.cluster.instances import instance_of
 from portal.dashboard.board.facts import DEAD, UP
 
 if TYPE_CHECKING:
@@ -95,5 +96,6 @@ def short_of(demand: Demand, types: set[str | None], largest: int) -> int:
     return sum(
         jobs
         for size, allowed, jobs in demand
-        if size > largest and types - {None} and (not allowed or types & set(allowed))
+        if size > largest
+        and (types & set(allowed) if allowed else any(each and not instance_of(each) for each in types))
     )

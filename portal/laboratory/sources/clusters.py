@@ -11,7 +11,7 @@ nodes:                     # groups of alike nodes
     bandwidth_gbs: 200     # of memory; none = no contention
     storage_domain: nfs    # who can read its checkpoints, where `shared_storage: false`
 gpu_types:                 # optional; what the scheduler is told of them
-  A100: {speed: 2.0, weight: 2.0}
+  A100: {speed: 2.0, weight: 2.0}    # 1; of an instance of MIG (`A100 MIG 1g.5gb`) its part of a GPU
 tenants:                   # optional; tenants of the trace that are not named here have weight 1 and no quota
   - {name: vision, weight: 2, gpu_quota: 32, core_quota: 512}
 manners:                   # optional; of the simulated service, see `World`
@@ -32,6 +32,7 @@ from portal.laboratory.errors import SimulationError
 from portal.strict_yaml import YamlError, yaml_strict
 from scheduler.intake.bays import split
 from scheduler.model import Node, Tenant
+from scheduler.model.instances import is_instance, share_of_gpu
 from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def cluster_parse(text: str, *, name: str = "cluster") -> ClusterFile:
     top = _Fields(name, "", described, ("nodes", "gpu_types", "tenants", "manners"))
     speeds, weights = _gpu_types(top)
     nodes, factors, bandwidths = _nodes(top)
+    for kind in sorted({node.gpu_type for node in nodes if node.gpu_type and is_instance(node.gpu_type)}):
+        speeds.setdefault(kind, share_of_gpu(kind))
+        weights.setdefault(kind, share_of_gpu(kind))
     tenants = [_tenant(top.group("tenants", n, each), n) for n, each in enumerate(top.items("tenants"))]
     names = tuple(each for each, _ in tenants)
     seen: set[str] = set()

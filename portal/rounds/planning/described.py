@@ -19,6 +19,7 @@ from portal.rounds.planning.sharing import shared_memory
 from scheduler import model
 from scheduler.estimator.cores import given_cores, start_cores
 from scheduler.fairness.lrf import is_guess
+from scheduler.model.instances import serves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,8 +65,8 @@ class Known:
         """
         if not job.shareable or job.pk in self.promises or job.gpu_compute is None:
             return None
-        types = job.gpu_types or self.shared
-        if max((self.shared.get(name, 0) for name in types), default=0) < job.gpu_memory_mib:
+        asked = set(job.gpu_types)
+        if max((mib for name, mib in self.shared.items() if serves(asked, name)), default=0) < job.gpu_memory_mib:
             return None
         critical = job.latency_class == Job.LatencyClass.LATENCY
         apart, harvest = self.apart.get(job.pk, frozenset()), may_harvest(job)

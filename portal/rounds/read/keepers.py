@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.models import Node
 from portal.jobs.models import Job
 from portal.rounds.read.kept import kept_entries
+from scheduler.model.instances import serves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,7 @@ class KeepersNow:
         stored = figures["keepers"]
         before = {name for each in stored for name in each["nodes"]}
         keepers = self._others(job, lambda node: node[0] in before)
-        keepers = keepers or self._others(job, lambda node: not job.gpu_types or node[1] in job.gpu_types)
+        keepers = keepers or self._others(job, lambda node: serves(set(job.gpu_types), node[1]))
         if not keepers:
             keepers = [self._without_past(each) for each in stored]
         return {**figures, "keepers": [self._counted(each, stored) for each in keepers], "more": 0}

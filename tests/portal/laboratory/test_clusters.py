@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from portal.laboratory.errors import SimulationError
+from portal.laboratory.sources.cluster_text import cluster_text
 from portal.laboratory.sources.clusters import cluster_parse, cluster_read
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples" / "clusters").glob("*.yaml"))
@@ -51,6 +52,28 @@ def test_groups_become_nodes_with_their_factors():
         True,
         False,
     )
+
+
+def test_instances_of_mig_are_named_by_their_profile_and_are_a_part_of_a_gpu():
+    text = """
+        nodes:
+          - {name: cut, gpus: {A100: 2, A100 MIG 1g.5gb: 7}, cores: 32, memory_gib: 64}
+          - {gpus: 4, gpu_type: A100 MIG 3g.20gb, cores: 32, memory_gib: 64}
+        gpu_types:
+          A100 MIG 3g.20gb: {speed: 0.5}
+    """
+    cluster = cluster_parse(text)
+    assert cluster.world.gpu_speeds == {"A100 MIG 1g.5gb": pytest.approx(1 / 7), "A100 MIG 3g.20gb": 0.5}
+    assert cluster.world.gpu_weights == {
+        "A100 MIG 1g.5gb": pytest.approx(1 / 7),
+        "A100 MIG 3g.20gb": pytest.approx(3 / 7),
+    }
+    assert [(node.gpu_type, node.gpus_total) for node in cluster.world.nodes] == [
+        ("A100", 2),
+        ("A100 MIG 1g.5gb", 7),
+        ("A100 MIG 3g.20gb", 4),
+    ]
+    assert cluster_parse(cluster_text(cluster)).world.gpu_speeds == cluster.world.gpu_speeds
 
 
 @pytest.mark.parametrize(
