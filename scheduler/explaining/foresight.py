@@ -74,7 +74,7 @@ class Foresight:
         """Why even empty nodes would not hold the job; None = they would. One that shares a GPU is asked at its own step."""
         if job.part is not None:
             return None
-        if (why := self._why_not(job)) is None or (small := on_instance(job, self._start)) is None:
+        if (why := self._why_not(job)) is None or (small := on_instance(job, self._start, ever=True)) is None:
             return why
         return why if self._why_not(small) is not None else None
 

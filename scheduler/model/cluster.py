@@ -145,3 +145,5 @@ class ClusterState:
     `seconds`: one value, how long that run took, where the policy asks for it."""
     pairs: Mapping[tuple[str, str, str], PairSeen] = field(default_factory=dict)
     """(Signature, the one beside it, GPU type) -> what that cost it."""
+    too_small: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Signature -> types of instances with less memory than its runs were seen to use of a GPU."""

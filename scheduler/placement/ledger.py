@@ -37,6 +37,7 @@ class Ledger:
         }
         self.largest = largest_nodes(self.nodes)
         self.instances = frozenset(filter(is_instance, self.largest))  # the types that are instances
+        self.too_small: Mapping[str, frozenset[str]] = {}  # see `ClusterState`
         self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
         self.core_limits: dict[int, int] = {}  # what is left of those on each node
         self.changed: set[int] = set()
@@ -60,6 +61,7 @@ class Ledger:
         """A copy of the present state. `nodes`: copy these alone."""
         twin = Ledger((), (), ())
         twin.nodes, twin.largest, twin.instances, twin.quotas = self.nodes, self.largest, self.instances, self.quotas
+        twin.too_small = self.too_small
         rooms = self.rooms.items() if nodes is None else ((k, r) for k, r in self.rooms.items() if k in nodes)
         twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in rooms}
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}

@@ -98,6 +98,7 @@ class SnapshotInput:
         self.jobs = list(self.sound.values())
         self.faults: list[SchedulerError] = [*intake.faults, *faulty_nodes, *(error for _, error in self.faulty_jobs)]
         self.ledger = Ledger(self.nodes, self.state.tenants, self.state.running)
+        self.ledger.too_small = self.state.too_small
         self.estimator = estimator_for(self.state.knowledge, self.state.gpu_speeds, self.nodes)
         self.gpus_by_type = gpus_by_type(self.nodes)
 

@@ -33,6 +33,7 @@ from portal.rounds.planning.sharing import (
     shared_memory,
     uses_load,
 )
+from portal.rounds.planning.too_small import too_small_load
 from portal.tenants.models import Tenant
 from scheduler import model
 
@@ -94,6 +95,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         replanned_s=_replanned_s(),
         links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
         uses=uses_load(jobs, parts, policies),
+        too_small=too_small_load(jobs, kinds),
         pairs=pairs_load(jobs, parts, now=now) if sharing else {},
         learned=policy_learned() if "dqn" in policies else None,
     )

@@ -1,6 +1,7 @@
 """A node whose GPUs are cut by MIG, from the agent's hello to the job's environment (docs/decisions/0248)."""
 
 import pytest
+from django.utils import timezone
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
@@ -11,11 +12,12 @@ from portal.cluster.services import gpu_type_upsert, node_hello
 from portal.errors import BerthError
 from portal.estimation.calibration import calibration_tasks
 from portal.estimation.links import links_assume
-from portal.estimation.models import Link
+from portal.estimation.models import Link, Signature, SignatureUse
 from portal.jobs.models import Allocation
 from portal.jobs.selectors import part_spec
 from portal.rounds.asking.scaling import scaling
 from portal.rounds.planning.run import planning_run
+from scheduler.estimator.tables import signature_of as core_signature
 from scheduler.model import instances as core
 from tests.portal import given
 from tests.portal.rounds.planning.test_bays import held, snapshot
@@ -134,3 +136,23 @@ def test_predicted_speeds_of_an_instance_are_of_one(cluster):
 def test_links_of_instances_are_not_calibrated(cluster):
     cut(cluster, whole=0, small=4)
     assert {task.why for task in calibration_tasks(names=[SMALL])} == {"instances (MIG) exchange nothing"}
+
+
+def test_who_was_seen_to_need_more_memory_does_not_fall_back_on_an_instance(cluster):
+    cut(cluster, whole=1, small=1, large=1)
+    cluster.submit(gpus=1, gpu_types=[WHOLE])
+    planning_run()
+    name = core_signature(cluster.tenant.pk, "llm", 0)
+    use = SignatureUse(
+        signature=Signature.objects.create(name=name, tenant=cluster.tenant, used_at=timezone.now()),
+        gpu_type=GpuType.objects.get(name=WHOLE),
+    )
+    use.at, use.most = timezone.now(), {"gpu_memory_mib": 20_000.0}
+    use.save()
+    large, waits = cluster.submit(gpus=1, model="llm"), cluster.submit(gpus=1, model="llm")
+    planning_run()
+    assert held(large)[1] == [2], "the instance of 40 GB holds it"
+    assert not Allocation.objects.filter(attempt__job=waits).exists()
+    unknown = cluster.submit(gpus=1, model="other")
+    planning_run()
+    assert held(unknown)[1] == [1]
