@@ -9,14 +9,13 @@ instance.
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from workers.system import log
 from workers.telemetry.bindings import pynvml
+from workers.telemetry.sampler import PROFILE
 
 TOLD = ("memory_mib",)
-_PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
 FIRST_INDEX, A_GPU = 64, 8
 """Instance 2 of GPU 1 has the index 64 + 8 * 1 + 2: no GPU has more than seven."""
 
@@ -42,7 +41,7 @@ def instances_of(index: int, handle: Any) -> dict[int, Any] | None:
 
 def type_of(handle: Any, name: str) -> str:
     """Return the type of an instance by the name that the driver gives: it ends with the instance's profile."""
-    if _PROFILE.search(name):
+    if PROFILE.search(name):
         return name
     told = pynvml.nvmlDeviceGetAttributes_v2(handle)  # a driver that gives the whole GPU's name
     slices, computing = int(told.gpuInstanceSliceCount), int(told.computeInstanceSliceCount)

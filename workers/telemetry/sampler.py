@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workers.protocol.inventory import Links
+
+
+PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
+"""How a type's name ends whose GPUs are instances (MIG)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,11 @@ class GpuFound:
     type: str
     memory_mib: int
     whole_uuid: str = ""  # of a MIG instance: the GPU that it is a part of
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether it is an instance (MIG), of which a driver tells neither use nor power."""
+        return PROFILE.search(self.type) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ they waited for a core counts, because a virtual node declares more cores than t
 computes without pause fills one GPU. With `core-percent`, that share of a core fills it: jobs read the share in
 BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. The use is smoothed over about three seconds,
 as NVML's is. Memory is that of the processes, spread over their GPUs, and what the job says that it takes (VIRTUAL_GPU).
-Power grows linearly from idle to board power.
+Power grows linearly from idle to board power. Of an instance (MIG) only the memory is told, as by a real driver.
 
 Where several parts share a GPU their uses and their memory add up, and each runs at the speed that `turns` leaves it: `speeds`
 tells it, and the part's job, which keeps to it as to its pace, reads it from BERTH_VIRTUAL_SPEED_FILE.
@@ -92,11 +92,11 @@ class SimulatedSampler:
 
     def look(self, parts: Sequence[PartUse]) -> GpuLook:
         """Return what each part uses of its GPUs. A virtual GPU has no clocks, temperature or errors, and none are made up."""
-        known = {gpu.index for gpu in self._gpus}
+        known = {gpu.index: gpu for gpu in self._gpus}
         return GpuLook(
             uses={
                 part.attempt: {
-                    gpu: GpuUse(_memory_mib(part), round(100 * self._shares.get((part.attempt, gpu), 0.0), 1))
+                    gpu: GpuUse(_memory_mib(part), None if known[gpu].is_instance else self._percent(part.attempt, gpu))
                     for gpu in part.gpus
                     if gpu in known
                 }
@@ -104,6 +104,9 @@ class SimulatedSampler:
                 if part.gpus
             }
         )
+
+    def _percent(self, attempt: str, gpu: int) -> float:
+        return round(100 * self._shares.get((attempt, gpu), 0.0), 1)
 
     def speeds(self, parts: Sequence[PartUse]) -> dict[str, float]:
         """Return at which part of its speed each part runs beside its neighbours: 1 for one that has its GPUs for itself.
@@ -131,6 +134,8 @@ class SimulatedSampler:
             old = self._shares[part.attempt, gpu.index]
             self._shares[part.attempt, gpu.index] = old + (share - old) * _SMOOTHING
         memory_mib = min(sum(map(_memory_mib, parts)), gpu.memory_mib)
+        if gpu.is_instance:
+            return GpuSample(None, round(memory_mib, 1), None)
         power_w = board_power_w(gpu.type) * (_IDLE_SHARE + (1 - _IDLE_SHARE) * whole)
         return GpuSample(round(100 * whole, 1), round(memory_mib, 1), round(power_w, 1))
 

@@ -56,6 +56,19 @@ def test_figures_are_smoothed_and_the_same_each_time():
     assert runs[0] == runs[1] == [33.3, 55.6, 70.4, 80.2]
 
 
+def test_of_a_virtual_instance_only_the_memory_is_told():
+    """As by a real driver, which refuses the rest for instances (MIG)."""
+    cut = [GpuFound(0, "VIRTUAL-0", "A100 80 GB", 1000), GpuFound(1, "VIRTUAL-1", "A100 80 GB MIG 1g.10gb", 100)]
+    sampler, parts = (
+        SimulatedSampler(cut),
+        [PartUse((0,), 1.0, 0.0, 300.0, attempt="a"), PartUse((1,), 1.0, 0.0, 300.0, attempt="b")],
+    )
+    sample = after(sampler, parts)
+    assert sample == {0: GpuSample(100.0, 300.0, 400.0), 1: GpuSample(None, 100.0, None)}
+    uses = sampler.look(parts).uses
+    assert (uses["a"][0].utilisation, uses["b"][1].utilisation) == (100.0, None)
+
+
 def usage(at, cpu_s, wait_s=0.0, memory_mib=10.0):
     return Usage(at, cpu_s, wait_s, memory_mib)
 
