@@ -19,6 +19,8 @@ AGAIN = [
     "tests/portal/jobs/test_queue_counts.py",
     "tests/portal/jobs/test_state_machine.py",
     "tests/portal/jobs/test_log_both.py",
+    "tests/portal/jobs/test_lines.py",
+    "tests/portal/artefacts/test_odd_texts.py",
     "tests/portal/cluster/test_telemetry.py",
     "tests/portal/dashboard/test_at_size.py",
     "tests/portal/dashboard/test_one_count.py",
