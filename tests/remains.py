@@ -72,5 +72,16 @@ def groups_remove(directory: Path) -> None:
         for at, names, _ in os.walk("/sys/fs/cgroup"):  # passes over groups that others remove meanwhile
             for name in names:
                 if name.startswith(PREFIX) and name.endswith(owner):
-                    with contextlib.suppress(OSError):  # its last process is still on its way out
-                        Path(at, name).rmdir()
+                    _group_remove(Path(at, name))
+
+
+def _group_remove(group: Path, *, within_s: float = 20.0) -> None:
+    """Remove it as soon as its last process, which is on its way out, has left it."""
+    end = time.monotonic() + within_s
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
