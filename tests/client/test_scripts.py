@@ -1,5 +1,6 @@
 """A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, all is told."""
 
+import base64
 import io
 from types import SimpleNamespace
 
@@ -103,3 +104,12 @@ def test_a_looser_type_is_told(cli, script):
     assert line.startswith(
         "line 3: #SBATCH --gres=gpu:h100_80gb:2: looser: 2 GPUs of H100 in all. This match is a looser one"
     )
+
+
+def test_no_other_file_takes_the_scripts_place(cli, script, tmp_path):
+    other = script("#!/bin/sh\necho other\n", "job.sbatch")
+    for named in (("--file", other), ("--folder", tmp_path)):
+        assert "in the job the batch script itself is job.sbatch" in cli("submit", script(), *named, code=2).err
+    assert not Job.objects.exists()
+    cli("submit", other, "--folder", tmp_path)
+    assert base64.b64decode(Job.objects.get().payload.files["job.sbatch"]) == b"#!/bin/sh\necho other\n"

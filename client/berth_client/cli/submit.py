@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from berth_client.cli.described import described, flags_add
-from berth_client.cli.files import named, text_read
+from berth_client.cli.files import kept_apart, named, text_read
 from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
@@ -140,12 +140,15 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
 def _imported(asked: Any, berth: Berth, text: str, own: dict[str, Any]) -> Imported:
     """Read the file. Words behind a batch script, and those behind --, are what it is called with."""
     found = berth.jobs_import(text, format=asked.format)
-    if found["format"] == "sbatch" and (asked.arguments or asked.command):
-        own.pop("command", None)
-        return berth.jobs_import(text, format="sbatch", arguments=[*asked.arguments, *asked.command])
-    if asked.arguments:
-        raise ClientError("a job in YAML takes no arguments; say another command behind --.")
-    return found
+    if found["format"] != "sbatch":
+        if asked.arguments:
+            raise ClientError("a job in YAML takes no arguments; say another command behind --.")
+        return found
+    kept_apart(asked, found["description"].get("files") or {})
+    if not (asked.arguments or asked.command):
+        return found
+    own.pop("command", None)
+    return berth.jobs_import(text, format="sbatch", arguments=[*asked.arguments, *asked.command])
 
 
 def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
