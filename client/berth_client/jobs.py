@@ -88,9 +88,16 @@ class Jobs(Rest):
         found: Plan = self.ask("POST", "/jobs/plan", body=description)
         return found
 
-    def jobs_import(self, text: str, *, format: str | None = None) -> Imported:  # noqa: A002 - as in REST
-        """Read a batch script for sbatch, or YAML, as a description; nothing is submitted."""
-        body = {"text": text} | ({"format": format} if format else {})
+    def jobs_import(
+        self,
+        text: str,
+        *,
+        format: str | None = None,  # noqa: A002 - as in REST
+        arguments: Sequence[str] = (),
+    ) -> Imported:
+        """Read a batch script for sbatch, or YAML, as a description; nothing is submitted. `arguments`: the script's."""
+        body: dict[str, Any] = {"text": text} | ({"format": format} if format else {})
+        body |= {"arguments": list(arguments)} if arguments else {}
         found: Imported = self.ask("POST", "/jobs/import", body=body)
         return found
 

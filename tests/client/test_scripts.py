@@ -1,12 +1,15 @@
 """A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, all is told."""
 
+import base64
 import io
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from portal.cluster.models import GpuType
 from portal.jobs.models import Job
+from tests.portal.given import node_make
 
 pytestmark = pytest.mark.django_db
 SCRIPT = "#!/bin/bash\n#SBATCH -J train\n#SBATCH --gres=gpu:2\n#SBATCH --mail-type=END\n#SBATCH --export=A=1\ntrue\n"
@@ -60,3 +63,53 @@ def test_what_is_no_yaml_is_told_with_its_line(cli, script):
     assert "/x.yaml: The text" in cli("submit", script("command: x\ngpus: [1\n", "x.yaml"), code=2).err
     assert "(line 3" in cli("submit", script("command: x\ngpus: [1\n", "x.yaml"), code=2).err
     assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("{}", "a b", "c"),
+        ("--gpus", "1", "{}", "a b", "c"),
+        ("{}", "--gpus", "1", "a b", "c"),
+        ("{}", "a b", "--", "c"),
+    ],
+)
+def test_words_behind_a_script_are_its_arguments(cli, script, words):
+    done = cli("submit", *(word.format(script()) for word in words), "--print" if "--" not in words else "c")
+    if "--" in words:
+        command = Job.objects.get().payload.command
+        assert command.endswith("""/bin/bash "$BERTH_JOB_DIR/job.sbatch" 'a b' c c""")
+    else:
+        assert yaml.safe_load(done.out)["command"].endswith("""/bin/bash "$BERTH_JOB_DIR/job.sbatch" 'a b' c""")
+
+
+def test_arguments_that_begin_with_a_dash_stand_behind_two(cli, script):
+    cli("submit", script(), "--", "--epochs", "3")
+    assert Job.objects.get().payload.command.endswith('job.sbatch" --epochs 3')
+    assert "submit knows no --epochs" in cli("submit", script(), "a", "--epochs", "3", code=2).err
+
+
+def test_yaml_takes_no_arguments(cli, script):
+    path = script("command: echo x\ngpus: 0\n", "x.yaml")
+    assert "a job in YAML takes no arguments" in cli("submit", path, "a", code=2).err
+    assert not Job.objects.exists()
+    cli("submit", path, "--", "echo", "y")
+    assert Job.objects.get().payload.command == "echo y"
+
+
+def test_a_looser_type_is_told(cli, script):
+    node_make("n9", gpu_type=GpuType.objects.create(name="H100"))
+    done = cli("submit", script(SCRIPT.replace("gpu:2", "gpu:h100_80gb:2")), "-o", "json")
+    (line, _) = done.err.splitlines()
+    assert line.startswith(
+        "line 3: #SBATCH --gres=gpu:h100_80gb:2: looser: 2 GPUs of H100 in all. This match is a looser one"
+    )
+
+
+def test_no_other_file_takes_the_scripts_place(cli, script, tmp_path):
+    other = script("#!/bin/sh\necho other\n", "job.sbatch")
+    for named in (("--file", other), ("--folder", tmp_path)):
+        assert "in the job the batch script itself is job.sbatch" in cli("submit", script(), *named, code=2).err
+    assert not Job.objects.exists()
+    cli("submit", other, "--folder", tmp_path)
+    assert base64.b64decode(Job.objects.get().payload.files["job.sbatch"]) == b"#!/bin/sh\necho other\n"

@@ -40,6 +40,7 @@ def _visible_devices(launch: dict[str, Any]) -> str:
 
 
 def _berth(launch: dict[str, Any]) -> dict[str, str]:
+    nodes = [node["name"] for node in launch["world"]["nodes"]]
     values = {
         "BERTH_JOB_ID": launch["job"],
         "BERTH_JOB_NAME": launch["name"],
@@ -47,9 +48,12 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
         "BERTH_EPOCH": launch["epoch"],
         "BERTH_EPOCHS_BEFORE": launch["epochs_before"],
         "BERTH_RANK": launch["rank"],
-        "BERTH_NODES": len(launch["world"]["nodes"]),
+        "BERTH_NODES": len(nodes),
+        "BERTH_NODE_NAMES": ",".join(nodes),
+        "BERTH_NODE_NAME": nodes[launch["rank"]] if launch["rank"] < len(nodes) else None,
         "BERTH_GPUS": len(launch["gpus"]),
         "BERTH_GPUS_TOTAL": launch["world"]["gpus_total"],
+        "BERTH_GPU_INDICES": ",".join(map(str, launch["gpus"])) or None,
         "BERTH_GPU_TYPE": launch["gpu_type"],
         "BERTH_GPU_COMPUTE": launch.get("gpu_compute"),
         "BERTH_GPU_MEMORY_MIB": launch.get("gpu_memory_mib"),

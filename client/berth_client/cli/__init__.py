@@ -56,7 +56,9 @@ def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport 
         complete(parser)
     own, command = split(arguments)
     asked, unknown = parser.parse_known_args(own)
-    if unknown:
+    if hasattr(asked, "arguments") and not any(word.startswith("-") for word in unknown):
+        asked.arguments += unknown  # argparse takes words behind an option for none of a script's
+    elif unknown:
         parser.error(f"{asked.verb} knows no {' '.join(unknown)}; `{prog} {asked.verb} -h` lists what it knows")
     if command is not None and not hasattr(asked, "command"):
         parser.error(f"{asked.verb} takes no command after --")

@@ -132,7 +132,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     completed(chosen, "templates")
     group.add_argument("--template-version", type=int, metavar="N", help="this version of it; else the last one")
     parser.set_defaults(command=[])
-    parser.usage = f"{parser.prog} [options] [FILE] [-- COMMAND]"
+    parser.usage = f"{parser.prog} [options] [FILE [ARGUMENT ...]] [-- COMMAND]"
     parser.epilog = "COMMAND: a program with its arguments, or one text in quotes, which /bin/sh runs as it stands."
 
 

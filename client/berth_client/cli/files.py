@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from berth_client.errors import ClientError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from berth_client import Berth
 
@@ -39,6 +39,16 @@ def _named(text: str) -> tuple[Path, str]:
     path, _, name = rest.partition(":")
     own = PureWindowsPath(path) if drive else Path(path)
     return Path(drive + path), name or own.name
+
+
+def kept_apart(asked: Any, brought: Mapping[str, Any]) -> None:
+    """Refuse a file under the name that a batch script has in its job, unless it is the script: it would take its place."""
+    own = _paths(asked)
+    for name in own.keys() & brought.keys():
+        if read(str(own[name])).replace(b"\r\n", b"\n") != str(brought[name]).encode():
+            raise ClientError(
+                f"{own[name]}: in the job the batch script itself is {name}; give this file another name."
+            )
 
 
 def files_read(asked: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from berth_client.cli.described import described, flags_add
-from berth_client.cli.files import named, text_read
+from berth_client.cli.files import kept_apart, named, text_read
 from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from berth_client import Berth
-    from berth_client.shapes import ImportedLine, JobDescription, JobDetail
+    from berth_client.shapes import Imported, ImportedLine, JobDescription, JobDetail
 
 NOT_PLACEABLE = 2
 OWN_ENDS, OF_SIGNALS = frozenset({"FAILED", "OUT_OF_MEMORY"}), 128
@@ -29,11 +29,12 @@ NO_CODE = 1
 SUBMIT = """\
 Submit a job, for example
     berth submit --gpus 1,2,4 --time 10h --file train.py -- python train.py --epochs 30
-    berth submit train.sbatch --gpus 2
+    berth submit --gpus 2 train.sbatch config.yaml
     berth submit --template train --set lr=0.1
     berth submit --continue-from 41:checkpoints/ --time 20h
-FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. What else the command line
-says comes before what the file says. Directives that became nothing are told on standard error.
+FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. Words behind a batch script
+are its arguments; those that begin with - stand behind --. What else the command line says comes before what
+the file says. Directives that became nothing are told on standard error.
 With --wait or --follow the exit code is the job's own, 128 and the signal's number where a signal ended it
 (1 where it has none: cancelled, out of time, lost)."""
 PLAN = """\
@@ -60,6 +61,7 @@ def parsers_add(verbs: Any) -> None:
 
 def _file_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", metavar="FILE", nargs="?", help="a batch script for sbatch, or a job in YAML")
+    parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of a batch script: its $1, $2 and so on")
     parser.add_argument("--format", choices=["sbatch", "yaml"], help="what FILE is, where its beginning does not tell")
     parser.add_argument(
         "--without-refused", action="store_true", help="go on without the directives that cannot be had here"
@@ -124,7 +126,7 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
         return cast("JobDescription", own)
     text = text_read(asked.script)
     with named(asked.script):
-        found = berth.jobs_import(text, format=asked.format)
+        found = _imported(asked, berth, text, own)
     _lines_told(asked, found["lines"])
     refused = [line["line"] for line in found["lines"] if line["verdict"] == "refused"]
     if refused and not asked.without_refused and not asked.print:
@@ -133,6 +135,20 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
             "Change it, or submit it --without-refused."
         )
     return cast("JobDescription", _merged(dict(found["description"]), own))
+
+
+def _imported(asked: Any, berth: Berth, text: str, own: dict[str, Any]) -> Imported:
+    """Read the file. Words behind a batch script, and those behind --, are what it is called with."""
+    found = berth.jobs_import(text, format=asked.format)
+    if found["format"] != "sbatch":
+        if asked.arguments:
+            raise ClientError("a job in YAML takes no arguments; say another command behind --.")
+        return found
+    kept_apart(asked, found["description"].get("files") or {})
+    if not (asked.arguments or asked.command):
+        return found
+    own.pop("command", None)
+    return berth.jobs_import(text, format="sbatch", arguments=[*asked.arguments, *asked.command])
 
 
 def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:

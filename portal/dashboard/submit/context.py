@@ -74,6 +74,7 @@ class ImportContext(TypedDict):
     """A script that was read into the form. `problems`: why it was not; `left_out`: what the form has no field for."""
 
     text: str
+    arguments: str
     lines: list[Line]
     left_out: list[str]
     problems: list[str]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
+from portal import checks
 from portal.cluster.selectors import gpu_type_names
 from portal.dashboard.submit.form import initial_of
 from portal.dashboard.submit.reading import FORM_OF, dependencies_text
@@ -27,11 +29,11 @@ APART = frozenset({"gpus", "files", "array", "depends_on", "software", "learning
 
 def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tuple[dict[str, Any] | None, ImportContext]:
     """Return values for the form, and what is told above it. None: the text is no job, and `problems` says why."""
-    text = post.get("script", "")
-    context: ImportContext = {"text": text, "lines": [], "left_out": [], "problems": []}
+    text, words = post.get("script", ""), post.get("script_arguments", "")
+    context: ImportContext = {"text": text, "arguments": words, "lines": [], "left_out": [], "problems": []}
     try:
         context["text"] = text = _uploaded(uploads) or text
-        found = text_import(text, gpu_types=gpu_type_names())
+        found = text_import(text, gpu_types=gpu_type_names(), arguments=_arguments(words))
     except BerthError as error:
         context["problems"] = [error.detail]
         return None, context
@@ -47,6 +49,14 @@ def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tupl
     context["lines"] = found.lines
     context["left_out"] = _left_out(found.description, parsed.depends_on)
     return values, context
+
+
+def _arguments(words: str) -> list[str]:
+    try:
+        return shlex.split(checks.text_safe(words, "arguments"))
+    except ValueError:
+        detail = "The arguments open a quotation that does not end."
+        raise BerthError("unreadable", detail, field="arguments") from None
 
 
 def _uploaded(uploads: Uploads | None) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 
+MOST_ARGUMENTS = 1000
+
+
 class ImportAsked(RawSchema):
     schema = {
         "type": "object",
@@ -29,6 +32,12 @@ class ImportAsked(RawSchema):
                 "enum": [*FORMATS, None],
                 "nullable": True,
                 "description": "Missing: a script begins with #!, or has a line that begins with #SBATCH.",
+            },
+            "arguments": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": MOST_ARGUMENTS,
+                "description": "With which the script is called: its `$1`, `$2` and so on.",
             },
         },
         "required": ["text"],
@@ -73,14 +82,23 @@ class JobsImportView(ApiView):
     def post(self, request: Request) -> Response:
         body = request_object(request._request)  # noqa: SLF001 - the public way to the raw request
         text, form = _asked(body)
-        return Response(text_import(text, format=form, gpu_types=gpu_type_names()).as_json())
+        types, arguments = gpu_type_names(), _arguments(body.get("arguments") or [])
+        return Response(text_import(text, format=form, gpu_types=types, arguments=arguments).as_json())
+
+
+def _arguments(given: Any) -> list[str]:
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise checks.wrong_type(given, "arguments", "a list of texts")
+    if len(given) > MOST_ARGUMENTS:
+        raise BerthError("too_many", f"`arguments` has {len(given)}; at most {MOST_ARGUMENTS}.", field="arguments")
+    return [checks.text_safe(each, "arguments") for each in given]
 
 
 def _asked(body: dict[str, Any]) -> tuple[str, str | None]:
     for name in body:
-        if name not in {"text", "format"}:
+        if name not in {"text", "format", "arguments"}:
             shown = checks.quoted(name)
-            detail = f"This request has no field {shown}; it knows text, format."
+            detail = f"This request has no field {shown}; it knows text, format, arguments."
             raise BerthError("unknown_field", detail, field=shown.strip("'"))
     text, form = body.get("text"), body.get("format")
     if text is None:

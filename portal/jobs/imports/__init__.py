@@ -21,16 +21,28 @@ MOST_CHARS = 1024 * 1024
 __all__ = ["FORMATS", "Imported", "Line", "text_import"]
 
 
-def text_import(text: str, *, format: str | None = None, gpu_types: Sequence[str] = ()) -> Imported:  # noqa: A002 - as in REST
+def text_import(
+    text: str,
+    *,
+    format: str | None = None,  # noqa: A002 - as in REST
+    gpu_types: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+) -> Imported:
     """Return what a text describes. `format` None: a script begins with #!, or has a line that begins with #SBATCH.
 
-    Raises BerthError for a text that cannot be read at all. Whether the job can run here is for its submission to say.
+    `arguments`: those that a script is called with. Raises BerthError for a text that cannot be read at all. Whether the job
+    can run here is for its submission to say.
     """
     checks.text_safe(text, "text")
     if format is None:
         head = text.removeprefix("\ufeff")
         format = "sbatch" if head.startswith("#!") or looks(head) else "yaml"  # noqa: A001
-    return sbatch_import(text, gpu_types=gpu_types) if format == "sbatch" else _yaml_import(text)
+    if format == "sbatch":
+        return sbatch_import(text, gpu_types=gpu_types, arguments=arguments)
+    if arguments:
+        detail = "A job in YAML takes no arguments; write them into its `command`."
+        raise BerthError("not_a_script", detail, field="arguments")
+    return _yaml_import(text)
 
 
 def _yaml_import(text: str) -> Imported:

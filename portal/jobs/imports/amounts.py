@@ -14,6 +14,7 @@ MOST = 10**7
 """Of any count; a job description allows less."""
 MOST_TASKS = 100_000
 MOST_LISTED = 1000
+MOST_COUNTS = 64
 _COUNT = re.compile(r"([0-9]{1,8})([kKmM]?)")
 _MEMORY = re.compile(r"([0-9]{1,12})([KMGT]?)B?", re.IGNORECASE)
 _CLOCK = re.compile(r"[0-9]{1,8}(:[0-9]{1,8}){0,2}")
@@ -40,13 +41,27 @@ def count(value: str) -> int:
     return number
 
 
-def count_range(value: str) -> tuple[int, int]:
-    """Return least and most of `4` or `2-4`."""
-    low, dash, high = value.partition("-")
-    found = count(low), count(high if dash else low)
-    if found[0] > found[1]:
-        raise NotRead(f"{shown(value)} ends before it begins")
-    return found
+def counts(value: str) -> tuple[int, ...]:
+    """Return the numbers of `4`, `2-4`, `1-9:4` or `2,4,8`, the least first; of very many the least and the most."""
+    found: set[int] = set()
+    for each in value.split(","):
+        span, colon, by = each.partition(":")
+        low, dash, high = span.partition("-")
+        ends = count(low), count(high if dash else low)
+        if ends[0] > ends[1]:
+            raise NotRead(f"{shown(each)} ends before it begins")
+        numbers = range(ends[0], ends[1] + 1, count(by) if colon else 1)
+        found |= {*numbers} if len(numbers) <= MOST_COUNTS else {*ends}
+    whole = tuple(sorted(found))
+    return whole if len(whole) <= MOST_COUNTS else (whole[0], whole[-1])
+
+
+def sockets(value: str) -> int | None:
+    """Return the sockets of `2`, `2:8` or `2:8:1`, as -B says sockets, cores of each and threads of each; None: any."""
+    first, *others = [None if each == "*" else count(each) for each in value.split(":")]
+    if len(others) > 2:
+        raise NotRead(f"{shown(value)} is more than sockets, cores and threads; sbatch writes 2:8:1")
+    return first
 
 
 def seconds(value: str) -> int | None:

@@ -52,6 +52,9 @@ class Draft:
 
 
 def _job_name(draft: Draft, value: str, line: Line) -> None:
+    if not value.strip():
+        line.ignored("It is blank; the job is called after its program.")
+        return
     draft.put(line, "name", value, f"It is called {shown(value)}.")
 
 
@@ -100,6 +103,8 @@ def _dependency(draft: Draft, value: str, line: Line) -> None:
 
 
 def _chdir(draft: Draft, value: str, line: Line) -> None:
+    if not value.strip():
+        raise NotRead("the directory is blank; name one, or leave the option out")
     draft.put(line, "working_directory", value, "It must be there on the nodes of this cluster.")
 
 
@@ -132,6 +137,9 @@ def _signal(draft: Draft, value: str, line: Line) -> None:
 
 
 def _comment(draft: Draft, value: str, line: Line) -> None:
+    if not value.strip():
+        line.ignored("It is blank.")
+        return
     draft.description.setdefault("labels", {})["comment"] = value[:255]
     line.mapped("labels", "It is the label `comment`.")
 
@@ -145,6 +153,8 @@ def _tmp(draft: Draft, value: str, line: Line) -> None:
 
 
 def _wrap(draft: Draft, value: str, line: Line) -> None:
+    if not value.strip():
+        raise NotRead("the command is blank; name one")
     draft.command = value
     line.mapped("command", "It is the command.")
 

@@ -15,6 +15,8 @@ _LOOKS = re.compile(
     re.IGNORECASE,
 )
 _OTHER = {"PBS", "BSUB"}
+_OTHERS = re.compile(r"#(?:\$ ?(?=-)|(?:MSUB|COBALT|OAR|PJM|QSUB|FLUX:|@)(?=\s))")
+_BUFFERS = re.compile(r"#(?:DW|BB)(?=\s)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 TOO_LATE = "It stands below the first command, where sbatch itself reads no more."
 _COMMENT = f"sbatch takes it for a comment: a directive begins with {MARK} at the very beginning of its line."
@@ -54,6 +56,8 @@ def marked(script: str) -> list[Marked]:
             found.append(Marked(number, first, _problem(seen, first, following, reads=reads, pbs=pbs)))
         elif line.strip() and not line.lstrip().startswith("#"):
             reads = False
+        elif reads and (problem := _foreign(first)) is not None:
+            found.append(Marked(number, first, problem))
         hidden = "It stands behind a line end that is none for sbatch (U+{:04X}). Write an ordinary line end."
         for part in others:
             if _LOOKS.match(part):
@@ -63,6 +67,18 @@ def marked(script: str) -> list[Marked]:
         detail = f"The script has {len(found)} lines that begin with {MARK}; at most {MOST_DIRECTIVES} are read."
         raise BerthError("too_many", detail, field="text")
     return found
+
+
+def _foreign(line: str) -> Problem | None:
+    """Return what is to be said of a directive of a scheduler that sbatch does not read; None: it is none."""
+    if _BUFFERS.match(line):
+        return Problem(read=False, refused="There are no burst buffers here; --tmp asks for disk on the node.")
+    if _OTHERS.match(line):
+        words = (
+            f"It is for another scheduler, and sbatch takes it for a comment; write what it asks for as {MARK} lines."
+        )
+        return Problem(read=False, ignored=words)
+    return None
 
 
 def _problem(seen: re.Match[str], line: str, following: str, *, reads: bool, pbs: bool) -> Problem:

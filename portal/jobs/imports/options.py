@@ -27,7 +27,7 @@ _MPI_NODES = "Berth places the processes where GPUs and cores are"
 
 _MAPPED = """
     array:a job-name:J time:t nodes:N ntasks:n cpus-per-task:c gpus:G gpus-per-node gpus-per-socket sockets-per-node
-    gpus-per-task cpus-per-gpu ntasks-per-node
+    extra-node-info:B gpus-per-task cpus-per-gpu ntasks-per-node
     ntasks-per-gpu mem mem-per-cpu mem-per-gpu gres constraint:C dependency:d chdir:D export signal comment tmp wrap
     begin:b nice exclude:x input:i
 """.split()
@@ -38,7 +38,7 @@ _IGNORED: dict[str, tuple[str, ...]] = {
     "Berth itself chooses where a job waits; there are no partitions to choose.": ("partition:p", "qos:q"),
     "Say for which tenant it is with --tenant, or on the form.": ("account:A", "wckey", "mcs-label"),
     f"{_LAYOUT}.": (
-        "cores-per-socket threads-per-core ntasks-per-core ntasks-per-socket extra-node-info:B hint "
+        "cores-per-socket threads-per-core ntasks-per-core ntasks-per-socket hint "
         "distribution:m mem-bind mincpus core-spec:S thread-spec cpu-freq gpu-freq gpu-bind gres-flags tres-bind "
     ).split(),  # type: ignore[dict-item]
     f"{_MPI_NODES}.": ("switches", "network", "segment", "prefer", "delay-boot", "power", "batch", "wait-all-nodes"),
@@ -170,11 +170,11 @@ def _letters(word: str) -> list[tuple[Option, str | None]]:
 
 def _long(name: str) -> Option:
     """Return the option of a name, or of the beginning of one name only, as sbatch reads it."""
-    name = ALIASES.get(name, name)
-    if name in OPTIONS:
-        return OPTIONS[name]
-    begun = [option for option in OPTIONS if option.startswith(name)] if name else []
+    whole = ALIASES.get(name, name)
+    if whole in OPTIONS:
+        return OPTIONS[whole]
+    begun = {ALIASES.get(each, each) for each in (*OPTIONS, *ALIASES) if each.startswith(name)} if name else set()
     if len(begun) != 1:
         several = f"; it may be {' or '.join('--' + each for each in sorted(begun)[:4])}" if begun else ""
         raise NotRead(f"sbatch has no option {shown('--' + name)}{several}")
-    return OPTIONS[begun[0]]
+    return OPTIONS[begun.pop()]

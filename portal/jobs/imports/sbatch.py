@@ -21,10 +21,11 @@ TOOLS = ("srun", "sbatch", "scontrol", "squeue", "scancel", "sbcast", "module")
 """Programs of the other cluster that a script may call."""
 
 
-def sbatch_import(script: str, *, gpu_types: Sequence[str] = ()) -> Imported:
+def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = ()) -> Imported:
     """Return what a batch script asks for. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
 
-    Raises BerthError (blank, too_long, too_many) when it is no script that can be read at all.
+    `arguments`: those that the script is called with. Raises BerthError (blank, too_long, too_many, wrap) when it is no
+    script that can be read at all.
     """
     script = script.removeprefix("\ufeff").replace("\r\n", "\n")
     if not script.strip():
@@ -32,12 +33,21 @@ def sbatch_import(script: str, *, gpu_types: Sequence[str] = ()) -> Imported:
     if len(script.encode()) > MAX_FILES_BYTES:
         raise BerthError("too_long", "The script is longer than 1 MiB; a job's files are not larger.", field="text")
     found, lines = directives(script)
+    found = _first_part(found)
     draft = Draft(gpu_types)
     for directive in _last_of_each(found):
         _take(draft, directive)
     sizes.settle(draft)
     lines += _notes(script, draft)
-    return Imported("sbatch", draft.description | _command(script, draft), lines)
+    return Imported("sbatch", draft.description | _command(script, draft, arguments), lines)
+
+
+def _first_part(found: list[Directive]) -> list[Directive]:
+    """Return the options up to those of a second kind of part, and the mark that divides them."""
+    place = next((place for place, each in enumerate(found) if each.option in {"hetjob", "packjob"}), len(found))
+    for directive in found[place + 1 :]:
+        directive.at.ignored("It is for a later kind of part of this job.")
+    return found[: place + 1]
 
 
 def _last_of_each(found: list[Directive]) -> list[Directive]:
@@ -65,14 +75,13 @@ def _take(draft: Draft, directive: Directive) -> None:
         line.refused(f"{text[0].upper()}{text[1:]}.")
 
 
-def _command(script: str, draft: Draft) -> dict[str, Any]:
+def _command(script: str, draft: Draft, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the command, and the script as a file of the job: it runs by the program that its first line names."""
-    if draft.command is not None:
-        return {"command": draft.command}
-    return {
-        "command": command_for(script, interpreter(script), draft.array, draft.asked),
-        "files": {SCRIPT_NAME: script},
-    }
+    instead = draft.command
+    if instead is not None and arguments:
+        raise BerthError("wrap", "A script with --wrap runs that command, which takes no arguments.", field="arguments")
+    command = command_for(interpreter(script), draft.array, draft.asked, arguments=arguments, instead=instead)
+    return {"command": command} | ({"files": {SCRIPT_NAME: script}} if instead is None else {})
 
 
 def _notes(script: str, draft: Draft) -> list[Line]:

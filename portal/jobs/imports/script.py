@@ -58,6 +58,8 @@ def directives(script: str) -> tuple[list[Directive], list[Line]]:
             line.refused(f"{str(error)[0].upper()}{str(error)[1:]}.")
             lines.append(line)
             continue
+        if not options and not problem.ignored:
+            lines.append(Line(number, text[:200], detail="It asks for nothing."))
         for option, value, written in options:
             line = Line(number, written[:200])
             lines.append(line)

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from portal.jobs.imports.answers import Line
     from portal.jobs.imports.mapping import Draft
 
-MOST_SIZES = 64
 
 READ: dict[str, Callable[[str], Any]] = {
-    "nodes": amounts.count_range,
+    "nodes": amounts.counts,
     "ntasks": amounts.count,
     "ntasks-per-node": amounts.count,
     "ntasks-per-gpu": amounts.count,
@@ -29,6 +28,7 @@ READ: dict[str, Callable[[str], Any]] = {
     "gpus-per-node": amounts.gpus,
     "gpus-per-socket": amounts.gpus,
     "sockets-per-node": amounts.count,
+    "extra-node-info": amounts.sockets,
     "gpus-per-task": amounts.gpus,
     "gres": amounts.gres,
     "mem": amounts.mib,
@@ -59,12 +59,11 @@ def take(draft: Draft, option: str, value: str, line: Line) -> None:
 
 def settle(draft: Draft) -> None:
     """Turn what was read into `gpus`, `cores`, `cores_per_gpu` and `memory_mib`, and say in each line what it became."""
-    low, high = _value(draft, "nodes", (None, None))
     tasks, per_node = _value(draft, "ntasks"), _value(draft, "ntasks-per-node")
-    if low is None:
-        low = high = math.ceil(tasks / per_node) if tasks and per_node else 1
+    nodes = _value(draft, "nodes") or (math.ceil(tasks / per_node) if tasks and per_node else 1,)
+    low = nodes[0]
     _sockets(draft)
-    sizes = _gpus(draft, low, high, tasks)
+    sizes = _gpus(draft, nodes, tasks)
     if min(sizes, default=1) > 1 and only_instances(draft.description.get("gpu_types") or ()):
         sizes = _no_instances(draft, sizes)
     if sizes:
@@ -100,14 +99,16 @@ def _no_instances(draft: Draft, sizes: list[int]) -> list[int]:
 
 def _sockets(draft: Draft) -> None:
     """Turn GPUs for each socket into those of a node; without a number of sockets there is no such number."""
-    sockets, line = _value(draft, "sockets-per-node"), _line(draft, "sockets-per-node")
+    named = "sockets-per-node" if "sockets-per-node" in draft.sizes else "extra-node-info"
+    sockets, line = _value(draft, named), _line(draft, named)
     each, of_gpus = _value(draft, "gpus-per-socket"), _line(draft, "gpus-per-socket")
-    if line:
-        line.ignored("Berth itself chooses cores and binds the job to them.")
+    for name in ("sockets-per-node", "extra-node-info"):
+        if name in draft.sizes:
+            draft.sizes[name][1].ignored("Berth itself chooses cores and binds the job to them.")
     if each is None or of_gpus is None:
         return
     if sockets is None:
-        of_gpus.refused("It counts by sockets; add --sockets-per-node, or ask by --gpus.")
+        of_gpus.refused("It counts by sockets; say --sockets-per-node or -B, or ask by --gpus.")
         del draft.sizes["gpus-per-socket"]
         return
     draft.sizes["gpus-per-socket"] = each._replace(number=each.number * sockets), of_gpus
@@ -123,16 +124,15 @@ def _line(draft: Draft, name: str) -> Line | None:
     return draft.sizes[name][1] if name in draft.sizes else None
 
 
-def _gpus(draft: Draft, low: int, high: int, tasks: int | None) -> list[int]:
+def _gpus(draft: Draft, nodes: tuple[int, ...], tasks: int | None) -> list[int]:
     """Return the GPU counts that it accepts, [] for a job without GPUs. A range of nodes makes several."""
     if (whole := _value(draft, "gpus")) is not None:
         return [whole.number] if whole.number else []
     per_node = next((_value(draft, name) for name in GPU_OPTIONS[1:4] if name in draft.sizes), None)
     if per_node is not None:
-        counts = range(low, high + 1) if high - low < MOST_SIZES else (low, high)
-        return [per_node.number * nodes for nodes in counts] if per_node.number else []
+        return [per_node.number * count for count in nodes] if per_node.number else []
     if (per_task := _value(draft, "gpus-per-task")) is not None and per_task.number:
-        return [per_task.number * (tasks or low * _value(draft, "ntasks-per-node", 1))]
+        return [per_task.number * (tasks or nodes[0] * _value(draft, "ntasks-per-node", 1))]
     return []
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from portal.cluster.models import GpuType
 from tests.portal.api.conftest import refusal
+from tests.portal.given import node_make
 
 pytestmark = pytest.mark.django_db
 SCRIPT = """#!/bin/bash
@@ -31,6 +33,14 @@ def test_a_script_comes_back_with_what_became_of_each_line(world):
     assert world.owner("POST", "/jobs/plan", found["description"]).status_code == 200
 
 
+def test_arguments_of_a_script_and_a_looser_type_are_told(world):
+    node_make("n9", gpu_type=GpuType.objects.create(name="H100"))
+    text = "#!/bin/sh\n#SBATCH --gres=gpu:h100_80gb:1\n"
+    found = ask(world.owner, text=text, arguments=["a b", "c"]).json()
+    assert found["description"]["command"].endswith("""/bin/sh "$BERTH_JOB_DIR/job.sbatch" 'a b' c""")
+    assert (found["lines"][0]["verdict"], found["description"]["gpu_types"]) == ("looser", ["H100"])
+
+
 def test_what_comes_back_is_taken_as_a_job(world):
     made = world.owner.submit(**ask(world.owner, text=SCRIPT).json()["description"])
     assert (made["name"], made["gpus"], made["files"][0]["name"]) == ("train", [2], "job.sbatch")
@@ -48,6 +58,11 @@ def test_what_comes_back_is_taken_as_a_job(world):
         ({"text": "#!/bin/sh", "format": "pbs"}, None, "format"),
         ({"text": "a: b: c"}, "parse_error", "text"),
         ({"text": "x", "colour": 1}, "unknown_field", "colour"),
+        ({"text": "#!/bin/sh", "arguments": "a"}, "wrong_type", "arguments"),
+        ({"text": "#!/bin/sh", "arguments": [1]}, "wrong_type", "arguments"),
+        ({"text": "#!/bin/sh", "arguments": ["x"] * 1001}, "too_many", "arguments"),
+        ({"text": "#!/bin/sh", "arguments": ["a\0"]}, "null_character", "arguments"),
+        ({"text": "command: x\ngpus: 0", "arguments": ["a"]}, "not_a_script", "arguments"),
         ({"text": "#!/bin/sh\n\0"}, "null_character", "text"),
     ],
 )

@@ -6,9 +6,10 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from portal.cluster.models import GpuType
 from portal.jobs.models import Job
 from tests.portal.dashboard.test_templates import Page
-from tests.portal.given import Cluster
+from tests.portal.given import Cluster, node_make
 
 pytestmark = pytest.mark.django_db
 SCRIPT = """#!/bin/bash
@@ -67,6 +68,25 @@ def test_a_script_fills_the_form_and_is_then_submitted(owner):
         3600,
     )
     assert list(made.payload.files) == ["job.sbatch"]
+
+
+def test_arguments_of_a_script_stand_in_the_command(owner):
+    answer = brought(owner, SCRIPT, script_arguments="config.yaml 'a b' $HOME")
+    command = answer.context["fields"]["command"]["value"]
+    assert command.endswith("""/bin/bash "$BERTH_JOB_DIR/job.sbatch" config.yaml 'a b' '$HOME'""")
+    assert answer.context["imported"]["arguments"] == "config.yaml 'a b' $HOME"
+    for script, words, problem in (
+        (SCRIPT, "'a", "do not end"),
+        ("command: echo x\ngpus: 0\n", "a", "takes no arguments"),
+    ):
+        answer = brought(owner, script, status=400, script_arguments=words)
+        assert problem.replace("do not", "does not") in answer.context["imported"]["problems"][0]
+
+
+def test_a_looser_type_is_told_on_the_form(owner):
+    node_make("n9", gpu_type=GpuType.objects.create(name="H100"))
+    text = brought(owner, "#!/bin/sh\n#SBATCH --gres=gpu:h100_80gb:1\ntrue\n").content.decode()
+    assert "<strong>looser</strong>: 1 GPU of H100 in all. This match is a looser one" in text
 
 
 def test_a_file_and_yaml_with_what_the_form_cannot_show(owner):

@@ -136,6 +136,7 @@ NAMES = [
     ("no value", "--time", {}, ("--time",)),
     ("no end", "--job-name='x", {"name": None}, ("--job-name='x",)),
     ("said twice", "--time=10\n--time=20", {"time_limit_s": 1200}, ()),
-    ("wrap", "--wrap='python3 train.py'", {"command": "python3 train.py"}, ()),
+    ("blank command", "--wrap=", {}, ("--wrap=",)),
+    ("blank directory", "-D ''", {"working_directory": None}, ("-D ",)),
 ]
 SCRIPTS = [*GPU, *CPU, *TIMES, *ARRAYS, *ORDER, *NAMES]

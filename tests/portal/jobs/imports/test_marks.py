@@ -16,13 +16,14 @@ def read(line, body="true\n", types=TYPES):
     return sbatch_import(f"#!/bin/bash\n{line}\n#SBATCH --time=10\n{body}", gpu_types=types)
 
 
-@pytest.mark.parametrize(("name", "has"), KNOWN)
-def test_each_option_of_sbatch_is_known_with_or_without_a_value(name, has):
-    assert OPTIONS[ALIASES.get(name, name)].has == has
+@pytest.mark.parametrize(("name", "has", "short"), KNOWN)
+def test_each_option_of_sbatch_is_known_with_or_without_a_value(name, has, short):
+    option = OPTIONS[ALIASES.get(name, name)]
+    assert (option.has, option.short or "-") == (has, short if name not in ALIASES else option.short or "-")
 
 
 def test_no_other_option_is_known():
-    assert set(OPTIONS) - {"hetjob", "packjob"} == {ALIASES.get(name, name) for name, _ in KNOWN}
+    assert set(OPTIONS) - {"hetjob", "packjob"} == {ALIASES.get(name, name) for name, *_ in KNOWN}
 
 
 def test_a_directive_may_stand_close_to_its_mark():
@@ -46,6 +47,13 @@ def test_a_directive_may_stand_close_to_its_mark():
         ("#sbatch --gres=gpu:2", "ignored"),
         ("#PBS -l ngpus=2", "refused"),
         ("#BSUB -n 4", "refused"),
+        ("#DW jobdw capacity=1G", "refused"),
+        ("#$ -l gpu=2", "ignored"),
+        ("#MSUB -l gpus=2", "ignored"),
+        ("#FLUX: -N 2", "ignored"),
+        ("#SBATCH", "ignored"),
+        ("#SBATCH # a note", "ignored"),
+        ("#SBATCH --job-name= --comment=", "ignored"),
         ("#SBATCH --ignore-pbs\n#PBS -l ngpus=2", "ignored"),
     ],
 )
@@ -107,3 +115,32 @@ def test_a_comma_in_quotation_marks_is_of_the_value():
 @pytest.mark.parametrize("text", ["\n\n#SBATCH--gres=gpu:1\ntrue", "#PBS -l x\ntrue", "\r# SBATCH --time=1\ntrue"])
 def test_what_looks_like_a_script_is_read_as_one(text):
     assert text_import(text).format == "sbatch"
+
+
+def test_the_beginning_of_an_older_name_is_enough():
+    assert read("#SBATCH --workd=/data").description["working_directory"] == "/data"
+
+
+def test_options_behind_hetjob_are_of_another_part():
+    found = read("#SBATCH --gres=gpu:1\n#SBATCH hetjob\n#SBATCH --gres=gpu:8")
+    assert found.description["gpus"] == 1
+    assert [line.verdict for line in found.lines] == ["mapped", "refused", "ignored", "ignored"]
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus"),
+    [
+        ("--gpus-per-socket=2 -B 2:8:1", 4),
+        ("--gpus-per-socket=2 -B 2", 4),
+        ("--gpus-per-socket=2 -B 4 --sockets-per-node=2 -N 2", 8),
+        ("--gpus-per-node=2 --nodes=1,2,4", [2, 4, 8]),
+        ("--gpus-per-node=2 --nodes=1-5:2", [2, 6, 10]),
+    ],
+)
+def test_sockets_and_lists_of_nodes_are_counted(options, gpus):
+    assert read(f"#SBATCH {options}").description["gpus"] == gpus
+
+
+@pytest.mark.parametrize("options", ["--gpus-per-socket=2 -B *:8", "-B 2:8:1:1", "-B two", "--nodes=4-2", "--nodes=2,"])
+def test_what_counts_by_nothing_is_refused(options):
+    assert "refused" in {line.verdict for line in read(f"#SBATCH {options}").lines}
