@@ -91,17 +91,28 @@ def small_disk(mib):
 
 @contextlib.contextmanager
 def read_only(path):
-    """Let a folder be read-only for all that opens a file now. What is open stays as it is, as after an error of a disk."""
-    mount = shutil.which("mount") or "/bin/mount"
+    """Let a file or folder be read-only for all that opens it now. What is open stays as it is, as after an error of a disk."""
+    mount, umount = (shutil.which(each) or f"/bin/{each}" for each in ("mount", "umount"))
+
+    def run(*argv):
+        subprocess.run([str(each) for each in argv], check=True, capture_output=True)
+
+    with _directory() as directory:
+        side = directory / "side"  # made read-only there: at the path somebody may open it for writing before it is
+        side.mkdir() if Path(path).is_dir() else side.touch()
+        try:
+            run(mount, "--bind", path, side)
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"{NOT_HERE}: {error.stderr.decode(errors='replace').strip()}")
+        try:
+            run(mount, "-o", "remount,bind,ro", side)
+            run(mount, "--bind", side, path)
+        finally:
+            run(umount, "--lazy", side)
     try:
-        subprocess.run([mount, "--bind", str(path), str(path)], check=True, capture_output=True)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"{NOT_HERE}: {error.stderr.decode(errors='replace').strip()}")
-    try:
-        subprocess.run([mount, "-o", "remount,bind,ro", str(path)], check=True, capture_output=True)
         yield
     finally:
-        subprocess.run([shutil.which("umount") or "/bin/umount", "--lazy", str(path)], check=True, capture_output=True)
+        run(umount, "--lazy", path)
 
 
 def in_namespace(file):
@@ -114,5 +125,6 @@ def in_namespace(file):
     assert subprocess.run(argv, cwd=SOURCE, env=os.environ | {INSIDE: "1"}, check=False).returncode == 0
 
 
-needs_mounts = pytest.mark.skipif(not may_mount(), reason="runs in a namespace")
-elsewhere = pytest.mark.skipif(may_mount() or INSIDE in os.environ, reason="a disk can be mounted here")
+HERE = may_mount()
+needs_mounts = pytest.mark.skipif(not HERE, reason="runs in a namespace")
+elsewhere = pytest.mark.skipif(HERE or INSIDE in os.environ, reason="a disk can be mounted here")
