@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+RETRY_AFTER_S = 2
+"""What is told to programs that ask while something is away or busy (503)."""
+
 
 class BerthError(Exception):
     """A refused request. It changed nothing.
@@ -12,6 +15,10 @@ class BerthError(Exception):
     def __init__(self, code: str, detail: str, *, field: str | None = None, status: int = 400) -> None:
         super().__init__(detail)
         self.code, self.detail, self.field, self.status = code, detail, field, status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": str(RETRY_AFTER_S)} if self.status == 503 else {}
 
     def envelope(self) -> dict[str, dict[str, str | None]]:
         return {"error": {"code": self.code, "field": self.field, "detail": self.detail}}

@@ -52,7 +52,10 @@ class BerthErrors:
         if not isinstance(exception, BerthError):
             return None
         if request.path.startswith("/api/") or "application/json" in request.headers.get("Accept", ""):
-            return JsonResponse(exception.envelope(), status=exception.status)
+            return JsonResponse(exception.envelope(), status=exception.status, headers=exception.headers)
         template = f"errors/{exception.status if exception.status in OWN_PAGES else 400}.html"
         context = {"detail": exception.detail, "status": exception.status, "shell": None}
-        return render(request, template, context, status=exception.status)
+        response = render(request, template, context, status=exception.status)
+        for name, value in exception.headers.items():
+            response.headers[name] = value
+        return response

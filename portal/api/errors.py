@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_AFTER_S = 2
 _CODES = {
     400: ("bad_request", "The request is malformed."),
     401: ("not_authenticated", "Send `Authorization: Bearer TOKEN`."),
@@ -67,14 +66,14 @@ def error_of(exception: Exception) -> tuple[BerthError | None, dict[str, str]]:
     if isinstance(exception, DiskLow):
         return exception, {"Retry-After": str(DISK_RETRY_AFTER_S)}
     if isinstance(exception, BerthError):
-        return exception, {}
+        return exception, exception.headers
     if isinstance(exception, exceptions.Throttled):
         return plain_error(429), {"Retry-After": str(math.ceil(exception.wait or 1))}
     if isinstance(exception, exceptions.APIException):
         return framework_error(exception), {}
     for kind, status in _STATUSES.items():
         if isinstance(exception, kind):
-            return plain_error(status), {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+            return plain_error(status), plain_error(status).headers
     return None, {}
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from portal.previews.arrays import HEAD_BYTES, array_member
 from portal.previews.shown import Inside, Member, cut
-from portal.previews.source import Reading, Source, Unreadable
+from portal.previews.source import MOST_AT_ONCE, Reading, Source, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAGIC = b"PK\x03\x04"
 MOST_MEMBERS = 300
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _FAULTS = (
@@ -43,8 +42,11 @@ def beginning(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> b
     """Return up to `most` bytes of a member. Its own word on its size is not believed."""
     if member.compress_type not in _PLAIN:
         raise Unreadable("it is packed in a way that is not read here")
+    found = bytearray()
     with archive.open(member) as part:
-        return part.read(most)
+        while len(found) < most and (piece := part.read(min(MOST_AT_ONCE // 2, most - len(found)))):
+            found += piece
+    return bytes(found)
 
 
 def arrays_preview(source: Source) -> Inside:

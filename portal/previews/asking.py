@@ -1,6 +1,7 @@
 """Asks the program that reads a tenant's files, in a process of its own, and takes no more than its time and its answer.
 
 Four run at once in each process of the portal; a fifth waits a second. One run serves all who ask for the same meanwhile.
+Nobody waits without end: so many may wait, and a far store that hangs keeps a thread of its own and no place.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
 LIMIT_S = 3.0
@@ -27,19 +29,30 @@ PATIENCE_S = 1.0
 MOST_ANSWER_BYTES = 1024 * 1024
 MOST_FAR_BYTES = 8 * 1024 * 1024
 MOST_FAR_READS = 1000
+FAR_AT_ONCE = 8
+"""Pieces that are fetched at once. A fetch cannot be stopped, so one that hangs keeps its thread."""
+MOST_WAITING = 24
+"""Readers who wait for a place, or for the look of another: half of the requests that run at once (decision 0231)."""
 COSTLY = "It is too costly to show. Download the file to look into it."
 BUSY = "Other files are being looked into at the moment. Try again in some seconds."
+SLOW = "The store of artefacts answers too slowly for a look. Try again in some minutes, or download the file."
 _slots = threading.BoundedSemaphore(AT_ONCE)
+_fetching = threading.BoundedSemaphore(FAR_AT_ONCE)
 _running: dict[str, Future[dict[str, Any]]] = {}
 _lock = threading.Lock()
+_waiting = 0
 
 
 class Busy(Exception):
-    """Enough files are being looked into. The text is for the reader."""
+    """Enough files are being looked into, or their store is slow. The text is for the reader."""
 
 
 class TooCostly(Exception):
     """The file took more memory, processor or time than a look may take. The text is for the reader."""
+
+
+class OutOfTime(TooCostly):
+    """It was the time: on another day the file may be shown."""
 
 
 @dataclass
@@ -58,7 +71,8 @@ def asked(key: str, what: str, opened: Callable[[], Sequence[Given]]) -> dict[st
         running = _running.get(key)
         mine = running or _running.setdefault(key, Future())
     if running is not None:
-        return running.result()
+        with _patience():
+            return running.result()
     try:
         mine.set_result(_answer(what, opened))
     except BaseException as error:
@@ -70,9 +84,32 @@ def asked(key: str, what: str, opened: Callable[[], Sequence[Given]]) -> dict[st
     return mine.result()
 
 
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Wait among those who wait. Raises Busy where enough do."""
+    global _waiting  # noqa: PLW0603 - one count for the process
+    with _lock:
+        if _waiting >= MOST_WAITING:
+            raise Busy(BUSY)
+        _waiting += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _waiting -= 1
+
+
+def _place_take() -> None:
+    """Take one of the places. Raises Busy."""
+    if _slots.acquire(blocking=False):
+        return
+    with _patience():
+        if not _slots.acquire(timeout=PATIENCE_S):
+            raise Busy(BUSY)
+
+
 def _answer(what: str, opened: Callable[[], Sequence[Given]]) -> dict[str, Any]:
-    if not _slots.acquire(timeout=PATIENCE_S):
-        raise Busy(BUSY)
+    _place_take()
     try:
         files = opened()
         try:
@@ -92,7 +129,7 @@ def _run(what: str, files: Sequence[Given]) -> dict[str, Any]:
     order = os.memfd_create("order")
     try:
         with open(order, "wb", closefd=False) as file:
-            file.write(json.dumps({"what": what, "files": told}).encode())
+            file.write(json.dumps({"what": what, "files": told, "portal": os.getpid()}).encode())
         os.lseek(order, 0, os.SEEK_SET)
         with subprocess.Popen(  # noqa: S603 - a program of our own, and a number
             [sys.executable, "-I", "-S", PROGRAM, str(order)],
@@ -135,14 +172,38 @@ def _heard(child: subprocess.Popen[bytes], files: Sequence[Given]) -> bytes:
             bytes_left, reads_left = bytes_left - length, reads_left - 1
             if bytes_left < 0 or reads_left < 0:
                 raise TooCostly(COSTLY)
-            _bring(files[place], start, length)
+            _bring(files[place], start, length, until)
             child.stdin.write(b"\n")
-    raise TooCostly(COSTLY)
+    raise OutOfTime(COSTLY) if len(heard) <= MOST_ANSWER_BYTES else TooCostly(COSTLY)
 
 
-def _bring(given: Given, start: int, length: int) -> None:
+def _bring(given: Given, start: int, length: int, until: float) -> None:
+    """Fetch a piece in a thread of its own, and wait for it until then. Raises Busy, and what the fetch raises."""
     assert given.fetch is not None
-    os.pwrite(given.file, given.fetch(start, length), start)
+    if not _fetching.acquire(timeout=max(0.0, until - time.monotonic())):
+        raise Busy(SLOW)
+    answer: Future[bytes] = Future()
+    try:
+        threading.Thread(
+            target=_fetch, args=(given.fetch, start, length, answer), name="far-piece", daemon=True
+        ).start()
+    except RuntimeError as error:  # no more threads
+        _fetching.release()
+        raise Busy(BUSY) from error
+    try:
+        piece = answer.result(timeout=max(0.0, until - time.monotonic()))
+    except TimeoutError as error:
+        raise Busy(SLOW) from error
+    os.pwrite(given.file, piece, start)
+
+
+def _fetch(fetch: Callable[[int, int], bytes], start: int, length: int, answer: Future[bytes]) -> None:
+    try:
+        answer.set_result(fetch(start, length))
+    except BaseException as error:  # noqa: BLE001 - raised again where the answer is taken
+        answer.set_exception(error)
+    finally:
+        _fetching.release()
 
 
 def understood(answer: bytes) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.previews.archives import beginning, opened
 from portal.previews.arrays import shape_words
@@ -61,8 +60,7 @@ def safetensors_preview(source: Source) -> Inside:
     return _inside(walk)
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     kind: str
     sides: list[int]
     bytes: int
@@ -119,7 +117,7 @@ def _word(value: Any) -> str:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Return what is inside, with its names; nothing for a plain value."""
-    if isinstance(value, (Mapping, Called)):
+    if isinstance(value, Mapping):
         yield from (
             (cut(key if isinstance(key, str) else _word(key), 120), each)
             for key, each in value.pairs

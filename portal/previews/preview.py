@@ -4,67 +4,84 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.previews import archives, arrays
-from portal.previews.archives import arrays_preview, listing_preview
-from portal.previews.arrays import array_preview
-from portal.previews.checkpoints import checkpoint_preview, safetensors_preview
-from portal.previews.curves.files import holds_curves
-from portal.previews.pictures import picture_kind, picture_preview
+from portal.previews.curves.names import holds_curves
 from portal.previews.shown import Curves, Nothing
 from portal.previews.source import Unreadable
-from portal.previews.tables import records_preview, table_preview
 from portal.previews.texts import json_preview, text_preview
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from portal.previews.shown import Preview
     from portal.previews.source import Source
 
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 LINES = (".jsonl", ".ndjson")
 FIRST_BYTES = 128
+NUMPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
 
 
 def preview_of(source: Source) -> Preview:
     """Return what to show of a file. It never raises for what the file holds: then there is no preview, and why."""
+    return reader_of(source)(source)
+
+
+def reader_of(source: Source) -> Callable[[Source], Preview]:
+    """Return what reads a file of this kind, all that it needs imported: no file can be opened behind `program`'s walls."""
     if not source.size:
-        return Nothing("The file is empty.")
+        return lambda _: Nothing("The file is empty.")
     if holds_curves(source.name):
-        return Curves()
+        return lambda _: Curves()
     first = source.at(0, FIRST_BYTES)
-    try:
-        return _by_content(source, first) or _by_name(source)
-    except Unreadable as why:
-        return _as_text(source, first, str(why))
-    except MemoryError:  # pragma: no cover - the limits stand before it
-        return Nothing("It is too large to look into.")
+    reader = _by_content(source.name.lower(), first) or _by_name(source.name.lower())
+
+    def read(source: Source) -> Preview:
+        try:
+            return reader(source)
+        except Unreadable as why:
+            return _as_text(source, first, str(why))
+        except MemoryError:  # pragma: no cover - the limits stand before it
+            return Nothing("It is too large to look into.")
+
+    return read
 
 
-def _by_content(source: Source, first: bytes) -> Preview | None:
-    name = source.name.lower()
+def _by_content(name: str, first: bytes) -> Callable[[Source], Preview] | None:
+    """Import and return the reader that the first bytes ask for."""
+    from portal.previews.pictures import picture_kind, picture_preview
+
     if picture_kind(first):
-        return picture_preview(source)
-    if first.startswith(arrays.MAGIC):
-        return array_preview(source)
-    if first.startswith(archives.MAGIC):
-        return (
-            arrays_preview(source) if name.endswith(".npz") else checkpoint_preview(source) or listing_preview(source)
-        )
+        return picture_preview
+    if first.startswith(NUMPY):
+        from portal.previews.arrays import array_preview
+
+        return array_preview
+    if first.startswith(ZIP):
+        from portal.previews.archives import arrays_preview, listing_preview
+        from portal.previews.checkpoints import checkpoint_preview
+
+        return arrays_preview if name.endswith(".npz") else lambda it: checkpoint_preview(it) or listing_preview(it)
     if name.endswith(".safetensors"):
-        return safetensors_preview(source)
+        from portal.previews.checkpoints import safetensors_preview
+
+        return safetensors_preview
     if first[:1] == b"\x80" and first[1:2] <= b"\x05" and name.endswith(PICKLES):
-        raise Unreadable("it is a pickle, and opening one runs what is in it")
+        return _pickle
     return None
 
 
-def _by_name(source: Source) -> Preview:
-    name = source.name.lower()
-    if name.endswith(".csv"):
-        return table_preview(source, delimiter=",")
-    if name.endswith((".tsv", ".tab")):
-        return table_preview(source, delimiter="\t")
-    if name.endswith(LINES):
-        return records_preview(source)
-    return json_preview(source) if name.endswith((".json", ".ipynb")) else text_preview(source)
+def _pickle(_: Source) -> Preview:
+    raise Unreadable("it is a pickle, and opening one runs what is in it")
+
+
+def _by_name(name: str) -> Callable[[Source], Preview]:
+    """Import and return the reader that the name asks for."""
+    if name.endswith((".csv", ".tsv", ".tab", *LINES)):
+        from portal.previews.tables import records_preview, table_preview
+
+        delimiter = "," if name.endswith(".csv") else "\t"
+        return records_preview if name.endswith(LINES) else lambda it: table_preview(it, delimiter=delimiter)
+    return json_preview if name.endswith((".json", ".ipynb")) else text_preview
 
 
 def _as_text(source: Source, first: bytes, why: str) -> Preview:

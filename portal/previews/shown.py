@@ -1,9 +1,14 @@
-"""What a preview is: one value for each kind, which the page has a template for. All texts are cut to a set length."""
+"""What a preview is: one value for each kind, which the page has a template for. All texts are cut to a set length.
+
+Each look imports this anew, and `dataclasses` alone would cost it a fifth of its time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CELL_CHARS = 200
 NAME_CHARS = 160
@@ -14,8 +19,7 @@ def cut(text: str, most: int = CELL_CHARS) -> str:
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """Numbered lines. `rest`: what is not shown, in words; None = nothing."""
 
     lines: list[str]
@@ -24,8 +28,7 @@ class Text:
     kind: Literal["text"] = "text"
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A picture that browsers show. Width and height are what its header says, in pixels."""
 
     content_type: str
@@ -34,16 +37,14 @@ class Picture:
     kind: Literal["picture"] = "picture"
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     head: list[str]
     rows: list[list[str]]
     rest: str | None = None
     kind: Literal["table"] = "table"
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One tensor, array or file inside: its type and shape in words, and its size in bytes."""
 
     name: str
@@ -51,42 +52,38 @@ class Member:
     bytes: int | None
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """The tensors under one name of a checkpoint: how many, with how many numbers and bytes in all."""
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # in place of the tuple's own, which nobody asks
     numbers: int
     bytes: int
     types: str
 
 
-@dataclass(frozen=True)
-class Inside:
+class Inside(NamedTuple):
     """What a container holds. `facts`: single values such as ("step", "14000")."""
 
     title: str
     members: list[Member]
-    groups: list[Group] = field(default_factory=list)
-    facts: list[tuple[str, str]] = field(default_factory=list)
+    groups: Sequence[Group] = ()
+    facts: Sequence[tuple[str, str]] = ()
     rest: str | None = None
     kind: Literal["inside"] = "inside"
 
 
-@dataclass(frozen=True)
-class Curves:
+class Curves(NamedTuple):
     """The file holds curves; they come as figures (`portal.previews.curves`)."""
 
     kind: Literal["curves"] = "curves"
 
 
-@dataclass(frozen=True)
-class Nothing:
+class Nothing(NamedTuple):
     """No preview, and why. `first`: its first bytes as lines of figures."""
 
     why: str
-    first: list[str] = field(default_factory=list)
+    first: Sequence[str] = ()
     kind: Literal["nothing"] = "nothing"
 
 
@@ -107,6 +104,6 @@ def shown_of(told: dict[str, Any]) -> Preview:
     """Return the value that the reading program told as plain values."""
     made = dict(told)
     if made["kind"] == "inside":
-        made["members"] = [Member(**each) for each in made["members"]]
-        made["groups"] = [Group(**each) for each in made["groups"]]
+        made["members"] = [Member(*each) for each in made["members"]]
+        made["groups"] = [Group(*each) for each in made["groups"]]
     return _KINDS[made["kind"]](**made)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,14 +18,11 @@ class Unreadable(Exception):
     """The file is not what its name or its first bytes say, or too large to look into. The text is for the reader."""
 
 
-@dataclass
 class Source:
     """A file's name and size in bytes, and `read(offset, length)`. `left` is what may still be read."""
 
-    name: str
-    size: int
-    read: Callable[[int, int], bytes]
-    left: int = MOST_BYTES
+    def __init__(self, name: str, size: int, read: Callable[[int, int], bytes], left: int = MOST_BYTES) -> None:
+        self.name, self.size, self.read, self.left = name, size, read, left
 
     def at(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset` on, fewer at the end. Raises Unreadable when too much was asked."""

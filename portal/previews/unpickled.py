@@ -7,7 +7,6 @@ where the real one would import or call something it leaves a note of the name a
 from __future__ import annotations
 
 import pickletools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portal.previews.source import Unreadable
@@ -15,33 +14,37 @@ from portal.previews.source import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_STEPS = 300_000
+MOST_STEPS = 1_000_000
 MOST_NAME_CHARS = 500
 MOST_MADE = 1_000_000
 """Values in lists and tuples, and characters of names, that are made in all."""
 
 
-@dataclass(eq=False)
 class Named:
     """A class or function by its name; a storage by its id (`what` = "storage")."""
 
-    what: str
-    of: Any = None
+    __slots__ = ("of", "what")
+
+    def __init__(self, what: str, of: Any = None) -> None:
+        self.what, self.of = what, of
 
 
-@dataclass(eq=False)
-class Called:
+class Mapping:
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[Any, Any]] | None = None) -> None:
+        self.pairs = [] if pairs is None else pairs
+
+
+class Called(Mapping):
     """What a call would have returned. `pairs` and `items` were put in later."""
 
-    function: Any
-    arguments: Any
-    pairs: list[tuple[Any, Any]] = field(default_factory=list)
-    items: list[Any] = field(default_factory=list)
+    __slots__ = ("arguments", "function", "items")
 
-
-@dataclass(eq=False)
-class Mapping:
-    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    def __init__(self, function: Any, arguments: Any) -> None:
+        super().__init__()
+        self.function, self.arguments = function, arguments
+        self.items: list[Any] = []
 
 
 _MARK = object()

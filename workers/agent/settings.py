@@ -97,6 +97,11 @@ def arguments_parser() -> argparse.ArgumentParser:
     return parser
 
 
+URLS = ("url", "environments_index")
+LOGIN = (
+    "it holds a name, a password or a token in its URL, which everybody reads that sees this node's log or processes. Take it "
+    "out. A job is let into a private index by its secret PIP_INDEX_URL."
+)
 _KINDS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
@@ -134,6 +139,9 @@ def settings_read(given: argparse.Namespace, environ: Mapping[str, str] = os.env
     for name in NEEDED:
         if values[name] is None:
             raise SettingError(f"--{name} is needed")
+    for setting in SETTINGS:
+        if setting.name in URLS and set(values[setting.name] or "") & set("@?#"):
+            raise SettingError(f"{setting.flag}: {LOGIN}")
     values["url"] = values["url"].rstrip("/")
     values["dir"] = values["dir"].resolve()
     values["name"] = values["name"] or socket.gethostname()

@@ -159,7 +159,11 @@ SETTINGS: tuple[Setting, ...] = (
         "The Python of the environments that jobs have built from requirements. Default: the agent's.",
     ),
     Setting(
-        "environments_index", str, None, "", "The package index for these, `https://...`. Default: the installer's."
+        "environments_index",
+        str,
+        None,
+        "",
+        "The package index for these, `https://...`, without a name or password. Default: the installer's.",
     ),
     Setting(
         "environments_wheels",

@@ -13,7 +13,7 @@ from portal.artefacts.selectors import artefact_bytes, artefact_file, artefacts_
 from portal.errors import NotFound
 from portal.events.shared import Sharing
 from portal.jobs.states import FINAL
-from portal.previews.asking import Busy, Given, TooCostly, asked
+from portal.previews.asking import Busy, Given, OutOfTime, TooCostly, asked
 from portal.previews.curves.files import curve_files
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EVERY_S = 5.0
 MOST_ROWS = 1000
+PASSING = {"passing": True}
+"""Among what was told: nobody can look at this moment, and later somebody can."""
 
 
 def curves_of(job: Job) -> dict[str, Any] | None:
@@ -42,8 +44,10 @@ def curves_of(job: Job) -> dict[str, Any] | None:
                 f"{name}:{digest}", "curves", lambda: [given_of(job, row) for row in rows]
             )
         except StoreAway as error:
-            return _none(error.detail)
-        except (Busy, TooCostly) as error:
+            return _none(error.detail) | PASSING
+        except (Busy, OutOfTime) as error:
+            return _none(str(error)) | PASSING
+        except TooCostly as error:
             return _none(str(error))
 
     value: dict[str, Any] = sharing.get(name, make, every_s=EVERY_S)

@@ -11,12 +11,12 @@ from django.urls import reverse
 from portal.artefacts.selectors import artefact_get, artefacts_of, artefacts_summary, tenant_use
 from portal.dashboard.artefacts.curves import curves_of
 from portal.dashboard.artefacts.figures import AXES, SCALES, SMOOTHINGS
-from portal.dashboard.artefacts.previews import picture_url, preview_kept
+from portal.dashboard.artefacts.previews import picture_url, preview_or_why
 from portal.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
 from portal.dashboard.parts.formatting import number
 from portal.errors import BerthError
 from portal.jobs.states import LIVE
-from portal.previews.curves.files import holds_curves
+from portal.previews.curves.names import holds_curves
 from portal.tenants.rights import WORK, may
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
     if not query.path:
         return None
     row = artefact_get(job, query.path)
-    preview = preview_kept(job, row) if row.size is not None else None
+    preview = preview_or_why(job, row) if row.size is not None else None
     return {
         "name": row.path.rpartition("/")[2],
         "path": row.path,

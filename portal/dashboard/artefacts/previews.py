@@ -14,8 +14,8 @@ from portal.api.streams import Streamed
 from portal.artefacts.remote import StoreAway
 from portal.artefacts.selectors import artefact_pieces
 from portal.dashboard.artefacts.curves import given_of
-from portal.errors import NotFound
-from portal.previews.asking import Busy, TooCostly, asked
+from portal.errors import BerthError, NotFound
+from portal.previews.asking import Busy, OutOfTime, TooCostly, asked
 from portal.previews.shown import Nothing, Picture, shown_of
 
 if TYPE_CHECKING:
@@ -33,19 +33,27 @@ _kept: OrderedDict[tuple[str, str, str], Preview] = OrderedDict()
 _lock = threading.Lock()
 
 
+def preview_or_why(job: Job, row: Artefact) -> Preview:
+    """Return what the file shows, or why it does not at the moment."""
+    try:
+        return preview_kept(job, row)
+    except StoreAway as error:
+        return Nothing(error.detail)
+    except (Busy, OutOfTime) as error:
+        return Nothing(str(error))
+
+
 def preview_kept(job: Job, row: Artefact) -> Preview:
-    """Return what the file shows, made anew only for a content that was not looked at lately."""
+    """Return what the file shows, made anew only for a content that was not looked at lately.
+
+    Raises StoreAway, Busy, OutOfTime: what is of this moment is not kept.
+    """
     key = (job.key, row.blob, row.path)
     with _lock:
         if key in _kept:
             _kept.move_to_end(key)
             return _kept[key]
-    try:
-        made = _made(job, row)
-    except StoreAway as error:
-        return Nothing(error.detail)
-    except Busy as error:
-        return Nothing(str(error))
+    made = _made(job, row)
     with _lock:
         _kept[key] = made
         while len(_kept) > MOST_KEPT:
@@ -54,9 +62,11 @@ def preview_kept(job: Job, row: Artefact) -> Preview:
 
 
 def _made(job: Job, row: Artefact) -> Preview:
-    """Have the file looked into. Raises StoreAway, Busy."""
+    """Have the file looked into. Raises StoreAway, Busy, OutOfTime."""
     try:
         return shown_of(asked(f"preview:{job.key}:{row.blob}:{row.path}", "preview", lambda: [given_of(job, row)]))
+    except OutOfTime:
+        raise
     except TooCostly as error:
         return Nothing(str(error))
 
@@ -70,7 +80,7 @@ def picture_url(job: Job, row: Artefact) -> str:
 def picture_answer(request: HttpRequest, job: Job, row: Artefact) -> HttpResponseBase:
     """Send a picture as what its first bytes say it is, under a policy that lets it load and run nothing.
 
-    Raises NotFound for what is no picture that a page shows.
+    Raises NotFound for what is no picture that a page shows; StoreAway, or BerthError `busy`, where nobody can look now.
     """
     headers = {
         "ETag": f'"{row.sha256}"',
@@ -79,7 +89,10 @@ def picture_answer(request: HttpRequest, job: Job, row: Artefact) -> HttpRespons
         "Cross-Origin-Resource-Policy": "same-origin",
         "Cache-Control": "private, max-age=300",
     }
-    found = preview_kept(job, row)
+    try:
+        found = preview_kept(job, row)
+    except (Busy, OutOfTime) as error:
+        raise BerthError("busy", str(error), status=503) from error
     if not isinstance(found, Picture):
         raise NotFound("picture")
     if request.headers.get("If-None-Match") == headers["ETag"]:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.previews.curves.files import holds_curves
+from portal.previews.curves.names import holds_curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

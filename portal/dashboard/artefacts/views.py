@@ -66,6 +66,8 @@ def job_artefacts_figure(request: HttpRequest, number: str) -> JsonResponse:
     query = ArtefactQuery.of(request.GET)
     told = curves_of(_job(request, number))
     series = (told or {}).get("series", {}).get(request.GET.get("name", ""))
+    if told and told.get("passing"):
+        raise BerthError("busy", told["notes"][0], status=503)
     if series is None:
         raise NotFound("curve")
     name = request.GET["name"]

@@ -1,4 +1,4 @@
-"""Which files hold curves, and the curves of several files of one job together."""
+"""The curves of several files of one job together."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from portal.previews.curves.blocks import MOST_BLOCKS
 from portal.previews.curves.events import events_read
 from portal.previews.curves.lines import lines_read
+from portal.previews.curves.names import LINES, holds_curves
 from portal.previews.curves.points import Points
 
 if TYPE_CHECKING:
@@ -15,16 +16,8 @@ if TYPE_CHECKING:
 
     from portal.previews.source import Source
 
-EVENTS = "events.out.tfevents."
 MOST_FILES = 24
-_LINES = re.compile(r"metrics(?:[-._]?\d{1,9})?\.(?:jsonl|ndjson)\Z", re.ASCII)
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
-
-
-def holds_curves(name: str) -> bool:
-    """True for `metrics.jsonl`, `metrics-3.jsonl` and TensorBoard's event files, in whatever folder."""
-    last = name.rpartition("/")[2]
-    return _LINES.match(last) is not None or last.startswith(EVENTS)
 
 
 def curve_files(names: Iterable[str]) -> list[str]:
@@ -55,6 +48,6 @@ def points_of(sources: Sequence[Source]) -> Points:
     folders = {_run(source.name).rpartition("/")[0] for source in sources}
     for source in sources:
         folder = _run(source.name).rpartition("/")[0]
-        read = lines_read if _LINES.match(source.name.rpartition("/")[2]) else events_read
+        read = lines_read if LINES.match(source.name.rpartition("/")[2]) else events_read
         read(source, points, most=most, prefix=f"{folder}/" if folder and len(folders) > 1 else "")
     return points

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from portal.previews.shown import NAME_CHARS, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOST_CURVES = 48
 """Names of curves beyond these are counted and not kept."""
@@ -24,13 +27,12 @@ JITTER = 8
 """A step that comes back by no more points than this was only written late."""
 
 
-@dataclass
 class Curve:
     """Steps, rising, and their values; None = not a finite number. `times`: when a step was written (Unix s), where told."""
 
-    steps: list[float] = field(default_factory=list)
-    values: list[float | None] = field(default_factory=list)
-    times: dict[float, float] = field(default_factory=dict)
+    def __init__(self, steps: Sequence[float] = (), values: Sequence[float | None] = ()) -> None:
+        self.steps, self.values = list(steps), list(values)
+        self.times: dict[float, float] = {}
 
     def add(self, step: float, value: float | None, at: float | None = None) -> None:
         """Add a point in the order in which they were written."""
@@ -67,16 +69,14 @@ class Curve:
         return [self.steps[place] for place in kept], [self.values[place] for place in kept]
 
 
-@dataclass
 class Points:
     """The curves of a job by name, and what was left out."""
 
-    curves: dict[str, Curve] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
-    not_finite: int = 0
-    damaged: int = 0
-    thinned: bool = False
-    records: int = 0
+    def __init__(self) -> None:
+        self.curves: dict[str, Curve] = {}
+        self.others: set[str] = set()
+        self.not_finite = self.damaged = self.records = 0
+        self.thinned = False
 
     def may_read(self) -> bool:
         """Count one more line or event; False when there were enough."""

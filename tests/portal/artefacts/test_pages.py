@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+from collections import OrderedDict
 
 import pytest
 from django.test import Client
@@ -9,8 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.artefacts.models import Artefact
-from portal.dashboard.artefacts import tree
+from portal.dashboard.artefacts import previews, tree
 from portal.dashboard.artefacts.figures import curve_figure, smoothed_of
+from portal.events.shared import Sharing
+from portal.previews import asking
 from portal.tenants.models import Membership, Tenant
 from tests.portal import given
 from tests.portal.artefacts.sending import NS, Sender
@@ -112,6 +116,24 @@ def test_a_picture_is_served_so_that_it_can_only_be_drawn(job, lena):
 @pytest.mark.parametrize("path", ["evil.svg", "x.html", "config.json", "missing.png"])
 def test_what_is_no_picture_is_not_served_as_one(job, lena, path):
     assert lena.get(url(job, "-picture", path=path)).status_code == 404
+
+
+def test_where_nobody_can_look_now_the_page_says_so_and_later_shows_it(job, lena, monkeypatch):
+    picture, curve = url(job, "-picture", path="val/<i>grid.png"), url(job, "-figure", name="loss")
+    monkeypatch.setattr(previews, "_kept", OrderedDict())
+    with monkeypatch.context() as busy:
+        busy.setattr(asking, "PATIENCE_S", 0.01)
+        busy.setattr(asking, "_slots", threading.BoundedSemaphore(1))
+        assert asking._slots.acquire()
+        for asked in (picture, curve):
+            answer = lena.get(asked)
+            assert (answer.status_code, answer["Retry-After"]) == (503, "2")
+            assert "Try again" in answer.content.decode()
+        page = lena.get(url(job, path="val/<i>grid.png")).content.decode()
+        assert "Other files are being looked into at the moment. Try again in some seconds." in page
+    assert lena.get(picture).status_code == 200
+    Sharing().forget(f"curves:{job.pk}")
+    assert lena.get(curve).status_code == 200
 
 
 def test_downloads_of_one_a_folder_and_all(job, lena):

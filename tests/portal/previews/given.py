@@ -1,13 +1,24 @@
 """Files for the tests of previews: from bytes, and one that is larger than any disk."""
 
+import os
 import struct
 
+from portal.previews.asking import Given, asked
 from portal.previews.source import Source
 
 
 def source(name, data):
     data = data.encode() if isinstance(data, str) else data
     return Source(name, len(data), lambda start, length: data[start : start + length])
+
+
+def looked(name, data, what="preview"):
+    def opened():
+        file = os.memfd_create("given")
+        os.write(file, data)
+        return [Given(name, len(data), file)]
+
+    return asked(name, what, opened)
 
 
 class Endless:

@@ -18,15 +18,7 @@ from hypothesis import strategies as st
 from portal.previews import asking
 from portal.previews.asking import Busy, Given, TooCostly, asked, plain, understood
 from portal.previews.shown import shown_of
-
-
-def looked(name, data, what="preview"):
-    def opened():
-        file = os.memfd_create("given")
-        os.write(file, data)
-        return [Given(name, len(data), file)]
-
-    return asked(name, what, opened)
+from tests.portal.previews.given import looked
 
 
 def text(value):

@@ -9,9 +9,10 @@ from collections import OrderedDict
 import pytest
 
 from portal.previews.preview import preview_of
+from portal.previews.shown import shown_of
 from portal.previews.source import Unreadable
 from portal.previews.unpickled import Machine
-from tests.portal.previews.given import source
+from tests.portal.previews.given import looked, source
 
 
 class Storage:
@@ -34,13 +35,13 @@ class HalfStorage: ...
 
 
 class Tensor:
-    def __init__(self, sides, kind=FloatStorage, *, parameter=False):
-        self.sides, self.kind, self.parameter = sides, kind, parameter
+    def __init__(self, sides, kind=FloatStorage, *, parameter=False, key="0"):
+        self.sides, self.kind, self.parameter, self.key = sides, kind, parameter, key
 
     def __reduce__(self):
         if self.parameter:
             return _rebuild_parameter, (Tensor(self.sides, self.kind), True, OrderedDict())
-        return _rebuild_tensor_v2, (Storage(self.kind, "0", 9), 0, tuple(self.sides), (1,), False, OrderedDict())
+        return _rebuild_tensor_v2, (Storage(self.kind, self.key, 9), 0, tuple(self.sides), (1,), False, OrderedDict())
 
 
 def named(thing, module):
@@ -175,3 +176,17 @@ def test_a_pickle_that_unfolds_without_end_is_given_up():
     shown = preview_of(source("c.pt", checkpoint({"x": value})))
     assert shown.kind == "nothing"
     assert "more parts" in shown.why
+
+
+@pytest.mark.parametrize("tensors", [3_000, 10_000, 20_000])
+def test_an_honest_checkpoint_of_many_tensors_is_shown(tensors):
+    """Of as many names as large models have; in the process that looks, with all its limits."""
+    parts = ["self_attn.q_proj", "self_attn.k_proj", "mlp.experts.17.gate_up_proj", "post_attention_layernorm"]
+    state = OrderedDict(
+        (f"model.layers.{n // 4}.{parts[n % 4]}.weight", Tensor([4096, 4096], HalfStorage, key=str(n)))
+        for n in range(tensors)
+    )
+    shown = shown_of(looked("pytorch_model.bin", checkpoint(state)))
+    assert shown.rest == f"The first 300 of {tensors} tensors."
+    assert shown.groups[0].count == tensors
+    assert shown.members[0].name == "model.layers.0.self_attn.q_proj.weight"

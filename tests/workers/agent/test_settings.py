@@ -52,6 +52,25 @@ def test_a_wrong_setting_is_named(flags, said):
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize("flag", ["--url", "--environments-index"])
+@pytest.mark.parametrize(
+    "url",
+    ["https://ann:hunter2@a.example/x", "https://hunter2@a.example", "https:hunter2@a", "https://a.example/?t=hunter2"],
+)
+def test_a_login_in_a_url_is_refused_and_never_repeated(flag, url):
+    """All that see the node's log, its processes or a build's log would read it."""
+    name = f"BERTH_AGENT_{flag.strip('-').replace('-', '_').upper()}"
+    for flags, environment in (
+        ([*NEEDED, flag, url], {}),
+        ([*NEEDED[2:], "--name", "n"], {"BERTH_AGENT_URL": "http://a", name: url}),
+    ):
+        with pytest.raises(SettingError, match=flag) as raised:
+            settings_from(flags, environment)
+        assert "hunter2" not in str(raised.value)
+        assert "a name, a password or a token" in str(raised.value)
+    assert settings_from([*NEEDED, "--environments-index", "http://10.1.2.3:8080/simple"], {}).environments_index
+
+
 def test_virtual_node_is_read_with_quotes():
     text = "gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288"
     assert virtual_parse(text) == VirtualNode(8, "A100 80 GB", 81920, 64, 524288)
