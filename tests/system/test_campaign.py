@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.system.campaign import campaign
 from tests.system.campaign.__main__ import main
 from tests.system.campaign.verdict import judge
 
@@ -52,6 +53,34 @@ def test_whom_the_campaign_killed_is_not_lost():
     found = verdict_on("FAILED", RAN[0], killed=[10])
     assert (found.faults, found.spoilt) == ({}, [1])
     assert verdict_on("COMPLETED", RAN[0], killed=[10]).faults == {"untrue": [1]}
+
+
+class Slow:
+    """A stage on a busy machine: of its jobs one ends every `each_s`, on a clock that only waiting moves."""
+
+    def __init__(self, each_s, jobs, ends):
+        self.at, self.each_s, self.jobs, self.ends = 0.0, each_s, jobs, ends
+
+    def monotonic(self):
+        return self.at
+
+    def sleep(self, seconds):
+        self.at += seconds
+
+    def rows(self, _):
+        ended = min(self.ends, self.at // self.each_s)
+        return [(number, "COMPLETED" if number < ended else "PENDING") for number in range(self.jobs)]
+
+
+@pytest.mark.parametrize(
+    ("each_s", "ends", "over"),
+    [(1, 10, 10), (200, 10, 10), (1, 4, 4), (301, 10, 0)],
+    ids=["quick", "slow", "stuck", "still"],
+)
+def test_jobs_are_waited_for_as_long_as_one_of_them_moves(monkeypatch, each_s, ends, over):
+    stage = Slow(each_s, 10, ends)
+    monkeypatch.setattr(campaign, "time", stage)
+    assert list(campaign.states_at_last(stage).values()).count("COMPLETED") == over
 
 
 @pytest.mark.system

@@ -13,7 +13,8 @@ from tests.system.helpers.client import FINAL, Tenant
 from tests.system.helpers.ledger import Ledger, pids_running
 
 WELL_LIMIT_S = 120
-SETTLE_LIMIT_S = 300
+STILL_LIMIT_S, SETTLE_LIMIT_S = 300, 3600
+"""Jobs are stuck when none of them has moved for so long: a busy machine takes its time. No campaign waits longer in all."""
 ANSWER_LIMIT_S = 300
 UNAVAILABLE = (503, 507)
 """Nothing, or the disk, takes it now."""
@@ -32,6 +33,8 @@ def campaign(directory, *, seconds, rng, rate, lease_s, faults, source, say):
             recoveries = _faults_come(stage, rng, faults, seconds, say)
         say(f"{len(crowd.accepted)} jobs accepted; no more faults")
         verdict = _settled(stage, crowd)
+        for line in stage.told_of(verdict.stuck):
+            say(line)
     verdict.unwell = [name for name, times in recoveries.items() if max(times) >= WELL_LIMIT_S]
     return verdict, recoveries
 
@@ -54,15 +57,24 @@ def _faults_come(stage, rng, names, seconds, say):
 
 def _settled(stage, crowd):
     """Wait until all jobs have ended, and judge."""
-    ends, states = time.monotonic() + SETTLE_LIMIT_S, {}
-    while time.monotonic() < ends:
-        states = dict(stage.rows(f"select id, state from jobs_job where name = '{NAME}'"))
-        if all(state in FINAL for state in states.values()):
-            break
-        time.sleep(2)
+    states = states_at_last(stage)
     verdict = judge(accepted=crowd.accepted, states=states, entries=crowd.ledgers[0].entries(), killed=stage.killed)
     verdict.orphans, verdict.leaks, verdict.refused = pids_running(stage.ledger), stage.leaks(), stage.refused()
     return verdict
+
+
+def states_at_last(stage):
+    """{number: state} of all jobs, once they have ended or nothing moves any more."""
+    began = moved = time.monotonic()
+    states = {}
+    while min(moved + STILL_LIMIT_S, began + SETTLE_LIMIT_S) > (now := time.monotonic()):
+        found = dict(stage.rows(f"select id, state from jobs_job where name = '{NAME}'"))
+        if all(state in FINAL for state in found.values()):
+            return found
+        if found != states:
+            states, moved = found, now
+        time.sleep(2)
+    return states
 
 
 class Crowd:

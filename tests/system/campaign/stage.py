@@ -14,7 +14,7 @@ from portal.bench.postgres import postgres_started
 from portal.launch import broker
 from portal.layout import SOURCE, Layout
 from tests.native.clock import Clock
-from tests.remains import groups_remove, kill_all_of
+from tests.remains import kill_all_of
 from tests.servers import BrokerServer, RunningBerth, private_directory
 from tests.smalldisk import small_disk
 from tests.system.campaign.wires import Wires
@@ -127,12 +127,23 @@ class Stage:
             agent.wait()
         for name in FAR:
             kill_all_of(self._far / name)
-            groups_remove(self._far / name)
 
     def rows(self, query):
         """What the database says, past the wires."""
         with psycopg.connect(self._database) as connection:
             return connection.execute(query).fetchall()
+
+    def told_of(self, numbers):
+        """What Berth says of these jobs, and of its nodes if there are any: else nobody could tell later why they are stuck."""
+        if not numbers:
+            return []
+        among = ",".join(map(str, numbers))
+        queries = (
+            f"select id, state, reason, reason_figures::text, epoch, requeues from jobs_job where id in ({among})",
+            f"select job_id, epoch, state, stop_reason, created_at::text, started_at::text from jobs_attempt where job_id in ({among})",
+            "select name, last_contact_at::text, drain_reason, disk_low, dead_at, unsettled_since, now()::text from cluster_node",
+        )
+        return [str(row) for query in queries for row in self.rows(query)]
 
     def leaks(self):
         """How many allocations and GPUs are still held by attempts that have ended."""
