@@ -12,6 +12,7 @@ SECTIONS = re.compile(
     r"algorithms(?:\.md)?,? \(?sections? (\d+(?:(?:, (?:and )?| and | to )\d+)*)|\b[Ss]ections? (\d+(?:(?:, | and )\d+)*)"
 )
 INVARIANTS = re.compile(r"\binvariants? (\d+(?:(?:, | and )\d+)*)", re.IGNORECASE)
+DOCUMENTS = re.compile(r"\bdocs/[\w/.-]+\.md\b")
 ALGORITHMS = (ROOT / "docs" / "algorithms.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 HEADINGS = set(re.findall(r"^## (\d+)\. ", ALGORITHMS, re.MULTILINE))
@@ -28,6 +29,18 @@ def cited(pattern):
                     numbers = next(filter(None, hit.groups()))
                     found |= {(str(path.relative_to(ROOT)), number) for number in re.findall(r"\d+", numbers)}
     return found
+
+
+def test_every_named_document_exists():
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in ENDINGS
+        for name in DOCUMENTS.findall(path.read_text())
+    }
+    assert len(named) > 20, "the pattern finds what it is meant to"
+    assert {each for each in named if not (ROOT / each[1]).exists()} == set()
 
 
 def test_every_cited_section_is_a_heading():

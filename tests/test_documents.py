@@ -163,3 +163,14 @@ def test_a_jobs_program_is_run_by_python_everywhere():
     named = {name for text in texts.values() for name in re.findall(r"\$BERTH_PYTHON\"? (\w+\.py)", text)}
     ours = {path.name for room in ("examples", "workers/instrument") for path in (ROOT / room).rglob("*.py")}
     assert named <= ours, "it has numpy, for the examples; others have software of their own"
+
+
+def test_each_page_of_evidence_has_its_parts_and_a_line_in_the_index():
+    folder = ROOT / "docs/evidence"
+    index = folder / "README.md"
+    claims = sorted({*folder.glob("*.md")} - {index})
+    assert set(re.findall(r"\]\(([a-z0-9-]+\.md)\)", index.read_text())) == {path.name for path in claims}
+    for path in claims:
+        text = path.read_text()
+        assert all(f"**{part}.**" in text for part in ("Question", "Command", "Verdict")), path.name
+        assert len(text.encode()) <= 6000, path.name

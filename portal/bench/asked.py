@@ -77,7 +77,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "tenant-usage": [("", {"name": "{tenant}"}, "range=30d")],
     "account": [("", {}, "")],
     "help": [("", {}, ""), (" found", {}, "q=window"), (" none found", {}, "q=zebrafish")],
-    "help-guide": [("", {"name": "words"}, ""), (" long", {"name": "evidence"}, "")],
+    "help-guide": [("", {"name": "words"}, ""), (" long", {"name": "operators-guide"}, "")],
     "help-image": [("", {"name": "overview-light.png"}, "")],
     "search": [
         ("", {}, ""),

@@ -39,7 +39,7 @@ WORKLOADS = ("demo", "busy", "philly")
 DEMO_STOP_S, DEMO_STARTING_S = 2.0, (2.0, 6.0)
 WIDE_SHARE, WIDE_GPUS, WIDE_S, WIDE_DECLARED_S, WIDE_LIMIT_S = 0.04, 10, (80.0, 130.0), 1800.0, 900.0
 BUSY, BUSY_S, BUSY_RESTART_S = (1.2, 2.7), 600.0, 15.0
-"""By how much others stretch run times, for so long at a time, and what a restart really takes there (docs/evidence.md)."""
+"""The stretch of run times on a loaded machine, its period and the cost of a restart (docs/evidence/start-ranges.md)."""
 FIRST_DAY, DAYS, EVERY_NTH, PHILLY_GPUS = 28, 8, 6, 96
 TICK_PHILLY_S, REPLAN_PHILLY_S = 60.0, 600.0
 

@@ -10,8 +10,8 @@ T: the configuration's throughput; least: the smallest of all that the job could
 p is 1 if twice the GPUs make jobs twice as fast: then a larger size costs nothing, and a is 1. At p = 0.75 (the second four GPUs
 add 68 %) a is 0.5: four times the speed is worth twice as much, so that GPUs go to waiting jobs rather than to jobs that would
 use them badly. There is one a for all jobs of a planning: if each job had its own, those that scale well would take the cluster
-from the others (docs/evidence.md). G rises with T under every a, so a job that is alone still takes what is idle. A restart pays
-exactly when it pays in throughput, because what a restart leaves of T stands inside the power (`Gain.kept`).
+from the others (docs/evidence/size-worth.md). G rises with T under every a, so a single job still takes all idle GPUs. A restart
+pays exactly when it pays in throughput: the share of T that it leaves stands inside the power (`Gain.kept`).
 """
 
 from __future__ import annotations

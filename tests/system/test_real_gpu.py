@@ -127,7 +127,7 @@ def smi(what):
 
 
 def measured(what, *values):
-    """One line of what was measured, for docs/evidence.md (`-s` shows it)."""
+    """One line of what was measured, for docs/evidence/real-gpu.md (`-s` shows it)."""
     print(f"\n{what}:", *values)
 
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DECISIONS = SOURCE / "docs" / "decisions"
+EVIDENCE = SOURCE / "docs" / "evidence"
 IMAGES = SOURCE / "docs" / "images"
 DECISION = re.compile(r"[0-9]{4}-[a-z0-9-]{1,100}")
+CLAIM = re.compile(r"[a-z0-9-]{1,100}")
 IMAGE = re.compile(r"[a-z0-9-]{1,100}\.png")
 
 
@@ -53,7 +55,7 @@ GROUPS: dict[str, tuple[Guide, ...]] = {
     "Try policies": (
         _doc("simulator", "Simulator", "replay a trace under several policies"),
         _doc("traces", "Traces", "the formats that can be read"),
-        _doc("evidence", "Evidence", "what was measured, beside what was published"),
+        Guide("evidence", "docs/evidence/README.md", "Evidence", "measured figures beside published ones"),
     ),
     "How it works": (
         _doc("architecture", "Architecture", "the road of a job, the rooms of the code"),
@@ -67,12 +69,14 @@ NAMES_BY_FILE = {guide.file: guide.name for guide in GUIDES.values()}
 
 
 def guide_find(name: str) -> Guide | None:
-    """Return a guide, or the decision `decisions/NNNN-words`, or None. No other file is ever opened."""
+    """Return a guide, or `decisions/NNNN-words`, or the claim `evidence/words`, or None. No other file is ever opened."""
     if name in GUIDES:
         return GUIDES[name]
-    number = name.removeprefix("decisions/")
-    if number != name and DECISION.fullmatch(number) and (DECISIONS / f"{number}.md").is_file():
-        return Guide(name, f"docs/decisions/{number}.md", f"Decision {number[:4]}", "")
+    room, _, page = name.partition("/")
+    if room == "decisions" and DECISION.fullmatch(page) and (DECISIONS / f"{page}.md").is_file():
+        return Guide(name, f"docs/{name}.md", f"Decision {page[:4]}", "")
+    if room == "evidence" and CLAIM.fullmatch(page) and (EVIDENCE / f"{page}.md").is_file():
+        return Guide(name, f"docs/{name}.md", f"Evidence: {page.replace('-', ' ')}", "")
     return None
 
 

@@ -136,8 +136,8 @@ def link_of(address: str, guide: Guide) -> str | None:
     path, _, fragment = address.partition("#")
     file = posixpath.normpath(posixpath.join(posixpath.dirname(guide.file), path))
     name = NAMES_BY_FILE.get(file)
-    if name is None and guide_find(decision := file.removeprefix("docs/").removesuffix(".md")):
-        name = decision
+    if name is None and guide_find(shown := file.removeprefix("docs/").removesuffix(".md")):
+        name = shown
     if name is None:
         return None
     return reverse("help-guide", args=[name]) + (f"#{fragment}" if fragment else "")

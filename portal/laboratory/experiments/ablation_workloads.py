@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DAY_S = 86_400.0
 WEEK_FROM = "2017-10-21 00:00:00"
 PHILLY_SERVERS = ((39, 8, 64), (53, 2, 16))
-"""A sixth of Philly's servers (count, GPUs, cores), 418 GPUs: on all of them nobody waits (docs/evidence.md, Speed)."""
+"""A sixth of Philly's servers (count, GPUs, cores), 418 GPUs: on all servers no job waits (docs/evidence/simulator-speed.md)."""
 SIA_QUICK_JOBS = 60
 PHILLY_QUICK_DAYS, MIX_QUICK_HOURS = 0.25, 3.0
 HOPS_QUICK = Setting(gpus=64, jobs=40, per_hour=12.5)

@@ -15,7 +15,7 @@ A job that still waits is a wait "longer than this": the product-limit estimate 
 else the late ones would be missing. With few past forecasts `BELIEF` residuals stand in: below 0 spread evenly as far as
 -1 - `EARLIER` * `LEAST` / s, above as far as 1 + `LATER` * `LEAST` / s. A range without a record so is wider than drawn, by a
 fixed step rather than in proportion, and more so at its late end: the draws do not know what a cluster that they have not seen
-adds to run times (docs/evidence.md has what was tried). `AIM` lies above `HELD`, for a quantile of few is too near.
+adds to run times (docs/evidence/start-ranges.md has what was tried). `AIM` lies above `HELD`, for a quantile of few is too near.
 """
 
 from __future__ import annotations

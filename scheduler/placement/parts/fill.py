@@ -7,7 +7,7 @@ could use counts as fillable, and the workload's classes are averaged by their f
 GPUs will need them, and memory neither. No node is filled by one class alone, though: where cores are short, light jobs
 fill what heavy ones leave. So a class that could fill `ENOUGH` of the idle compute counts as filling nearly all of it, and
 `ALONE` of the measure stays with what it fills alone, so that cores are not spent for nothing. (`ENOUGH` 1 gives nodes
-with few cores up too early; near 0 it is the question whether one more fits. docs/evidence.md compares.)
+with few cores up too early; near 0 it is the question whether one more fits. docs/evidence/openb.md compares.)
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@
     sizes of GPU jobs     1 or 2, and 4 or more GPUs                  `SIZES`
     submissions           tenants submit similar jobs (V-B.1)         part of the GPU jobs in batches of alike ones
 
-What the paper does not publish was calibrated with FIFO alone (`./berth experiment coda --calibrate`) and then kept:
-docs/evidence.md. Every job may be stopped and continue elsewhere, as in CODA (V-C: containers). There is always enough memory.
+Unpublished constants were calibrated with FIFO only (`./berth experiment coda --calibrate`) and then kept:
+docs/evidence/coda.md. Every job may be stopped and continue elsewhere, as in CODA (V-C: containers). Memory is always enough.
 """
 
 from __future__ import annotations

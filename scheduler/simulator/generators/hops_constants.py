@@ -6,7 +6,7 @@ of unstable data times (3.5), prediction above 95 % for stable jobs (Fig. 6).
 
 `Choices` were fixed on the rival `gavel-hops` alone, on its row of Table 4; at 64 GPUs the hour again, on its makespan in
 Table 3. `./berth experiment hops-512 --calibrate` looks at the row of `sia-hops` as well; nothing nearer was found.
-The rest is from public facts about the hardware. docs/evidence.md tells how they were found and what they give.
+The rest is from public facts about the hardware. docs/evidence/hops-512-calibration.md shows how they were found.
 """
 
 from __future__ import annotations

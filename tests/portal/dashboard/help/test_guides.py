@@ -7,14 +7,15 @@ from html.parser import HTMLParser
 import pytest
 from django.template import Context, Template
 
-from portal.dashboard.help.guides import DECISIONS, GUIDES, Guide, guide_find, image_find
+from portal.dashboard.help.guides import DECISIONS, EVIDENCE, GUIDES, Guide, guide_find, image_find
 from portal.dashboard.help.rendering import guide_render, link_of, slug_of
 from portal.dashboard.help.search import MOST_FOUND, help_search
 from portal.dashboard.help.words import words
 from portal.layout import SOURCE
 
 DECIDED = [f"decisions/{path.stem}" for path in sorted(DECISIONS.glob("*.md"))]
-PAGES = [*GUIDES, *DECIDED]
+SHOWN = [f"evidence/{path.stem}" for path in sorted(EVIDENCE.glob("*.md")) if path.name != "README.md"]
+PAGES = [*GUIDES, *DECIDED, *SHOWN]
 WORD_TAGS = re.compile(r'\{% word "([^"]+)"')
 
 
@@ -68,6 +69,10 @@ def test_each_link_of_a_guide_leads_to_a_page_and_a_place_in_it(name):
         "..",
         "README.md",
         "decisions/0001\n",
+        "evidence/README",
+        "evidence/../words",
+        "evidence/",
+        "evidence/engine\n",
         "words\0",
     ],
 )

@@ -21,6 +21,8 @@ def test_index_search_and_guide(reader):
     guide = reader.get("/help/words").content.decode()
     assert 'id="word-tenant"' in guide
     assert "On this page" in guide
+    assert "/help/evidence/engine" in reader.get("/help/evidence").content.decode()
+    assert "The engine agrees" in reader.get("/help/evidence/engine").content.decode()
 
 
 def test_a_question_of_any_kind_gets_a_page(reader):

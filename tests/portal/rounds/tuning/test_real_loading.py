@@ -173,7 +173,7 @@ def test_loaders_are_given_the_fewest_cores_that_keep_them_fast(tuned, monkeypat
 
 @pytest.mark.skipif("BERTH_TRACE_DATA" not in os.environ, reason="BERTH_TRACE_DATA names no folder of public traces")
 def test_synergys_classes_find_their_optimum(tuned):
-    """Printed for docs/evidence.md with -s. The faster search may end where more cores are as fast."""
+    """Printed for docs/evidence/cores.md with -s. The faster search may end where more cores are as fast."""
     fast = os.environ.get("TUNE_FASTER", "off")
     settings_update(actor=None, tune_step_s=15, tune_faster=fast)
     classes = curves(Path(os.environ["BERTH_TRACE_DATA"]) / "synergy" / FILE)
