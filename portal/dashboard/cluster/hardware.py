@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.cluster.instances import instance_of
 from portal.dashboard.overview.nodes import gpu_types
 from portal.dashboard.parts.formatting import DASH, GIB_MIB, number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from portal.cluster.models import Gpu, Node
     from portal.dashboard.cluster.context import FindingRow, GpuRow
     from portal.dashboard.parts.snapshot import Snapshot
@@ -54,11 +57,18 @@ def _subject(subject: str) -> str:
 def gpu_rows(node: Node, snapshot: Snapshot) -> list[GpuRow]:
     """Return each GPU's last figures; a dash where its driver does not tell one."""
     live = snapshot.live_gpus(node)
-    several = len(gpu_types(node)) > 1
+    names = _short_names(gpu_types(node))
     return [
-        _row(gpu, live.get(str(gpu.index), {}), (gpu.type_of(node) or "") if several else "")
-        for gpu in node.gpus_present
+        _row(gpu, live.get(str(gpu.index), {}), names.get(gpu.type_of(node) or "", "")) for gpu in node.gpus_present
     ]
+
+
+def _short_names(types: Iterable[str]) -> dict[str, str]:
+    """Return what each GPU says of its type where they differ: of instances of one GPU the profile alone, `MIG 1g.10gb`."""
+    cut = {name: found for name in types if (found := instance_of(name)) is not None}
+    alike = len({found.whole for found in cut.values()}) == 1
+    names = {name: f"MIG {cut[name].profile}" if alike and name in cut else name for name in types}
+    return names if len(names) > 1 else {}
 
 
 def _row(gpu: Gpu, sample: dict[str, Any], gpu_type: str) -> GpuRow:

@@ -24,12 +24,18 @@ def seen(cluster, client):
     return get
 
 
-def test_the_nodes_page_says_what_the_instances_are_and_take(cluster, seen):
+def hardware(client):
+    return client.get("/cluster/n1/fragments/hardware").content.decode()
+
+
+def test_the_nodes_page_says_what_the_instances_are_and_take(cluster, seen, client):
     cut(cluster, whole=0, small=7)
     page = seen("/cluster/n1/")
     assert f"7 instances of {WHOLE} (1g.10gb) an instance (MIG) takes jobs of one GPU" in page
     cut(cluster, whole=2, small=1)
     assert f"2 \u00d7 {WHOLE}, 1 instance of {WHOLE} (1g.10gb)" in seen("/cluster/n1/")
+    assert f"{WHOLE}</small>" in hardware(client)
+    assert "<small>MIG 1g.10gb</small>" in hardware(client), "a phone has little room"
     cut(cluster, whole=2, small=0)
     assert "instance" not in seen("/cluster/n1/")
 
