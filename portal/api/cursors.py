@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
 from django.db import connection
 from django.db.models import Q
+from django.utils.dateparse import parse_datetime
 
 from portal.errors import BerthError
 
@@ -54,12 +55,15 @@ def rows_after(rows: QuerySet, terms: Sequence[str], cursor: str) -> QuerySet:
 
 
 def _values(cursor: str, terms: Sequence[str]) -> list[Any]:
-    """Return what the cursor holds. Raises ValueError or TypeError."""
+    """Return what the cursor holds. Raises ValueError, TypeError or OverflowError."""
     known, values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     if known != list(terms) or len(values) != len(terms) or any(isinstance(each, list | dict) for each in values):
         raise ValueError
     if any("\0" in each for each in values if isinstance(each, str) and each.encode() is not None):
         raise ValueError
+    for each in values:
+        if isinstance(each, str) and (time := parse_datetime(each)) is not None and time.tzinfo is not None:
+            time.astimezone(UTC)  # OverflowError where it has none: a database fails at it
     return list(values)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 AGAIN = [
+    "tests/portal/accounts/test_guesses.py",
+    "tests/portal/api/test_walks.py",
     "tests/portal/jobs/test_invariant_resources.py",
     "tests/portal/jobs/test_invariant_once.py",
     "tests/portal/jobs/test_losses_made_good.py",

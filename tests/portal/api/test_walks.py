@@ -1,5 +1,7 @@
 """A list that changes while it is walked: `next` begins behind the last row, so nothing comes twice and nothing is left out."""
 
+import base64
+import json
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -94,6 +96,25 @@ def test_what_is_no_place_is_refused_by_name(world, cursor):
     assert answer.status_code == (200 if not cursor else 400)
     if cursor:
         assert answer.json()["error"]["field"] == "after"
+
+
+ODD = (
+    None, True, 0, -1, 2**31, 2**63, -(2**63) - 1, 10**300, 0.5, float("nan"), float("inf"), "", "a", "\ud800", "1" * 3000, "now",
+    "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-02-30T00:00:00", "2026-01-31T12:00:00", "24:00", "infinity",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_place_with_odd_values_is_found_or_refused(world, order):
+    """Whatever stands in a forged one: each database has texts, numbers and times that it does not take."""
+    world.owner.submit()
+    for value in ODD:
+        for key in (1, value):
+            terms, values = ([order], [key]) if order.endswith("id") else ([order, "-id"], [value, key])
+            cursor = base64.urlsafe_b64encode(json.dumps([terms, values]).encode()).decode().rstrip("=")
+            answer = world.owner.get("/jobs", after=cursor, ordering=order)
+            assert answer.status_code in {200, 400}, (value, answer.content)
+            assert answer.status_code == 200 or answer.json()["error"]["field"] == "after"
 
 
 def test_a_place_of_another_order_is_refused_and_page_excludes_it(world):
