@@ -10,6 +10,7 @@ import math
 import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from portal.errors import BerthError
 
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 _URLS = re.compile(
-    r"(?<![A-Za-z0-9])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://(?P<site>[^\s/?#\"'<>`|\\]*)(?P<rest>[^\s\"'<>`|\\]*)"
+    r"(?<![A-Za-z0-9])(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30})://"
+    r"(?P<site>(?:[^\s/?#\"'<>`|\\]|\\[^\sA-Za-z0-9]|(?<=[/:])(?:\"[^\"\s]*\"|'[^'\s]*')(?=[:@]))*)"
+    r"(?P<rest>[^\s\"'<>`|\\]*)"
 )
+"""In a command a shell takes quotation marks and backslashes out of what stands before the host."""
 _TOKENS = re.compile(
-    r"[?&;#](?:[A-Za-z_-]*(?:token|passw(?:or)?d|secret|api[_-]?key|signature))=([^&;#\s]+)", re.IGNORECASE
+    r"[?&;#](?:(?:[a-z_.-]*(?:token|passw(?:or)?d|secret|api[_-]?key|access[_-]?key|signature)|pwd)(?:\[\])?=(?P<any>[^&;#\s]+)"
+    r"|pass=(?P<word>[^&;#\s]{4,})|(?:key|sig|auth|code|jwt)=(?P<long>[^&;#\s]{16,}))",
+    re.IGNORECASE,
 )
-_VARIABLES = re.compile(r"(?:\$\w+|\$\{[^}]*\}|\*|\.)+")
+_VARIABLES = re.compile(r"(?:\$\w+|\$\{\w+(?::?\?[^}]*)?\}|\{\w*\}|%s|\*|\.)+")
+_PORT = re.compile(r"[0-9]*")
 _NOBODY = "git"
 """The name that repositories are fetched by; it tells nothing."""
 WHOLE_FLOAT_LIMIT = 2**53
@@ -96,13 +103,17 @@ def credentials_refuse(value: object, field: str, *, named: str = "secrets") -> 
 
 
 def _holds_credentials(url: re.Match[str]) -> bool:
-    user, at, _ = url["site"].rpartition("@")
+    user, at, _ = re.sub(r"[\"'\\]", "", url["site"]).rpartition("@")
     name, _, password = user.partition(":")
     is_web = "http" in url["scheme"].lower()
     given = [password] if password or not is_web or name == _NOBODY else [name]
+    if not at and "@" in url["rest"] and not url["site"].startswith("["):
+        given = [url["site"].partition(":")[2]]  # it ended at a `/`, `?` or `#` of the password, unless it is a port
+        at = "" if _PORT.fullmatch(given[0]) else "@"
     if at and any(each and not _VARIABLES.fullmatch(each) for each in given):
         return True
-    return any(not _VARIABLES.fullmatch(each[1]) for each in _TOKENS.finditer(url["rest"]))
+    tokens = _TOKENS.finditer(unquote(url["site"] + url["rest"]))
+    return any(not _VARIABLES.fullmatch(each["any"] or each["word"] or each["long"]) for each in tokens)
 
 
 def text(value: object, field: str, *, max_chars: int, blank: bool = False) -> str:

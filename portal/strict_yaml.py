@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+import unicodedata
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -33,6 +34,11 @@ _FLOAT = re.compile(
 _LED_BY_NOUGHT = re.compile(r"[-+]?0[0-9_]+")
 _ENDS_LINE = re.compile("[\\r\\x85\\u2028\\u2029\\ufeff]")
 """What becomes a line end, or nothing, where it stands without an escape."""
+_NO_LINE_END = re.compile("[\\x85\\u2028\\u2029]")
+"""They end a line for libyaml, as in YAML 1.1, and none in YAML 1.2, nor on a screen."""
+_ODD = "[\\u00a0\\u00ad\\u1680\\u2000-\\u200f\\u202a-\\u202f\\u205f-\\u206f\\u3000\\ufeff]"
+_ODD_EDGE = re.compile(f"\\A{_ODD}|{_ODD}\\Z|(?<=:){_ODD}")
+"""White space, or nothing, to the eye, and a part of the word to YAML."""
 _BASES = {"0o": 8, "0x": 16}
 _WORDS = {
     spelling: value
@@ -43,10 +49,15 @@ _TEXT_TAGS = {None, "!", "tag:yaml.org,2002:str"}
 _NO_KEY = object()
 
 
+class _Mark(NamedTuple):
+    line: int
+    column: int
+
+
 class YamlError(ValueError):
     """A text that is not read: `line` and `column` from 1 on (None: all of it), and what is wrong."""
 
-    def __init__(self, detail: str, mark: Any = None) -> None:
+    def __init__(self, detail: str, mark: _Mark | yaml.Mark | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
         self.line: int | None = mark.line + 1 if mark else None
@@ -58,20 +69,32 @@ def yaml_strict(text: str, *, most_chars: int = MOST_CHARS) -> Any:
     text = text.removeprefix("\ufeff")
     if text.count("\n%") + text.startswith("%") > MOST_DIRECTIVES:
         raise YamlError(f"holds more than {MOST_DIRECTIVES} lines that begin with %")
+    if sign := _NO_LINE_END.search(text):
+        detail = f"holds {_named(sign)}, which ends a line for some readers; write it as an escape in quotation marks"
+        raise YamlError(detail, _place(text, sign.start()))
     builder = _Builder(most_chars)
     try:
         for event in yaml.parse(text, Loader=LOADER):
             builder.take(event)
     except yaml.YAMLError as error:
-        problem = getattr(error, "problem", None) or "an odd character"
-        if "nesting depth" in problem:  # a parser that reads ahead came to a bound of its own before we came to ours
-            raise YamlError(
-                f"is nested deeper than {MOST_DEPTH} levels", getattr(error, "problem_mark", None)
-            ) from error
-        raise YamlError(f"is not YAML: {problem}", getattr(error, "problem_mark", None)) from error
+        raise _not_yaml(text, error) from error
     except UnicodeEncodeError:
         raise YamlError("is not YAML: half of a surrogate pair") from None
     return builder.value
+
+
+def _not_yaml(text: str, error: yaml.YAMLError) -> YamlError:
+    problem = getattr(error, "problem", None) or "an odd character"
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return YamlError(f"is not YAML: {problem}")
+    if "nesting depth" in problem:  # a parser that reads ahead came to a bound of its own before we came to ours
+        return YamlError(f"is nested deeper than {MOST_DEPTH} levels", mark)
+    began = error.context_mark.line if "simple key" in (error.context or "") else mark.line
+    for place, line in enumerate(text.split("\n")[began : mark.line + 1], start=began):
+        if sign := _ODD_EDGE.search(line):
+            return YamlError(_odd(sign), _Mark(place, sign.start()))
+    return YamlError(f"is not YAML: {problem}", mark)
 
 
 class _Open:
@@ -184,6 +207,8 @@ def _is_merge(event: Any) -> bool:
 
 def _plain(text: str, event: Any) -> Any:
     """Return what stands there without quotes (YAML 1.2.2, 10.3.2). Yes, no, on, off, 1_000 and 1:30 are texts."""
+    if sign := _ODD_EDGE.search(text):
+        _refuse(_odd(sign), event)
     if text in _WORDS:
         return _WORDS[text]
     if _LED_BY_NOUGHT.fullmatch(text):
@@ -201,6 +226,8 @@ def _plain(text: str, event: Any) -> Any:
     value = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     if math.isinf(value) and "inf" not in text.lower():
         _refuse("holds a number that is too large; quote it if it is a text", event)
+    if not value and text.strip("+-.0")[:1] not in {"", "e", "E"}:
+        _refuse("holds a number that is too small; quote it if it is a text", event)
     return value
 
 
@@ -210,8 +237,21 @@ def text_represent(dumper: yaml.SafeDumper, text: str, style: str | None = None)
         text in _WORDS
         or any(each.fullmatch(text) for each in (_INT, _FLOAT, _LED_BY_NOUGHT))
         or _ENDS_LINE.search(text)
+        or ("\n" not in text and _ODD_EDGE.search(text))
     )
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_other else style)
+
+
+def _named(sign: re.Match[str]) -> str:
+    return f"U+{ord(sign[0]):04X} ({unicodedata.name(sign[0], 'a control character').lower()})"
+
+
+def _odd(sign: re.Match[str]) -> str:
+    return f"holds {_named(sign)}, which is no space here; write a plain space, or nothing, or quote the text"
+
+
+def _place(text: str, at: int) -> _Mark:
+    return _Mark(text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1)
 
 
 def _refuse(detail: str, event: Any) -> NoReturn:

@@ -19,6 +19,19 @@ ALWAYS = (".git/", "__pycache__/", ".venv/", IGNORE_FILE)
 MOST_BYTES, MOST_FILES = 1024 * 1024, 1000
 """What a description takes of a job's files. What is larger is uploaded."""
 MOST_UPLOADED = 10_000
+_FROM_HERE = re.compile(r"\A(\./+)+")
+_UNREAD = {
+    r"\A!|\*\*": "neither ! nor ** is known here",
+    r"\\": "a backslash is not known here; write folders with /",
+    r"\A(\./+)*/*\Z": "it names nothing",
+    r"(\A|/)\.\.(/|\Z)|[^./]/+\.(/|\Z)|\A\.\Z|\A~/|\A[A-Za-z]:/": "it names what lies outside; write the path "
+    "from this folder on",
+    r"[ \t]#": "a comment stands on a line of its own",
+    r"\A([\"']).*\1\Z": "quotation marks are not known here; write the name as it is",
+    r"\{.*,.*\}": "braces are not known here; write a line for each",
+    r"\[\^": "[^ is not known here; write [! for all characters but these",
+}
+"""What a pattern must not hold -> why. Other programs read it, or people do; nothing is named by it here."""
 
 
 def folder_paths(folder: Path) -> dict[str, Path]:
@@ -50,6 +63,9 @@ def _names(folder: Path, patterns: list[str]) -> Iterator[str]:
             for name in folders
             if not (Path(root) / name).is_symlink() and not _ignored(here / name, patterns, is_folder=True)
         )
+        if IGNORE_FILE in files and here.parts:
+            detail = f"is not read: move its lines to {folder / IGNORE_FILE}, each with its folder before it"
+            raise ClientError(f"{Path(root) / IGNORE_FILE} {detail}.")
         for name in sorted(files):
             path = Path(root) / name
             if path.is_file() and not path.is_symlink() and not _ignored(here / name, patterns, is_folder=False):
@@ -89,19 +105,18 @@ def _patterns(path: Path) -> list[str]:
             continue
         if (why := _unread(pattern)) is not None:
             raise ClientError(f"{path}, line {number}: {pattern!r}: {why}.")
-        found.append(unicodedata.normalize("NFC", pattern.removeprefix("./")))
+        found.append(unicodedata.normalize("NFC", re.sub("//+", "/", _FROM_HERE.sub("", pattern))))
     return found
 
 
 def _unread(pattern: str) -> str | None:
     """Return why a pattern would mean another thing than it seems to: what it names would be sent."""
-    if pattern.startswith("!") or "**" in pattern:
-        return "neither ! nor ** is known here"
-    if "\\" in pattern:
-        return "a backslash is not known here; write folders with /"
-    if any(unicodedata.category(char) in {"Cc", "Cf", "Zl", "Zp"} for char in pattern):
+    kinds = [unicodedata.category(char) for char in pattern]
+    if {"Cc", "Cf", "Zl", "Zp"} & set(kinds):
         return "it holds a character that cannot be seen; remove it"
-    return None
+    if "Zs" in {kinds[0], kinds[-1]}:
+        return "it begins or ends with a character that cannot be told from a space; remove it"
+    return next((why for wrong, why in _UNREAD.items() if re.search(wrong, pattern)), None)
 
 
 def _ignored(name: Path, patterns: list[str], *, is_folder: bool) -> bool:

@@ -81,4 +81,5 @@ def reason_of(request: Request) -> str:
         raise BerthError("required", "Say why: `reason` is missing.", field="reason")
     if isinstance(value, str) and not value.strip():
         raise BerthError("blank", "Say why: `reason` is blank.", field="reason")
+    checks.credentials_refuse(value, "reason")
     return checks.text(value, "reason", max_chars=200)

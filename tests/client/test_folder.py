@@ -142,3 +142,44 @@ def test_a_name_in_another_spelling_of_the_same_characters_is_ignored(tmp_path):
     (tmp_path / "gehe\u0301im").write_text("x")
     (tmp_path / ".berthignore").write_text("geh\u00e9im\n", encoding="utf-8")
     assert folder_paths(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("././../.env", "outside"),
+        ("sub/../.env", "outside"),
+        ("sub/./.env", "outside"),
+        ("~/.env", "outside"),
+        ("C:/own/.env", "outside"),
+        (".", "outside"),
+        ("/", "names nothing"),
+        ("./", "names nothing"),
+        (".env # passwords", "line of its own"),
+        ('".env"', "as it is"),
+        ("'a b.txt'", "as it is"),
+        ("{.env,a.bin}", "a line for each"),
+        ("[^a]env", "[!"),
+        (".env\u00a0", "cannot be told"),
+        ("\u3000.env", "cannot be told"),
+    ],
+)
+def test_a_pattern_that_would_keep_nothing_back_is_refused_with_its_remedy(folder, pattern, says):
+    (folder / ".berthignore").write_text(f"a\n{pattern}\n", encoding="utf-8")
+    with pytest.raises(ClientError) as caught:
+        folder_paths(folder)
+    assert "line 2" in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_from_here_on_may_be_said_twice(folder):
+    (folder / ".berthignore").write_text("././train.py\n.//lib\ndata//big.bin\n")
+    assert set(folder_paths(folder)) == {"out/log.txt"}
+
+
+def test_a_list_in_a_folder_below_is_not_passed_over(folder):
+    (folder / "lib/.berthignore").write_text("a.py\n")
+    with pytest.raises(ClientError, match=r"lib/\.berthignore.*is not read"):
+        folder_paths(folder)
+    (folder / ".berthignore").write_text("lib/\n")
+    assert "lib/a.py" not in folder_paths(folder), "what is left out altogether needs no list"

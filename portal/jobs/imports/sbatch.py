@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal import checks
 from portal.errors import BerthError
 from portal.jobs.description_parts import MAX_FILES_BYTES
 from portal.jobs.imports import sizes
@@ -32,6 +33,7 @@ def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequ
         raise BerthError("blank", "The script is blank; give the text of a batch script.", field="text")
     if len(script.encode()) > MAX_FILES_BYTES:
         raise BerthError("too_long", "The script is longer than 1 MiB; a job's files are not larger.", field="text")
+    checks.credentials_refuse(script, "text")  # it goes with the job as a file, and is its command
     found, lines = directives(script)
     found = _first_part(found)
     draft = Draft(gpu_types)

@@ -42,7 +42,7 @@ COLUMNS = (
     Column("User", "", "who of the tenant submitted it; optional"),
     Column("JobName", "", "optional; a name may hold bars and line ends, if no other column holds free text"),
     Column("Partition", "", "optional"),
-    Column("Start", "date", "not used; optional"),
+    Column("Start", "date", "tells runs of one job apart; optional"),
     Column("End", "date", "not used; optional"),
     Column("Timelimit", "[days-]hours:minutes:seconds", "for expected=timelimit; optional"),
 )
@@ -54,6 +54,7 @@ OPTIONS = {
     "movable": MOVABLE,
     "gpu_speeds": GPU_SPEEDS,
 }
+NO_LIMIT = frozenset({"UNLIMITED", "Partition_Limit", "INVALID"})
 NEVER_RAN = frozenset({"PENDING", "REQUEUED", "RESV_DEL_HOLD"})
 
 _TIME = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d+)?", re.ASCII)
@@ -66,9 +67,13 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     """The jobs that ran, numbered from 1 in the file's order."""
     reading = _Reading(source, Choices(source.name, options, OPTIONS))
     numbers = count(1)
+    lines: dict[tuple[str, ...], int] = {}
     for row in sacct_rows(source, reading.needs):
         ran_s = None if _is_idle(row) else _seconds(row, "Elapsed")
         if ran_s:
+            run = row.text("JobID"), row.text("Submit"), row.values.get("Start", "").strip()
+            if (before := lines.setdefault(run, row.line)) != row.line:
+                raise row.wrong("JobID", f"line {before} has this run already: dump the whole time at once")
             yield reading.job(row, next(numbers), ran_s)
 
 
@@ -136,8 +141,8 @@ class _Reading:
         return arrival_s
 
     def _expectation_s(self, row: Row, ran_s: float) -> float | None:
-        if self._expected == "none" or (self._expected == "timelimit" and not _TIME.match(row.text("Timelimit"))):
-            return None  # a limit can be UNLIMITED or the partition's
+        if self._expected == "none" or (self._expected == "timelimit" and row.text("Timelimit") in NO_LIMIT):
+            return None
         return ran_s if self._expected == "exact" else _seconds(row, "Timelimit") or None
 
 

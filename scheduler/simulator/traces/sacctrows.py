@@ -76,8 +76,9 @@ def _free(header: Sequence[str]) -> int | None:
 
 
 def _goes_on(header: Sequence[str], values: Sequence[str]) -> bool:
-    """Say whether a line ends within the free text, so that the next one goes on with it."""
-    return _free(header) == len(values) - 1 and len(values) < len(header)
+    """Say whether a line may end within the free text, so that the next one goes on with it; bars may stand before the end."""
+    place = _free(header)
+    return place is not None and place < len(values) < len(header)
 
 
 def _not_whole(file: str, line: int, header: Sequence[str], values: Sequence[str]) -> TraceError:
@@ -100,6 +101,9 @@ def _row(file: str, line: int, header: Sequence[str], values: list[str]) -> Row:
     if more and place is not None:
         found = [*values[:place], "|".join(values[place : place + more + 1]), *values[place + more + 1 :]]
     row = Row(file, line, dict(zip(header, found, strict=True)))
+    for each, value in enumerate(found):
+        if "\n" in value and each != place:
+            raise row.wrong(header[each], "a line end stands in it, or the row is cut")
     if [value.strip() for value in found] == header:
         raise row.wrong("JobID", "a second header: dump the whole time at once, so that no job counts twice")
     if not _NUMBER.fullmatch(row.text("JobID")):

@@ -226,7 +226,13 @@ def test_actions_take_no_fields(world):
 
 
 @pytest.mark.parametrize(
-    ("body", "code"), [(None, "required"), ({"reason": " "}, "blank"), ({"reason": "x" * 201}, "too_long")]
+    ("body", "code"),
+    [
+        (None, "required"),
+        ({"reason": " "}, "blank"),
+        ({"reason": "x" * 201}, "too_long"),
+        ({"reason": "see https://ada:pass-word-1@wiki.example"}, "credentials_in_url"),
+    ],
 )
 def test_a_drain_says_why(world, unchanged, body, code):
     refusal(world.operator("POST", "/nodes/rtx-01/drain", body), 400, code, "reason")

@@ -98,6 +98,7 @@ def test_yaml_is_read_or_refused(text):
 @settings(max_examples=200, deadline=None)
 @given(VALUES | st.dictionaries(st.text(max_size=3), st.text("0123456789.eE+-_xo:", max_size=6)))
 @example({"a": "1:30", "b": "2001-01-01", "c": "<<", "d": "=", "e": "1e3", "f": "0o7"})
+@example({"a": "x\u00a0", "\u200bb": "a:\u00a0b", "c": "\u2028", "d": "a:\u00a0\nb\u3000"})
 def test_what_yaml_writes_is_read_again(value):
     """Dumped by the very writers of templates, and of clusters that REST brings."""
     assert yaml_read(yaml_write({"job": [value]})) == {"job": [value]}

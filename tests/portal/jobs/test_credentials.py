@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from portal import checks
 from portal.errors import BerthError
 from portal.jobs.description import description_parse
+from portal.jobs.imports import text_import
 from portal.templating.document import document_read
 
 JOB = {"command": "true", "gpus": 0}
@@ -43,6 +44,46 @@ def test_each_field_refuses_it_with_the_remedy(case):
     assert "pass-word-1" not in caught.value.detail
 
 
+OTHER_WAYS = [
+    "https://user1:'pass-word-1'@host/x",
+    'https://"user1":"pass-word-1"@host/x',
+    "https://user1:'pass/word-1'@host/x",
+    r"https://user1:pass\!word-1@host/x",
+    "https://user1:pass#word-1@host/x",
+    "https://user1:pass/word-1@host/x",
+    "https://user1:pass?word-1@host/x",
+    "https://user1:${PASS:-pass-word-1}@host/x",
+    "https://host/x?sv=2020&sig=pass-word-1pass-word-1",
+    "https://host/x?pwd=pass-word-1",
+    "https://host/x?pass=pass-word-1",
+    "https://host/x?key=pass-word-1pass-word-1",
+    "https://host/x?auth=pass-word-1pass-word-1",
+    "https://host/x?access%5Ftoken=pass-word-1",
+    "https://host/x?%74oken=pass-word-1",
+    "https://host/x?token[]=pass-word-1",
+    "https://host/x?aws_secret_access_key=pass-word-1",
+    "sqlserver://host;user=sa;password=pass-word-1",
+    "jdbc:postgresql://host/db?user=a&password=pass-word-1",
+    "HTTPS_PROXY=http://user1:pass-word-1@proxy:3128 pip install six",
+]
+
+
+@pytest.mark.parametrize("text", OTHER_WAYS)
+def test_other_ways_to_write_one(text):
+    for given_fields in ({"command": f"curl {text}"}, {"environment": {"X": text}}):
+        with pytest.raises(BerthError) as caught:
+            description_parse(JOB | given_fields)
+        assert caught.value.code == "credentials_in_url"
+        assert "word-1" not in caught.value.detail
+
+
+def test_a_batch_script_is_a_command_too():
+    with pytest.raises(BerthError) as caught:
+        text_import(f"#!/bin/sh\n#SBATCH --gpus=1\npip install -i {URL} six\n")
+    assert (caught.value.code, caught.value.field) == ("credentials_in_url", "text")
+    assert "pass-word-1" not in caught.value.detail
+
+
 @pytest.mark.parametrize("field", ["title", "about"])
 def test_a_template_refuses_it_in_what_it_says_of_itself(field):
     document = {"name": "a", "job": JOB, field: f"see {URL}"}
@@ -62,6 +103,19 @@ TAKEN = [
     "https://host/x?token=$TOKEN&page=2",
     "s3://bucket@region/x",
     "https://***@host/",
+    'https://"$USER":"$TOKEN"@host/x',
+    "https://user:'${TOKEN:?is missing}'@host/x".replace(" ", "_"),
+    "python -c \"print(f'https://{user}:{token}@host/x')\"",
+    'print("https://%s:%s@host/x" % pair)',
+    "http://host:8080/a@b",
+    "http://$HOST:$PORT/a@b",
+    "http://{host}:{port}/a@b",
+    "http://[::1]/a@b",
+    "http://[::1]:80/a@b",
+    '["https://host","me@example.org"]',
+    "a=https://host:80,mail='me@example.org'",
+    "https://host/x?key=loss&pass=2&auth=none&code=200",
+    "https://host/x?tokens=100&max_tokens=5&sigma=0.1",
 ]
 
 

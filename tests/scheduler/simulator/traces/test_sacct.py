@@ -59,9 +59,9 @@ def test_steps_and_jobs_that_never_ran_are_passed_over():
 
 def test_gpus_are_all_gres_or_the_sum_of_the_types():
     jobs, _ = read(
-        line(had="cpu=8,gres/gpu:a100=1,gres/gpu:v100=2,mem=2000M"),
+        line("6", had="cpu=8,gres/gpu:a100=1,gres/gpu:v100=2,mem=2000M"),
         line(had="", asked="cpu=2,gres/gpu=1,mem=512K"),
-        line(had="cpu=6,mem=1T,node=1"),
+        line("8", had="cpu=6,mem=1T,node=1"),
         gpu_types="as-run",
         gpu_speeds="v100=2",
     )
@@ -97,7 +97,7 @@ def test_options_choose_tenant_and_expectation():
 )
 def test_a_bad_row_is_named_with_file_line_and_column(row, column):
     with pytest.raises(TraceError, match=rf"^dump, line 3, column {column}: "):
-        read(line(), row)
+        read(line("6"), row)
 
 
 def test_columns_that_are_missing_are_asked_for():
@@ -114,7 +114,20 @@ def test_columns_that_are_missing_are_asked_for():
 
 
 @pytest.mark.parametrize(
-    "name", ["lr=1e-3|bs=64", "|", "||x", "two\nlines", "a\n\nb|c", "a\nb\n", "\n", "8 heads\nb", "bar|"]
+    "name",
+    [
+        "lr=1e-3|bs=64",
+        "|",
+        "||x",
+        "two\nlines",
+        "a\n\nb|c",
+        "a|b\nc",
+        "a|b|\n|c\nd|",
+        "a\nb\n",
+        "\n",
+        "8 heads\nb",
+        "bar|",
+    ],
 )
 def test_a_name_with_bars_and_line_ends_is_read_as_it_is(name):
     rows = "\n".join([line("6"), line("7").replace("train", name), line("8")]).split("\n")
@@ -122,6 +135,24 @@ def test_a_name_with_bars_and_line_ends_is_read_as_it_is(name):
     assert [each.name for each in jobs] == ["train", name.strip() or "7", "train"]
     assert jobs[0].job.requirement == jobs[1].job.requirement == jobs[2].job.requirement
     assert source.tenants == {"ml": 1}
+
+
+def test_what_ran_again_is_another_row():
+    """`--duplicates` lists each run of a job that was requeued; each has its own submission or start."""
+    again = line("7", state="NODE_FAIL", submit="2024-05-01T07:00:00")
+    started = line("7", state="PREEMPTED").replace("08:01:00", "08:00:30")
+    assert len(read(again, started, line("7"))[0]) == 3
+    header = "JobID|Account|State|Submit|Elapsed|AllocTRES"
+    row = "7|ml|COMPLETED|2024-05-01T08:00:00|01:00:00|cpu=1"
+    with pytest.raises(TraceError, match=r"line 3, column JobID.* line 2"):
+        read(row, row, header=header)
+
+
+@pytest.mark.parametrize("limit", ["1-00", "60", "soon", "1:2:3:4"])
+def test_a_limit_that_is_no_time_and_no_word_of_slurms_is_named(limit):
+    with pytest.raises(TraceError, match="column Timelimit"):
+        read(line(limit=limit), expected="timelimit")
+    assert read(line(limit="Partition_Limit"), expected="timelimit")[0][0].job.expected_duration_s is None
 
 
 @given(st.text("ab|\n1 .", max_size=12))
@@ -139,7 +170,9 @@ def test_a_row_is_read_right_or_refused_whatever_its_name(name):
 SHIFTED = {
     "a bar in another column": (line("7", elapsed="01:00|00"), "ReqTRES"),
     "a row that is cut": ("7|tr", "User"),
-    "a line end in another column": (line("7", account="m\nl"), "Partition"),
+    "a line end in another column": (line("7", account="m\nl"), "Account"),
+    "line ends in two columns": (line("7", account="m\nl").replace("train", "a\nb"), "Account"),
+    "a row that is there already": (line("6"), "JobID"),
     "a second header": (HEADER, "JobID"),
     "no number of a job": (line("x"), "JobID"),
     "a name that goes on with a number": (line("7").replace("train", "a\n9|b"), "User"),
