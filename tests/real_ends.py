@@ -4,12 +4,14 @@ of the client send nothing else (`Cluster.end`).
 
 from typing import Any
 
+from tests.real_messages import REPORT_FIELDS
+
 SIGNALS = {"stopped": 15, "time_limit": 15, "out_of_memory": 9, "gpu_memory_limit": 9, "disk_limit": 9, "lease": 15}
 """By which signal a command ends that does not listen to what is asked of it."""
 UNSEEN = frozenset({"lost", "tenant_not_trusted"})
 """Nobody saw these end: there was no command, or no shim any more. Of `start_failed` there may be the code of a build."""
-BASE = {"pid": None, "exit_code": None, "signal": None, "reason": None, "detail": "", "overran": False}
-"""What each report holds beside its key, sequence and state (`workers/parts/journal.py`)."""
+BASE = {name: value for name, value in REPORT_FIELDS.items() if name != "at"}
+"""What an end says beside when it was."""
 
 
 def real_end(reason: str = "exit", *, exit_code: int | None = None, signal: int | None = None) -> dict[str, Any]:

@@ -175,6 +175,7 @@ class Attempt(TypedDict):
     exit_code: int | None
     signal: int | None
     end_detail: str
+    commit: str | None
 
 
 class JobDetail(Job):
@@ -187,6 +188,7 @@ class JobDetail(Job):
     secrets: dict[str, str]
     code: dict[str, Any] | None
     files: list[dict[str, Any]]
+    upload: str | None
     depends_on: list[dict[str, Any]]
     pipelined: bool | None
     parameters: int | None

@@ -9,6 +9,10 @@ from drf_spectacular.generators import SchemaGenerator
 from berth_client import Berth, shapes
 from berth_client.jobs import FINAL
 from portal.jobs import states
+from portal.jobs.services import log_append
+from tests.messages import unlike
+from tests.portal import given
+from tests.portal.artefacts.sending import NS, Sender
 
 SHAPES = {
     "Job": shapes.Job,
@@ -86,3 +90,33 @@ def test_each_field_of_a_shape_is_one_of_rest_s(schema, name):
 def test_states_are_those_of_the_portal():
     assert set(typing.get_args(shapes.State)) == set(states.JobState)
     assert states.FINAL == FINAL
+
+
+@pytest.mark.django_db
+def test_what_the_portal_answers_has_the_types_that_the_shapes_say(berth, world):
+    cluster = given.Cluster(world.tenants["vision-lab"], world.users["lena"], given.node_make("n9"))
+    attempt = cluster.running(name="train", labels={"a": "b"}, restartable=True)
+    ended = cluster.running(retries=1)
+    cluster.end(ended, signal=9)
+    Sender(cluster, attempt).tell(("tab\tname", 1, NS), ("fine", 1, NS), notes=[["pipe", "it is no plain file"]])
+    waits, tenant = world.owner.submit(gpus=[1, 2], command="true")["number"], cluster.tenant.name
+    log_append(node=cluster.node, key=attempt.key, epoch=attempt.epoch, rank=0, stream="stdout", offset=0, data=b"x\n")
+    for found, shape in (
+        (berth.jobs_show(attempt.job.number), shapes.JobDetail),
+        (berth.jobs_show(ended.job.number), shapes.JobDetail),
+        (berth.jobs_show(waits), shapes.JobDetail),
+        (list(berth.jobs_each()), list[shapes.Job]),
+        (berth.jobs_description(attempt.job.number), shapes.JobDescription),
+        (berth.jobs_logs(attempt.job.number), shapes.LogPiece),
+        (berth.jobs_artefacts(attempt.job.number), shapes.ArtefactPage),
+        (berth.jobs_explain(waits), shapes.Explanation),
+        (berth.jobs_plan({"command": "true"}), shapes.Plan),
+        (berth.jobs_import("#!/bin/sh\n#SBATCH -n 1 -p x\n"), shapes.Imported),
+        (berth.nodes_show("n9"), shapes.NodeDetail),
+        (berth.me(), shapes.Me),
+        (berth.usage_show(tenant), shapes.Usage),
+        (list(berth.members_each(tenant)), list[shapes.Member]),
+    ):
+        wrong = unlike(found, shape, str(shape))
+        left_out = "is none of its fields" if shape is shapes.Explanation else "?"
+        assert [each for each in wrong if left_out not in each] == []

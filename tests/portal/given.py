@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from portal.agents.serializers import Report
 from portal.cluster.models import Gpu, GpuType, Node
+from portal.cluster.telemetry import telemetry_store
 from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.jobs.services import job_submit, locks, placing, report_apply, submission
 from portal.jobs.services.placing import attempt_start
@@ -24,7 +25,10 @@ from portal.rounds.models import Planning
 from portal.rounds.planning.beginning import round_present
 from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.models import Membership, Tenant, User
-from tests.real_ends import BASE, real_end
+from tests.messages import unlike
+from tests.real_ends import real_end
+from tests.real_messages import INVENTORY, REPORT_FIELDS, TELEMETRY
+from workers.protocol import wire
 
 
 def member(name, tenant, role="member"):
@@ -57,20 +61,17 @@ def node_make(name, *, gpus=4, cores=8, memory_mib=16000, **more):
 
 def inventory(node, **changes):
     gpus = [{"index": g.index, "uuid": g.uuid, "memory_mib": g.memory_mib} for g in node.gpus.all()]
-    return {
+    own = {
         "name": node.name,
         "address": node.address,
         "boot_id": node.boot_id,
-        "agent_version": "1",
-        "virtual": False,
-        "single_account": True,
-        "trusts_tenants": True,
         "gpu_type": node.gpu_type.name if node.gpu_type else None,
         "gpus": gpus,
         "cores": node.cores,
         "memory_mib": node.memory_mib,
         "storage_domain": node.storage_domain,
-    } | changes
+    }
+    return INVENTORY | own | changes
 
 
 @dataclass
@@ -100,17 +101,9 @@ class Cluster:
         """Send one report as the part's own node; returns the answer."""
         self.sequences[attempt.pk, rank] = sequence or self.sequences[attempt.pk, rank] + 1
         node = node or attempt.allocations.get(rank=rank).node
-        entry = {
-            "attempt": attempt.key,
-            "epoch": epoch or attempt.epoch,
-            "rank": rank,
-            "sequence": self.sequences[attempt.pk, rank],
-            "state": state,
-            **BASE,
-            **more,
-        }
-        Report(data=entry).is_valid(raise_exception=True)  # as at the agents' door
-        return report_apply(node=node, reports=[entry], holding=[*holding])
+        name = key_of(attempt, rank) | {"epoch": epoch or attempt.epoch}
+        entry = report(name, state, sequence=self.sequences[attempt.pk, rank], **more)
+        return heard(node=node, reports=[entry], holding=[*holding])
 
     def running(self, *nodes, **fields):
         attempt = self.started(*nodes, **fields)
@@ -122,6 +115,32 @@ class Cluster:
         """Tell an end as a real part does: of what nobody saw neither exit code nor signal, of all else one of both."""
         told = real_end(reason, exit_code=exit_code, signal=signal)
         return self.report(attempt, "ended", rank=rank, **told | more)
+
+
+def heard(*, node, reports, holding):
+    """Take what a node's agent tells of its parts, and nothing that no agent would tell."""
+    assert unlike([*reports], list[wire.Report]) == []
+    assert unlike([*holding], list[wire.Held]) == []
+    for each in reports:
+        Report(data=each).is_valid(raise_exception=True)  # as at the agents' door
+    return report_apply(node=node, reports=reports, holding=holding)
+
+
+def measured(*, node, batch):
+    """Take what a node's agent measured, with the groups that each of its messages has."""
+    batch = TELEMETRY | {"gpus": {}, "host": {}} | batch
+    assert unlike(batch, wire.Telemetry) == []
+    telemetry_store(node=node, batch=batch)
+
+
+def held(attempt, rank=0, **more):
+    """Name a part as an agent does that has it."""
+    return key_of(attempt, rank) | {"cores_sequence": 0} | more
+
+
+def report(name, state, *, sequence=1, **more):
+    """Return an agent's report of the part with this name."""
+    return REPORT_FIELDS | {"at": time.time()} | name | {"sequence": sequence, "state": state} | more
 
 
 def planning_record(number, now):

@@ -19,9 +19,9 @@ from portal.cluster.telemetry import batches_between
 from portal.estimation.models import Signature, ThroughputCell
 from portal.estimation.selectors import knowledge_load
 from portal.jobs.models import Job
-from portal.jobs.services import report_apply
 from scheduler import model
 from scheduler.model.speeds import Cell, CellKey
+from tests.portal import given
 
 
 def model_then(stop, name):
@@ -97,8 +97,8 @@ class Keys:
         assert not hasattr(model_then(self.STOP, "Attempt").objects.get(pk=self.attempt.pk), "key")
 
     def forward(self):
-        held = {"attempt": str(self.attempt.pk), "epoch": 1, "rank": 0}
-        answer = report_apply(node=self.cluster.node, reports=[], holding=[held])
+        held = {"attempt": str(self.attempt.pk), "epoch": 1, "rank": 0, "cores_sequence": 0}
+        answer = given.heard(node=self.cluster.node, reports=[], holding=[held])
         assert [lease["attempt"] for lease in answer["leases"]] == [str(self.attempt.pk)]
         assert answer["stop"] == []
         known = Job.objects.get(pk=self.attempt.job_id).key

@@ -93,6 +93,7 @@ def portal():
     portal = SmallPortal(report_period_s=0.5)
     yield portal
     portal.close()
+    assert portal.strange == []
 
 
 @pytest.fixture

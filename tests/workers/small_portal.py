@@ -11,11 +11,34 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.messages import unlike
+from tests.real_messages import HELLO, WANTED
 from tests.workers.specs import spec_make
+from workers.protocol import inventory, wire, wire_artefacts, wire_logs
 
 JOIN_TOKEN = "join-1"
 NODE_TOKEN = "node-1"
-TOGETHER_BYTES, MOST_PIECES = 256 * 1024, 64
+TOGETHER_BYTES, MOST_PIECES = HELLO["logs_together_bytes"], 64
+SAID = {
+    "register": inventory.Inventory,
+    "hello": inventory.Inventory,
+    "report": wire.ReportBody,
+    "records": wire.RecordsBody,
+    "telemetry": wire.Telemetry,
+    "logs/together": wire_logs.LogsBody,
+    "artefacts": wire_artefacts.ArtefactsRequest,
+}
+"""What an agent says at each door."""
+ANSWERED = {
+    "register": wire.Registered,
+    "hello": wire.Hello,
+    "sync": wire.Sync,
+    "report": wire.ReportAnswer,
+    "records": wire.RecordsAnswer,
+    "logs/together": wire_logs.LogsAnswer,
+    "artefacts": wire_artefacts.ArtefactsAnswer,
+}
+"""What a portal answers there."""
 
 
 class RefusalError(Exception):
@@ -36,14 +59,11 @@ class SmallPortal:
         host: str = "127.0.0.1",
     ) -> None:
         self.lock = threading.Condition()
-        self.hello = {
-            "node": 1,
+        self.hello = HELLO | {
             "lease_s": lease_s,
             "report_period_s": report_period_s,
-            "sample_period_s": 1,
             "grace_s": grace_s,
             "lease_grace_s": lease_grace_s,
-            "logs_together_bytes": TOGETHER_BYTES,
         }
         self.revision = 0
         self.wanted: dict[tuple, dict] = {}
@@ -71,6 +91,10 @@ class SmallPortal:
         self.heartbeat_s: float | None = None
         self.environments: dict[str, str] | None = None
         self.calls: list[tuple[float, str]] = []
+        self.artefacts: dict[tuple, list[str]] = {}
+        self.said: dict[str, list[dict]] = {}
+        self.strange: list[str] = []
+        """In what messages and answers were not what they are declared to be."""
         self.revoked = False
         self.away = False
         self.swallow_reports = False
@@ -105,22 +129,18 @@ class SmallPortal:
         name, job_key = str(attempt), str(job)  # what keys are made of does not matter to a node
         key = (name, epoch, rank)
         with self.lock:
+            of = {"attempt": name, "job": job, "job_key": job_key, "epoch": epoch, "rank": rank}
+            self.specs[key] = spec_make(**of | {"grace_s": self.hello["grace_s"]} | spec)
             self.wanted[key] = {
-                "attempt": name,
-                "job": job,
-                "job_key": job_key,
-                "epoch": epoch,
-                "rank": rank,
-                "action": "run",
-                "started": False,
+                **WANTED,
+                **of,
                 "go": go,
-                "stop_reason": None,
                 "grace_s": self.hello["grace_s"],
                 "lease_s": self.hello["lease_s"] if lease else None,
+                "cores": self.specs[key]["cores"],
+                "time_limit_s": self.specs[key]["time_limit_s"],
+                "gpu_memory_mib": self.specs[key]["gpu_memory_mib"],
             }
-            self.specs[key] = spec_make(
-                **{"attempt": name, "job": job, "job_key": job_key, "epoch": epoch, "rank": rank, **spec}
-            )
             self._changed()
         return key
 
@@ -232,16 +252,18 @@ class SmallPortal:
             self.sequences[key] = report["sequence"]
             self.reports.append(report)
             answer["accepted"].append(name)
+            self.wanted[key] |= {"state": report["state"], "started": True}
             if report["state"] == "ended":
                 del self.wanted[key]
                 self.closed.add(key)
                 self._changed()
         for part in body["holding"]:
-            wanted = self.wanted.get((part["attempt"], part["epoch"], part["rank"]))
+            name = {k: part[k] for k in ("attempt", "epoch", "rank")}
+            wanted = self.wanted.get(tuple(name.values()))
             if wanted is None:
-                answer["stop"].append(part)
+                answer["stop"].append(name)
             elif wanted["lease_s"] is not None:
-                answer["leases"].append({**part, "lease_s": wanted["lease_s"]})
+                answer["leases"].append({**name, "lease_s": wanted["lease_s"]})
         return answer
 
     def take_logs(self, query: dict, data: bytes) -> dict:
@@ -295,11 +317,20 @@ class SmallPortal:
             answer.append({**name, "next_offset": stored, "code": None if taken else "offset_mismatch"})
         return {"parts": answer}
 
+    def take_artefacts(self, body: dict) -> dict:
+        """Have all of them already: bytes are for other tests."""
+        paths = [each["path"] for each in body["files"]]
+        self.artefacts.setdefault((body["attempt"], body["epoch"], body["rank"]), []).extend(paths)
+        return {"files": [{"path": path, "state": "kept", "offset": 0, "detail": ""} for path in paths]}
+
     def answer(self, method: str, path: str, query: dict, body: bytes, token: str) -> Any:
         if self.revoked or token != (JOIN_TOKEN if path == "register" else NODE_TOKEN):
             raise RefusalError(401, "bad_token")
         value = json.loads(body) if body and path != "logs" else None
         self.calls.append((time.monotonic(), path))
+        if path in SAID:
+            self.strange += unlike(value, SAID[path], path)
+            self.said.setdefault(path, []).append(value)
         with self.lock:
             self.lock.notify_all()
             if (method, path) == ("GET", "sync"):
@@ -320,6 +351,7 @@ class SmallPortal:
                 "hello": self.say_hello,
                 "report": self.report,
                 "records": self.take_records,
+                "artefacts": self.take_artefacts,
                 "logs/together": self.take_logs_together,
             }[path](value)
 
@@ -338,10 +370,9 @@ def _handler(portal: SmallPortal) -> type[BaseHTTPRequestHandler]:
                 self.connection.close()
                 return
             try:
-                status, value = (
-                    200,
-                    portal.answer(self.command, parts.path.removeprefix("/api/agent/v1/"), query, body, token),
-                )
+                path = parts.path.removeprefix("/api/agent/v1/")
+                status, value = 200, portal.answer(self.command, path, query, body, token)
+                portal.strange += unlike(value, ANSWERED[path], path) if path in ANSWERED else []
             except RefusalError as refusal:
                 status, value = refusal.status, refusal.body
             data = b"" if value is None else json.dumps(value).encode()

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from portal.cluster.models import NodeEvent
-from portal.cluster.telemetry import telemetry_store
 from portal.events.models import OutboxMessage
 from portal.jobs.models import Job
 from portal.rounds.models import Planning
+from tests.portal import given
 from tests.portal.access.routes import filled, path_of
 from tests.portal.access.rows import PAGES, REST, _get
 from tests.portal.access.world import CASTS, SECRETS
@@ -53,7 +53,7 @@ def world(world):
         "host": {"cpu_cores": [1.0], "memory_mib": [5.0]},
         "attempts": {str(attempt): {"cpu_cores": [1.0], "memory_mib": [5.0]}},
     }
-    telemetry_store(node=world.nodes["big"], batch=batch)
+    given.measured(node=world.nodes["big"], batch=batch)
     world.nodes["big"].refresh_from_db()
     job_id = world.names["zebra-name"]
     for planning in Planning.objects.all():

@@ -13,7 +13,7 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_register
 from portal.jobs.models import Allocation, Job
-from portal.jobs.services import job_hold, job_submit, log_append, report_apply
+from portal.jobs.services import job_hold, job_submit, log_append
 from portal.laboratory.checking import SimulationOrder
 from portal.laboratory.run.worker import simulation_next
 from portal.laboratory.services import owned_share, simulation_order, trace_add
@@ -25,6 +25,7 @@ from portal.templating.services import template_save, values_save
 from portal.tenants.models import Tenant
 from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
 from portal.uploads.models import Upload
+from tests.portal import given
 from tests.portal.dashboard.cluster_world import inventory
 
 CASTS = ("owner", "teammate", "outsider", "operator", "anonymous", "node")
@@ -117,9 +118,9 @@ def _node(world, name, **more):
 def running(world, node):
     """Let a node's agent say that all its parts run."""
     parts = list(Allocation.objects.filter(node=node, released_at=None).select_related("attempt"))
-    keys = [{"attempt": p.attempt.key, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
-    reports = [{**key, "sequence": 1, "state": "running", "pid": 4711} for key in keys]
-    report_apply(node=node, reports=reports, holding=keys)
+    keys = [given.key_of(part.attempt, part.rank) for part in parts]
+    reports = [given.report(key, "running", pid=4711) for key in keys]
+    given.heard(node=node, reports=reports, holding=[given.held(part.attempt, part.rank) for part in parts])
     return keys
 
 

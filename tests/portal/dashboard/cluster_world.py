@@ -10,28 +10,26 @@ from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_register
 from portal.estimation.models import Link
 from portal.jobs.models import Allocation, Job
-from portal.jobs.services import job_submit, report_apply
+from portal.jobs.services import job_submit
 from portal.rounds.services import planning_run
 from portal.tenants.services import membership_add, tenant_create, user_create
+from tests.portal import given
+from tests.real_ends import real_end
+from tests.real_messages import INVENTORY
 
 PASSWORD = "correct horse battery"
 READERS = ("owner", "teammate", "outsider", "operator", "anonymous")
 
 
 def inventory(name, *, gpus=8, gpu_type="A100", cores=64):
-    return {
+    return INVENTORY | {
         "name": name,
-        "address": "127.0.0.1",
         "boot_id": f"boot-{name}",
-        "agent_version": "1",
         "virtual": True,
-        "single_account": True,
-        "trusts_tenants": True,
         "gpu_type": gpu_type if gpus else None,
         "gpus": [{"index": i, "uuid": f"GPU-{name}-{i}", "memory_mib": 81920} for i in range(gpus)],
         "cores": cores,
         "memory_mib": 262144,
-        "storage_domain": None,
     }
 
 
@@ -63,27 +61,23 @@ class World:
         planning = planning_run()
         for node in Node.objects.all():
             parts = list(Allocation.objects.filter(node=node, released_at=None).select_related("attempt"))
-            keys = [{"attempt": p.attempt.key, "epoch": p.attempt.epoch, "rank": p.rank} for p in parts]
             reports = [
-                {**key, "sequence": place, "state": state, "pid": 4711}
-                for part, key in zip(parts, keys, strict=True)
+                given.report(given.key_of(part.attempt, part.rank), state, sequence=place, pid=4711)
+                for part in parts
                 if part.state != "running"
                 for place, state in ((1, "prepared"), (2, "running"))
             ]
-            report_apply(node=node, reports=reports, holding=keys)
+            given.heard(node=node, reports=reports, holding=[given.held(part.attempt, part.rank) for part in parts])
         return planning
 
     def end(self, job):
         """The agent reports that a running job of one node has ended well."""
         part = Allocation.objects.select_related("attempt", "node").get(attempt__job=job, released_at=None)
-        key = {"attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": part.rank}
+        key = given.key_of(part.attempt, part.rank)
         others = Allocation.objects.filter(node=part.node, released_at=None).exclude(pk=part.pk)
-        holding = [
-            {"attempt": p.attempt.key, "epoch": p.attempt.epoch, "rank": p.rank}
-            for p in others.select_related("attempt")
-        ]
-        report = {**key, "sequence": 9, "state": "ended", "exit_code": 0, "reason": "exit"}
-        report_apply(node=part.node, reports=[report], holding=holding)
+        holding = [given.held(other.attempt, other.rank) for other in others.select_related("attempt")]
+        report = given.report(key, "ended", sequence=9, **real_end())
+        given.heard(node=part.node, reports=[report], holding=holding)
 
     def job(self, name):
         return Job.objects.get(name=name)

@@ -7,10 +7,11 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryMean
-from portal.cluster.telemetry import BLOCK_S, telemetry_store
+from portal.cluster.telemetry import BLOCK_S
 from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
 from portal.cluster.telemetry_rollup import telemetry_roll_up
 from portal.dashboard.cluster.plots import PLOTS, VIRTUAL_LACKS
+from tests.portal import given
 
 pytestmark = pytest.mark.django_db
 BIN_S = {"": 15, "?range=24h": 360, "?range=7d": 2520, "?range=90d": 32_400}
@@ -48,7 +49,7 @@ def node(cluster, now):
                 "cpu_cores memory_mib net_rx_mb_s net_tx_mb_s disk_read_mb_s disk_write_mb_s".split(), [value] * 60
             )
             batch = {"start": begun(now, ago) + first, "period_s": 1.0, "count": 60, "gpus": gpus, "host": host}
-            telemetry_store(node=node, batch=batch)
+            given.measured(node=node, batch=batch)
     telemetry_roll_up()
     telemetry_pack()
     telemetry_thin(now=now)

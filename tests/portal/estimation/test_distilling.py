@@ -7,7 +7,6 @@ from django.utils import timezone
 from hypothesis import given as given_any
 from hypothesis import strategies as st
 
-from portal.cluster.telemetry import telemetry_store
 from portal.estimation.distilling import POINTS, RECENT, SETTLE_S, attempts_distil, percentile, resampled
 from portal.estimation.models import AttemptDistilled, Signature, SignatureUse
 from portal.estimation.selectors import uses_expected
@@ -41,7 +40,7 @@ def ran(
             "host": {},
             "attempts": {attempt.key: measures, "f" * 32: {"cpu_cores": [77.0] * LENGTH_S}},
         }
-        telemetry_store(node=part.node, batch=batch)
+        given.measured(node=part.node, batch=batch)
     for rank in range(attempt.allocations.count()):
         cluster.end(attempt, rank=rank, at=start.timestamp() + LENGTH_S)
     attempt.refresh_from_db()

@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from portal.jobs.models import Allocation
 from portal.jobs.services import leases, parts, placing, reconciling
-from portal.jobs.services.parts import report_apply
 from portal.jobs.services.reconciling import reconcile
 from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run
@@ -28,7 +27,7 @@ def failing_at(monkeypatch, module, name, *, attempt=None, error=None):
 
 
 def running(attempt):
-    return given.key_of(attempt) | {"sequence": 1, "state": "running", "pid": 5}
+    return given.report(given.key_of(attempt), "running", pid=5)
 
 
 @pytest.fixture
@@ -42,24 +41,24 @@ def test_a_report_that_we_fail_over_is_sent_again_and_holds_back_no_other_nor_a_
 ):
     bad, good = two
     Allocation.objects.update(lease_until=timezone.now())
-    message = {"reports": [running(bad), running(good)], "holding": [given.key_of(bad), given.key_of(good)]}
+    message = {"reports": [running(bad), running(good)], "holding": [given.held(bad), given.held(good)]}
     with monkeypatch.context() as patched:
         failing_at(patched, parts, "restart_measure", attempt=bad)
-        answer = report_apply(node=cluster.node, **message)
+        answer = given.heard(node=cluster.node, **message)
     assert [each["attempt"] for each in answer["accepted"]] == [good.key]
     assert answer["refused"] == []
     assert {each["attempt"] for each in answer["leases"]} == {bad.key, good.key}
     assert f"a report of n1 about attempt {bad.key}" in caplog.text
     assert "KeyError: 'a mistake'" in caplog.text
     assert bad.allocations.get().sequence == 0, "nothing of it was taken"
-    again = report_apply(node=cluster.node, reports=[running(bad)], holding=[])
+    again = given.heard(node=cluster.node, reports=[running(bad)], holding=[])
     assert [each["attempt"] for each in again["accepted"]] == [bad.key]
 
 
 def test_without_a_database_nothing_is_taken(cluster, two, monkeypatch):
     failing_at(monkeypatch, parts, "restart_measure", error=OperationalError("gone"))
     with pytest.raises(OperationalError):
-        report_apply(node=cluster.node, reports=[running(each) for each in two], holding=[])
+        given.heard(node=cluster.node, reports=[running(each) for each in two], holding=[])
 
 
 def test_a_loss_that_we_fail_over_keeps_no_other_part_from_being_lost(two, monkeypatch):

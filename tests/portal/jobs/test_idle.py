@@ -10,7 +10,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryFrame
-from portal.cluster.telemetry import telemetry_store
 from portal.dashboard.jobs.remedies import remedy_for
 from portal.errors import BerthError, Conflict, Forbidden
 from portal.jobs.description import description_parse
@@ -101,7 +100,7 @@ class World:
             batch = {"start": self.at if at is None else at, "period_s": 1.0, "count": count, "host": {}}
             batch["gpus"] = {str(index): {"utilisation": [gpu] * count} for index in held}
             batch["attempts"] = {self.attempt.key: {"cpu_cores": [used] * count}}
-            telemetry_store(node=node, batch=batch)
+            given.measured(node=node, batch=batch)
         self.at += count
         if look:
             idle_look()

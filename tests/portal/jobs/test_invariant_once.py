@@ -11,10 +11,11 @@ from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_declare_dead, node_hello, node_register, node_token_revoke
 from portal.errors import Conflict
 from portal.jobs.models import Allocation, Attempt, ClockMark, Job
-from portal.jobs.services import leases, parts, report_apply
+from portal.jobs.services import leases, parts
 from portal.jobs.services.leases import leases_expire, leases_maintain
 from portal.jobs.services.parts import FORGOTTEN_S
 from tests.portal import given
+from tests.real_ends import real_end
 
 GRACE_S = 15
 
@@ -113,18 +114,18 @@ class TestLease:
         attempt = cluster.running(restartable=True)
         leases_expire(grace_s=-1000)  # no waiting for the lease
         cluster.start(attempt.job)
-        answer = report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
+        answer = given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
         assert answer["stop"], "the first process still ran while the second was placed"
 
     def test_holding_renews_and_an_ended_part_is_not_renewed(self, cluster):
         attempt = cluster.running(restartable=True)
         lease_ended(GRACE_S + 1)
-        answer = report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
+        answer = given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
         assert answer["leases"] == [given.key_of(attempt) | {"lease_s": 900}]
         assert leases_expire(grace_s=GRACE_S) == 0
         lease_ended(GRACE_S + 1)
         leases_expire(grace_s=GRACE_S)
-        answer = report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
+        answer = given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
         assert (answer["leases"], answer["stop"]) == ([], [given.key_of(attempt)])
 
     @pytest.mark.parametrize("looked_again", [True, False])
@@ -134,7 +135,7 @@ class TestLease:
         original = leases.part_lose
 
         def renewed_meanwhile(*, lease_before, **keywords):
-            report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
+            given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
             return original(**keywords, lease_before=lease_before if looked_again else None)
 
         monkeypatch.setattr(leases, "part_lose", renewed_meanwhile)
@@ -152,7 +153,7 @@ class TestLease:
         attempt = cluster.running(restartable=True)
         assert leases_maintain(hours=24) == 1
         until = Allocation.objects.get().lease_until
-        report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
+        given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
         assert Allocation.objects.get().lease_until == until
         assert until > timezone.now() + timedelta(hours=23)
 
@@ -213,16 +214,16 @@ class TestForgotten:
 
     def test_one_message_without_it_ends_nothing(self, cluster):
         attempts = [cluster.running(), cluster.running(restartable=True)]
-        report_apply(node=cluster.node, reports=[], holding=[])  # sent before they began, and late
+        given.heard(node=cluster.node, reports=[], holding=[])  # sent before they began, and late
         assert [state(a) for a in attempts] == ["RUNNING", "RUNNING"]
-        report_apply(node=cluster.node, reports=[], holding=[given.key_of(a) for a in attempts])
+        given.heard(node=cluster.node, reports=[], holding=[given.held(a) for a in attempts])
         assert not Allocation.objects.exclude(missed_at=None).exists()
 
     def test_a_part_without_lease_ends_when_it_stays_unnamed(self, cluster):
         attempt, leased = cluster.running(), cluster.running(restartable=True)
-        report_apply(node=cluster.node, reports=[], holding=[])
+        given.heard(node=cluster.node, reports=[], holding=[])
         Allocation.objects.exclude(missed_at=None).update(missed_at=F("missed_at") - timedelta(seconds=FORGOTTEN_S + 1))
-        report_apply(node=cluster.node, reports=[], holding=[])
+        given.heard(node=cluster.node, reports=[], holding=[])
         assert state(attempt) == "NODE_FAIL"
         assert state(leased) == "RUNNING", "its lease decides: the process may live on"
 
@@ -262,11 +263,9 @@ class TestOneEnd:
         cluster = shared_cluster
         attempt = cluster.running()
         calls = [
-            lambda n=n: report_apply(
+            lambda n=n: given.heard(
                 node=cluster.node,
-                reports=[
-                    given.key_of(attempt) | {"sequence": 10 + n, "state": "ended", "reason": "exit", "exit_code": n % 2}
-                ],
+                reports=[given.report(given.key_of(attempt), "ended", sequence=10 + n, **real_end(exit_code=n % 2))],
                 holding=[],
             )
             for n in range(6)
@@ -335,5 +334,5 @@ class TestStale:
         attempt = cluster.running()
         stranger = {"attempt": f"{attempt.pk + 77}", "epoch": 1, "rank": 0}
         wrong_epoch = given.key_of(attempt) | {"epoch": 9}
-        answer = report_apply(node=cluster.node, reports=[], holding=[stranger, wrong_epoch, given.key_of(attempt)])
+        answer = given.heard(node=cluster.node, reports=[], holding=[stranger, wrong_epoch, given.held(attempt)])
         assert answer["stop"] == [stranger, wrong_epoch]

@@ -9,7 +9,6 @@ from django.utils import timezone
 from portal.jobs.keys import KEY_PATTERN, key_new
 from portal.jobs.models import Attempt, Job
 from portal.jobs.selectors import part_spec, parts_wanted
-from portal.jobs.services import report_apply
 from tests.portal import given
 
 
@@ -25,8 +24,8 @@ def test_a_node_hears_keys_and_is_heard_by_them(cluster):
     spec = part_spec(node=cluster.node, key=attempt.key)
     for heard in (wanted, spec):
         assert (heard["attempt"], heard["job"], heard["job_key"]) == (attempt.key, attempt.job_id, attempt.job.key)
-    by_id = given.key_of(attempt) | {"attempt": str(attempt.pk), "sequence": 1, "state": "running", "pid": 5}
-    answer = report_apply(node=cluster.node, reports=[by_id], holding=[])
+    by_id = given.report(given.key_of(attempt) | {"attempt": str(attempt.pk)}, "running", pid=5)
+    answer = given.heard(node=cluster.node, reports=[by_id], holding=[])
     assert [each["code"] for each in answer["refused"]] == ["unknown_part"]
 
 

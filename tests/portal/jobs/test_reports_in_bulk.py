@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from portal.agents.serializers import MOST_ENTRIES
 from portal.cluster.models import Node
 from portal.jobs.models import Allocation
-from portal.jobs.services import report_apply
 from portal.tenants.services import secret_digest
 from tests.portal import given
+from tests.real_ends import real_end
 from workers.parts.reporting import MOST_ENTRIES as SENT_AT_ONCE
 
 pytestmark = pytest.mark.django_db
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.django_db
 
 def unknown(count):
     names = [{"attempt": f"{n:032x}", "epoch": 1, "rank": 0} for n in range(count)]
-    return [{**name, "sequence": 1, "state": "running", "pid": 7} for name in names], names
+    return [given.report(name, "running", pid=7) for name in names], [{**name, "cores_sequence": 0} for name in names]
 
 
 def told(cluster, reports, holding):
     with CaptureQueriesContext(connection) as queries:
-        answer = report_apply(node=cluster.node, reports=reports, holding=holding)
+        answer = given.heard(node=cluster.node, reports=reports, holding=holding)
     return answer, len(queries)
 
 
@@ -44,8 +44,8 @@ def test_what_has_ended_and_what_is_old_is_refused_without_a_lock(cluster):
     ended, live = cluster.running(), cluster.running()
     cluster.report(ended, "ended", exit_code=0)
     key, old = given.key_of(ended), given.key_of(live)
-    reports = [{**key, "sequence": 99, "state": "running"}, {**old, "sequence": 1, "state": "running"}] * 100
-    answer, queries = told(cluster, reports, [key] * 100)
+    reports = [given.report(key, "running", sequence=99), given.report(old, "running")] * 100
+    answer, queries = told(cluster, reports, [given.held(ended)] * 100)
     assert {(each["attempt"], each["code"]) for each in answer["refused"]} == {
         (ended.key, "ended"),
         (live.key, "stale_sequence"),
@@ -58,7 +58,8 @@ def test_a_foreign_nodes_part_is_unknown(cluster):
     other = given.node_make("n2")
     attempt = cluster.running()
     key = given.key_of(attempt)
-    answer = report_apply(node=other, reports=[{**key, "sequence": 9, "state": "ended", "exit_code": 1}], holding=[key])
+    end = given.report(key, "ended", sequence=9, **real_end(exit_code=1))
+    answer = given.heard(node=other, reports=[end], holding=[given.held(attempt)])
     assert answer["refused"] == [{**key, "sequence": 9, "code": "unknown_part"}]
     assert answer["stop"] == [key]
     assert Allocation.objects.get(attempt=attempt).state == Allocation.State.RUNNING
@@ -66,8 +67,8 @@ def test_a_foreign_nodes_part_is_unknown(cluster):
 
 def test_the_same_report_twice_in_one_message_counts_once(cluster):
     attempt = cluster.started()
-    report = {**given.key_of(attempt), "sequence": 1, "state": "running", "pid": 7}
-    answer = report_apply(node=cluster.node, reports=[report, report], holding=[])
+    report = given.report(given.key_of(attempt), "running", pid=7)
+    answer = given.heard(node=cluster.node, reports=[report, report], holding=[])
     assert len(answer["accepted"]) == 1
     assert [each["code"] for each in answer["refused"]] == ["stale_sequence"]
 

@@ -10,7 +10,7 @@ from portal.cluster.models import Node
 from portal.cluster.services import node_hello, node_seen
 from portal.environment import env
 from portal.jobs.models import Allocation, Attempt, Job
-from portal.jobs.services import job_cancel, reconcile, report_apply
+from portal.jobs.services import job_cancel, reconcile
 from portal.jobs.services.parts import FORGOTTEN_S
 from portal.jobs.services.reconciling import silent_starts_lose
 from tests.portal import given
@@ -53,7 +53,7 @@ def test_a_start_without_a_sign_of_life_is_lost_by_the_requeue_rules(cluster, fi
 def test_a_part_that_is_named_begins(cluster):
     attempt = cluster.started()
     passes(LIMIT_S + 5)
-    report_apply(node=cluster.node, reports=[], holding=[given.key_of(attempt)])
+    given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
     assert (silent_starts_lose(limit_s=LIMIT_S), state(attempt)) == (0, "STARTING")
 
 
@@ -101,12 +101,12 @@ def test_a_node_that_comes_back_has_the_whole_limit_again(cluster, how):
 
 def test_the_same_holds_of_what_ran_there_without_a_lease(cluster):
     attempt = cluster.running()
-    report_apply(node=cluster.node, reports=[], holding=[])
+    given.heard(node=cluster.node, reports=[], holding=[])
     passes(10 * LIMIT_S)
     Node.objects.update(last_contact_at=timezone.now() - timedelta(seconds=10 * LIMIT_S))
     cluster.node.refresh_from_db()
     node_seen(node=cluster.node)
-    report_apply(node=cluster.node, reports=[], holding=[])
+    given.heard(node=cluster.node, reports=[], holding=[])
     assert state(attempt) == "RUNNING"
 
 

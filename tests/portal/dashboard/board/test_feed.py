@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.cluster.services import node_describe, node_drain
-from portal.cluster.telemetry import telemetry_store
 from portal.dashboard.board import feed, ticker
 from portal.dashboard.overview.nodes import gpu_cells
 from portal.dashboard.parts.snapshot import Snapshot
@@ -20,6 +19,7 @@ from portal.events import following, relay, shared
 from portal.events.relay import number_key
 from portal.events.shared import client
 from portal.jobs.models import GpuAllocation
+from tests.portal import given
 from tests.portal.dashboard.cluster_world import World, people
 from tests.portal.given import node_make, statements
 
@@ -131,7 +131,7 @@ def test_telemetry_of_all_nodes_is_one_event_a_second_for_those_who_follow(world
     broker.zadd(following.KEY, following.marks(["board:1", "node:n2"]))
     first = feed.board_now(1)
     for node in Node.objects.all():
-        telemetry_store(node=node, batch=batch(timezone.now().timestamp()))
+        given.measured(node=node, batch=batch(timezone.now().timestamp()))
     assert said() == [], "a node's message alone tells nobody"
     ticker.once()
     assert [stream for stream, _ in said()] == ["node:n2"], "the board is not a second old yet"
@@ -153,7 +153,7 @@ def test_telemetry_of_all_nodes_is_one_event_a_second_for_those_who_follow(world
 
 @pytest.mark.django_db
 def test_nobody_looks_and_nothing_is_computed(world, broker):
-    telemetry_store(node=Node.objects.first(), batch=batch(timezone.now().timestamp()))
+    given.measured(node=Node.objects.first(), batch=batch(timezone.now().timestamp()))
     with statements(0):
         ticker.once()
     assert said() == []

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
-from portal.cluster.telemetry import telemetry_store
 from portal.cluster.telemetry_rollup import telemetry_roll_up
 from portal.jobs.models import Attempt, GpuAllocation, Job
+from tests.portal import given
 
 RAN_S = 1800
 SAMPLES = 60
@@ -44,7 +44,7 @@ def measured(node, attempt, *, before_s=600):
     while at < last + before_s:
         inside = [first <= at + k <= last for k in range(SAMPLES)]
         own = {attempt.key: {"cpu_cores": [3.0] * SAMPLES, "memory_mib": [2048.0] * SAMPLES}}
-        telemetry_store(
+        given.measured(
             node=node,
             batch={
                 "start": at,
@@ -114,7 +114,7 @@ def test_a_node_that_ran_over_midnight_is_read_over_both_days(cluster):
     for minutes in (-10, 10):
         at = (midnight + timedelta(minutes=minutes)).timestamp()
         batch = {"start": at, "period_s": 1.0, "count": 2, "gpus": {}, "host": {"cpu_cores": [1.0, 1.0]}}
-        telemetry_store(node=node, batch=batch)
+        given.measured(node=node, batch=batch)
     telemetry_roll_up()
     assert TelemetryMean.objects.count() == 2
     from portal.cluster.telemetry import batches_between

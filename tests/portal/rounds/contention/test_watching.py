@@ -9,12 +9,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
-from portal.cluster.telemetry import telemetry_store
 from portal.jobs.listing import attempts_of
 from portal.jobs.models import Allocation, Attempt, CoreSearch, Job, JobEvent, MemoryWatch, Slowing
 from portal.jobs.selectors import parts_wanted
 from portal.jobs.serializers import AttemptSerializer
-from portal.jobs.services import report_apply
 from portal.rounds.contention.watching import relief_pass
 from portal.rounds.services import settings_update
 from portal.rounds.tuning.measures import upset_read
@@ -57,7 +55,7 @@ class Pressed:
             for each in Attempt.objects.filter(ended_at=None)
         ]
         assert {w["attempt"] for w in parts_wanted(node_id=self.node.pk)["attempts"]} == {h["attempt"] for h in holding}
-        report_apply(node=Node.objects.get(pk=self.node.pk), reports=[], holding=holding)
+        given.heard(node=Node.objects.get(pk=self.node.pk), reports=[], holding=holding)
 
     def measure(self, seconds, *, draws=None):
         """So much time passes; traffic and utilisation follow the cores that are held."""
@@ -77,7 +75,7 @@ class Pressed:
                 self.training.key: {"memory_share": [100 * self.trains] * seconds},
             },
         }
-        telemetry_store(node=Node.objects.get(pk=self.node.pk), batch=batch)
+        given.measured(node=Node.objects.get(pk=self.node.pk), batch=batch)
         self.now += timedelta(seconds=seconds)
 
     def go(self, periods, *, draws=None):

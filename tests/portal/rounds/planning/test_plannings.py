@@ -11,7 +11,7 @@ from portal.events import relay
 from portal.events.models import OutboxMessage
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services import ending as ending_module
-from portal.jobs.services import leases, placing, report_apply
+from portal.jobs.services import leases, placing
 from portal.jobs.services import parts as parts_module
 from portal.jobs.services import submission as submission_module
 from portal.rounds.models import Planning, PlanningLease
@@ -25,6 +25,7 @@ from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.model import Plan
 from scheduler.planning.plan import plan
 from tests.portal import given
+from tests.real_ends import real_end
 
 
 class Killed(BaseException):
@@ -247,14 +248,14 @@ class TestKilled:
     def test_a_portal_in_a_report(self, shared_cluster, monkeypatch, module, name, after):
         cluster = shared_cluster
         attempt = cluster.running()
-        message = given.key_of(attempt) | {"sequence": 9, "state": "ended", "reason": "exit", "exit_code": 0}
+        message = given.report(given.key_of(attempt), "ended", sequence=9, **real_end())
         with monkeypatch.context() as patched:
             kill_at(patched, module, name, after=after)
             with pytest.raises(Killed):
-                report_apply(node=cluster.node, reports=[message], holding=[])
+                given.heard(node=cluster.node, reports=[message], holding=[])
         assert Job.objects.get().state == "RUNNING"
         assert not given.violations()
-        assert report_apply(node=cluster.node, reports=[message], holding=[])["accepted"], "the agent sends it again"
+        assert given.heard(node=cluster.node, reports=[message], holding=[])["accepted"], "the agent sends it again"
         assert Job.objects.get().state == "COMPLETED"
 
     @pytest.mark.parametrize(("name", "after"), [("event_record", True), ("plan_nudge", False), ("plan_nudge", True)])

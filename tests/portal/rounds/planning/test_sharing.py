@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from portal.cluster.models import Gpu
 from portal.cluster.services import gpu_cordon, gpu_mode_set, gpu_modes_balance, node_drain
-from portal.cluster.telemetry import telemetry_store
 from portal.errors import Conflict
 from portal.estimation.models import Signature, SignatureUse
 from portal.jobs.models import Attempt, GpuAllocation, Job, Promise
@@ -321,7 +320,7 @@ def test_cbp_pp_looks_at_the_gpus_memory_of_the_last_minute(cluster, seen, rule)
     if seen:
         memory = [1000.0 + 10 * each for each in range(20)]
         batch = {"start": timezone.now().timestamp() - 25, "period_s": 1.0, "count": 20}
-        telemetry_store(node=cluster.node, batch=batch | {"gpus": {"3": {"memory_mib": memory}}})
+        given.measured(node=cluster.node, batch=batch | {"gpus": {"3": {"memory_mib": memory}}})
     Job.objects.filter(pk=second.pk).update(state="PENDING")
     planning_run()
     assert bool(held(first))
@@ -350,7 +349,7 @@ def harvest_by(cluster, used_mib, *, asked=4096, **fields):
     key = Attempt.objects.get(job=first).key
     if used_mib is not None:
         batch = {"start": timezone.now().timestamp() - 25, "period_s": 1.0, "count": 20}
-        telemetry_store(node=cluster.node, batch=batch | {"attempts": {key: {"gpu_memory_mib": [used_mib] * 20}}})
+        given.measured(node=cluster.node, batch=batch | {"attempts": {key: {"gpu_memory_mib": [used_mib] * 20}}})
     second = cluster.submit(**given.shareable(0.2, asked, model="down"))
     planning_run()
     return first, second

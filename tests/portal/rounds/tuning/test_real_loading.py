@@ -20,7 +20,6 @@ from django.utils import timezone
 from portal.estimation.records import records_apply
 from portal.jobs.models import Attempt, CoreSearch, CoreStep
 from portal.jobs.selectors import parts_wanted
-from portal.jobs.services import report_apply
 from portal.laboratory.experiments.cores import FILE, Curve, curves
 from portal.rounds.services import settings_update
 from portal.rounds.tuning import searching
@@ -120,7 +119,7 @@ class Loading:
         held = self.engine.cores_held(self.directory) or {"sequence": 0}
         if held["sequence"] == self.ordered:
             holding = [given.key_of(self.attempt) | {"cores_sequence": self.ordered}]
-            report_apply(node=self.node, reports=[], holding=holding)
+            given.heard(node=self.node, reports=[], holding=holding)
 
     @property
     def found(self):

@@ -9,12 +9,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.services import node_tuning
-from portal.cluster.telemetry import telemetry_store
 from portal.errors import BerthError
 from portal.estimation.models import AttemptSpeed
 from portal.jobs.models import Allocation, Attempt, CoreSearch, CoreStep, CoreTuning, Job, JobEvent
 from portal.jobs.selectors import parts_wanted
-from portal.jobs.services import report_apply
 from portal.rounds.errands import errand
 from portal.rounds.planning.snapshot import state_load
 from portal.rounds.services import settings_update
@@ -42,7 +40,7 @@ class Tuned:
         """The node follows the list that it gets, and says so."""
         (wanted,) = [w for w in parts_wanted(node_id=self.node.pk)["attempts"] if w["attempt"] == self.attempt.key]
         self.held.append(len(wanted["cores"]) // self.attempt.gpus)
-        report_apply(
+        given.heard(
             node=self.node,
             reports=[],
             holding=[given.key_of(self.attempt) | {"cores_sequence": wanted["cores_sequence"]}],
@@ -57,7 +55,7 @@ class Tuned:
             batch = {"start": self.now.timestamp() + first, "period_s": 1.0, "count": 5, "gpus": series}
             if self.busy is not None:
                 batch["attempts"] = {self.attempt.key: {"cpu_cores": [self.busy(self.held[-1])] * 5}}
-            telemetry_store(node=self.node, batch=batch)
+            given.measured(node=self.node, batch=batch)
         self.now += timedelta(seconds=seconds)
 
     def go(self, most=60):
@@ -184,7 +182,7 @@ def test_a_job_that_reports_seldom_is_still_tuned_by_its_throughput(cluster):
     def measure(_):
         series = {"0": {"utilisation": [99.0]}}
         batch = {"start": run.now.timestamp(), "period_s": 1.0, "count": 1, "gpus": series}
-        telemetry_store(node=run.node, batch=batch)
+        given.measured(node=run.node, batch=batch)
         heard(1)
 
     run.measure = measure
@@ -240,7 +238,7 @@ def test_leaving_cores_are_held_until_the_node_says_that_they_are_free(cluster):
     idle = next(node.idle_cores for node in state.nodes if node.id == run.node.pk)
     assert not set(part.core_ids) & set(idle)
     stale = given.key_of(run.attempt) | {"cores_sequence": part.cores_sequence - 1}
-    report_apply(node=run.node, reports=[], holding=[stale])
+    given.heard(node=run.node, reports=[], holding=[stale])
     part.refresh_from_db()
     assert len(part.core_ids) == 3, "an older order's number says nothing about this one"
     run.answer()
@@ -261,11 +259,11 @@ def test_who_is_never_touched(cluster, why):
     Attempt.objects.update(started_at=timezone.now() - timedelta(hours=1))
     for rank, part in enumerate(attempt.allocations.order_by("rank")):
         told = {} if why == "agent" else {"cores_sequence": 0}
-        report_apply(node=part.node, reports=[], holding=[given.key_of(attempt, rank) | told])
+        given.heard(node=part.node, reports=[], holding=[given.key_of(attempt, rank) | told])
     tuning_pass()
     assert not CoreSearch.objects.exists()
     if why == "agent":
-        report_apply(node=nodes[0], reports=[], holding=[given.key_of(attempt) | {"cores_sequence": 0}])
+        given.heard(node=nodes[0], reports=[], holding=[given.held(attempt)])
         tuning_pass()
         assert CoreSearch.objects.exists()
 
@@ -310,7 +308,7 @@ def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, 
     for node in nodes:
         for _ in range(3):
             attempt = cluster.running(node, gpus=1, cores=3)
-            report_apply(node=node, reports=[], holding=[given.key_of(attempt) | {"cores_sequence": 0}])
+            given.heard(node=node, reports=[], holding=[given.held(attempt)])
     now = timezone.now()
     Attempt.objects.update(started_at=now - timedelta(hours=1), cores_wanted=3)
     for later_s in (0, 6, 12):
@@ -347,7 +345,7 @@ def many(cluster, *, cores_wanted):
         node = given.node_make(f"m{n}", gpus=4, cores=9)
         for _ in range(3):
             attempt = cluster.running(node, gpus=1, cores=3)
-            report_apply(node=node, reports=[], holding=[given.key_of(attempt) | {"cores_sequence": 0}])
+            given.heard(node=node, reports=[], holding=[given.held(attempt)])
     Attempt.objects.update(started_at=timezone.now() - timedelta(hours=1), cores_wanted=cores_wanted)
     return timezone.now()
 
