@@ -17,9 +17,7 @@ from portal.cluster.models import Gpu
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from django.db.models import QuerySet
-
-    from portal.cluster.models import Node
+    from portal.cluster.models import GpuQuerySet, Node
 
 
 class GpuState(IntEnum):
@@ -48,10 +46,15 @@ class Free(NamedTuple):
     for_sharing: int = 0
 
 
-def unheld(gpus: QuerySet[Gpu]) -> QuerySet[Gpu]:
+def unheld(gpus: GpuQuerySet) -> GpuQuerySet:
     """Return those of them that no job holds, whether or not one may have them."""
     held = Gpu.allocations.rel.related_model.objects.filter(gpu=OuterRef("pk"), released_at=None)
     return gpus.filter(~Exists(held))
+
+
+def whole_gpus() -> GpuQuerySet:
+    """Return those that a job may have whole: of these the unheld ones are idle, on nodes that take jobs."""
+    return Gpu.objects.takes_jobs().filter(mode=Gpu.Mode.EXCLUSIVE)
 
 
 def free_by_node(nodes: Collection[Node]) -> dict[int, Free]:
