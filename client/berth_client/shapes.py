@@ -440,6 +440,8 @@ class Node(TypedDict):
     gpus: int
     gpus_by_type: dict[str, int]
     gpus_allocated: int
+    gpus_idle: int
+    gpus_for_sharing: int
     cores: int
     cores_allocated: int
     memory_mib: int

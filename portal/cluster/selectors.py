@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Prefetch
 
+from portal.cluster.gpu_states import unheld, whole_gpus
 from portal.cluster.instances import ONE_EACH, instance_of, only_instances
 from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
 from portal.cluster.named import NamedEnvironment
@@ -176,14 +177,13 @@ def idle_blocks() -> dict[str, list[int]]:
     Instances are no block together: each is one of its own.
     """
     nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False)
-    takes = Gpu.objects.takes_jobs().filter(mode=Gpu.Mode.EXCLUSIVE).with_type().order_by()
-    held = takes.filter(allocations__released_at=None, allocations__isnull=False).values_list("node_id", "type_name")
-    taken = {row[:2]: row[2] for row in held.annotate(n=Count("pk", distinct=True))}
-    total = {row[:2]: row[2] for row in takes.values_list("node_id", "type_name").annotate(n=Count("pk"))}
+    whole = whole_gpus().with_type().order_by()
+    idle = unheld(whole).values_list("node_id", "type_name").annotate(n=Count("pk"))
+    found = {row[:2]: row[2] for row in idle}
     able = {node.pk for node in nodes.only(*SCHEDULABLE_BY) if node.is_schedulable}
     blocks: dict[str, list[int]] = defaultdict(list)
-    for (node, name), count in sorted(total.items(), key=lambda each: each[0][0]):
+    for node, name in whole.order_by("node_id").values_list("node_id", "type_name").distinct():
         if node in able and name is not None:
-            idle = count - taken.get((node, name), 0)
-            blocks[name] += [1] * idle if instance_of(name) else [idle]
+            idle_there = found.get((node, name), 0)
+            blocks[name] += [1] * idle_there if instance_of(name) else [idle_there]
     return blocks

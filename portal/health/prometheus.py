@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from portal.cluster.gpu_states import free_by_node
 from portal.cluster.models import HEALTHS, Node
 from portal.disk import MIB, disk_state
 from portal.errors import Forbidden
@@ -153,6 +154,15 @@ def _cluster(nodes: Sequence[Node], *, gpus: int) -> Iterator[Metric]:
     held = GpuAllocation.objects.filter(released_at=None).aggregate(n=Count("gpu", distinct=True))["n"]
     yield GaugeMetricFamily("berth_gpus", "GPUs of nodes that are not dead.", value=gpus)
     yield GaugeMetricFamily("berth_gpus_allocated", "GPUs held by jobs.", value=held)
+    free = free_by_node(nodes).values()
+    yield GaugeMetricFamily(
+        "berth_gpus_idle", "GPUs that a job could get whole now.", value=sum(each.idle for each in free)
+    )
+    yield GaugeMetricFamily(
+        "berth_gpus_for_sharing",
+        "GPUs set aside for jobs that share one, with none on them; not among the idle ones.",
+        value=sum(each.for_sharing for each in free),
+    )
     disk = disk_state()
     yield GaugeMetricFamily("berth_disk_free_bytes", "Free on the portal's disk.", value=disk.free_mib * MIB)
     yield GaugeMetricFamily("berth_disk_low", "1: too little is free; no job is taken in or started.", value=disk.low)

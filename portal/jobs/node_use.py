@@ -10,6 +10,7 @@ from django.db.models import Count, Sum
 from django.utils import timezone
 
 from portal.bulk import among
+from portal.cluster.gpu_states import Free, free_by_node
 from portal.cluster.models import Gpu
 from portal.jobs.held_time import Length, active_rates
 from portal.jobs.models import Allocation, GpuAllocation, Job
@@ -26,7 +27,7 @@ NOTHING = (0, 0)
 
 
 def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
-    """Add to each node `counts`: of GPUs present and allocated, and what is held of its cores and memory (MiB). Three queries."""
+    """Add to each node `counts`: of its GPUs, and what is held of its cores and memory (MiB). Four queries."""
     ids = among(node.pk for node in nodes)
     present = Gpu.objects.filter(node__in=ids, missing_since=None).order_by()
     held = GpuAllocation.objects.filter(allocation__node__in=ids, allocation__released_at=None, released_at=None)
@@ -40,12 +41,16 @@ def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
     live = Allocation.objects.filter(node__in=ids, released_at=None).order_by().values_list("node_id")
     sums = live.annotate(cores=Sum(Length("core_ids")), memory=Sum("memory_mib"))
     parts = {node: (cores, memory_mib) for node, cores, memory_mib in sums}
+    free = free_by_node(nodes)
     for node in nodes:
         cores, memory_mib = parts.get(node.pk, NOTHING)
+        own = free.get(node.pk, Free())
         node.counts = SimpleNamespace(
             gpus=gpus[node.pk],
             gpus_by_type=types[node.pk],
             gpus_allocated=gpus_held.get(node.pk, 0),
+            gpus_idle=own.idle,
+            gpus_for_sharing=own.for_sharing,
             cores_allocated=cores,
             memory_allocated_mib=memory_mib,
         )

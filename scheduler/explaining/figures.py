@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scheduler.copies import replace
 from scheduler.model import Reason
 from scheduler.placement.feasibility import (
     Level,
@@ -15,6 +16,7 @@ from scheduler.placement.feasibility import (
     aggregated_gpus,
     distributed_gpus,
     domain_allowed,
+    possible,
     software_allowed,
     type_allowed,
     usable,
@@ -86,6 +88,36 @@ def for_sharing(by_type: dict[str, int], offers: Iterable[Offer]) -> int:
     return sum(len(offer.node.shared) for offer in offers if most is not None and offer.node.gpu_type == most)
 
 
+def set_aside(job: Job, offers: Sequence[Offer], *, ever: bool) -> dict[str, Any] | None:
+    """The GPUs for jobs that share one, if with them the job would fit: how many, and the nodes (none: over several of them).
+
+    None: they do not keep it from fitting. `ever` false: whole nodes were looked at, so those with jobs count too.
+    """
+    if job.is_cpu or not any(offer.node.shared for offer in offers):
+        return None
+    grown = [_with_set_aside(offer, ever=ever) for offer in offers]
+    largest: dict[str, int] = {}
+    for offer in grown:
+        name = offer.node.gpu_type or ""
+        largest[name] = max(largest.get(name, 0), offer.node.gpus_total)
+    if not possible(job, grown, Level.CORES, largest):
+        return None
+    more = [(after, after.gpus - before.gpus) for before, after in zip(offers, grown, strict=True)]
+    alone = [(offer, gpus) for offer, gpus in more if gpus and possible(job, [offer], Level.CORES, {})]
+    there = alone or [(offer, gpus) for offer, gpus in more if gpus and usable(job, offer, Level.TRUST)]
+    nodes = [offer.node.name for offer, _ in alone][:NODES_SHOWN]
+    return {"gpus": sum(gpus for _, gpus in there), "nodes": nodes}
+
+
+def _with_set_aside(offer: Offer, *, ever: bool) -> Offer:
+    """The offer as if no GPU of its node were for jobs that share one."""
+    free = [gpu for gpu in offer.node.shared if not ever or (gpu.open and not gpu.holders)]
+    if not free:
+        return offer
+    node = replace(offer.node, gpus_total=offer.node.gpus_total + len(free))
+    return replace(offer, node=node, gpus=offer.gpus + len(free))
+
+
 def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> Why:
     """The reason of the failed level, with what is needed and what there is. `ever` false: whole nodes were looked at."""
     reason = LEVEL_REASONS[level]
@@ -108,6 +140,8 @@ def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> 
         figures["nodes"] = barred[:NODES_SHOWN]
     else:
         figures |= most_of(job, offers, level)
+    if "for_sharing" not in figures and (aside := set_aside(job, offers, ever=ever)) is not None:
+        figures["set_aside"] = aside
     return Why(reason, figures)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.explaining.figures import Why, needs, over_quota, short_of
+from scheduler.explaining.figures import Why, needs, over_quota, set_aside, short_of
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers
 from scheduler.placement.instances import on_instance
@@ -109,7 +109,9 @@ class Foresight:
     def _why_never(self, job: Job) -> Why | None:
         """Why even empty nodes would not hold the job: the nodes that are up, or all nodes."""
         if not any(type_allowed(job, offer.node) for offer in self._all) and not job.is_cpu:
-            return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": self._types()})
+            aside = set_aside(job, self._all, ever=False)
+            told = {} if aside is None else {"set_aside": aside}
+            return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": self._types(), **told})
         if first_failing(job, self._up, self._largest) is None:
             return None
         level = first_failing(job, self._all, self._largest)

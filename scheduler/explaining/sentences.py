@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scheduler.explaining.kept_words import kept_for_it_words, kept_words
 from scheduler.explaining.phrases import MEMORY, are, count, gib, listed, other_types, the_most
 from scheduler.explaining.places import QUEUES, is_strange
-from scheduler.explaining.sharing_words import placed_words, waiting_words
+from scheduler.explaining.sharing_words import placed_words, set_aside_words, waiting_words
 from scheduler.model import Reason
 
 if TYPE_CHECKING:
@@ -27,13 +27,12 @@ RESOURCE_WORDS: Mapping[str, str] = {
 
 def sentence(reason: Reason | str | None, figures: Figures) -> str:
     """The sentences for a reason. For None: where the job was placed."""
-    if reason is None and "shared" in figures:
-        return placed_words(figures["shared"])
     if reason is None:
-        return f"Placed on {_places(figures.get('nodes', {}))}."
+        shared = figures.get("shared")
+        return placed_words(shared) if shared else f"Placed on {_places(figures.get('nodes', {}))}."
     if "promised" in figures:
         return _promised(figures)
-    return SENTENCES[Reason(reason)](figures) + kept_for_it_words(figures)
+    return SENTENCES[Reason(reason)](figures) + set_aside_words(figures) + kept_for_it_words(figures)
 
 
 def queue_words(figures: Figures) -> str:
@@ -115,6 +114,8 @@ def _tenant_quota(figures: Figures) -> str:
 
 
 def _no_node_with_type(figures: Figures) -> str:
+    if "set_aside" in figures:
+        return f"It needs {_need(figures)}, and no node hands out such GPUs whole."
     return f"It needs {_need(figures)}, and no node has such GPUs. {other_types(figures.get('types') or [])}"
 
 

@@ -78,3 +78,17 @@ def _beside(own: list[int | str], others: int) -> str:
     if others:
         words.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")
     return f", beside {listed(words)}" if words else ""
+
+
+def set_aside_words(figures: Figures) -> str:
+    """Of a job that would fit if some GPUs were not set aside for jobs that share one."""
+    if (aside := figures.get("set_aside")) is None:
+        return ""
+    nodes = [str(name) for name in aside["nodes"]]
+    gpus = count(aside["gpus"], "GPUs") if len(nodes) < 2 else "GPUs"
+    are = "is" if aside["gpus"] == 1 and len(nodes) < 2 else "are"
+    where, there = (f" on {' or '.join(nodes[:MOST_NODES])}", " there") if nodes else ("", "")
+    return f" It would fit{where}, but {gpus}{there} {are} set aside for jobs that share a GPU."
+
+
+MOST_NODES = 3

@@ -131,6 +131,7 @@ class Metrics:
     gpus_total: int
     gpus_allocated: int
     gpus_idle: int
+    gpus_for_sharing: int  # set aside for jobs that share one, with none on them
     cores_total: int
     cores_allocated: int
     gpu_active_rate: float | None

@@ -223,7 +223,8 @@ def _held(nodes: Sequence[Node], final: Ledger, shared: AbstractSet[tuple[int, i
     return {
         "gpus_total": gpus_total,
         "gpus_allocated": gpus,
-        "gpus_idle": final.idle_gpus + len(up - shared),
+        "gpus_idle": final.idle_gpus,
+        "gpus_for_sharing": len(up - shared),
         "cores_total": cores_total,
         "cores_allocated": cores,
         "gpu_active_rate": metrics.rate(gpus, gpus_total),

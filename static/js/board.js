@@ -50,7 +50,7 @@
 
   // ---- a small cluster's cells: the same numbers, written into the elements that name jobs --------------------------
   const UNKNOWN = 255;
-  const IDLE = new Set([1, 2]);
+  const IDLE = new Set([1, 2]), SHARING = 4, FOR_SHARING = "for jobs that share a GPU";
   const step = (value) => (value === UNKNOWN ? 1 : Math.min(5, Math.floor(value / 20) + 1));
   const percent = (value) => `${value}\u00a0%`;
   function set(element, name, value) { if (element.getAttribute(name) !== value) { element.setAttribute(name, value); } }
@@ -62,14 +62,15 @@
   function cellShown(cell, at) {
     const [active, use, memory, idle] = [board.active[at], board.use[at], board.memory[at], IDLE.has(board.state[at])];
     set(cell, "data-active", String(step(active))); set(cell, "data-use", String(step(use))); set(cell, "data-memory", String(step(memory)));
-    const words = [`GPU ${cell.dataset.gpu}`, idle ? "idle now" : `use ${use === UNKNOWN ? "\u2013" : percent(use)}`];
+    const sharing = board.state[at] === SHARING, free = idle ? "idle" : sharing ? "shared" : "";
+    const words = [`GPU ${cell.dataset.gpu}`, idle ? "idle now" : sharing ? FOR_SHARING : `use ${use === UNKNOWN ? "\u2013" : percent(use)}`];
     if (active !== UNKNOWN) { words.push(`allocated ${percent(active)} of the time shown`); }
     if (memory !== UNKNOWN) { words.push(`memory ${percent(memory)}`); }
     set(cell, "title", words.join(", ")); set(cell, "aria-label", words.join(", "));
-    if (cell.classList.contains("b-cell-mini")) { write(cell, idle || use === UNKNOWN ? "" : String(use)); return; }
+    if (cell.classList.contains("b-cell-mini")) { write(cell, free || use === UNKNOWN ? "" : String(use)); return; }
     write(cell.children[1], active === UNKNOWN ? "" : percent(active));
-    write(cell.querySelector(".b-cell-use"), idle ? "idle" : use === UNKNOWN ? "" : String(use), idle || use === UNKNOWN ? "" : "%");
-    write(cell.querySelector(".b-cell-memory"), memory === UNKNOWN ? (idle ? "idle" : "") : String(memory), memory === UNKNOWN ? "" : "%");
+    write(cell.querySelector(".b-cell-use"), free || (use === UNKNOWN ? "" : String(use)), free || use === UNKNOWN ? "" : "%");
+    write(cell.querySelector(".b-cell-memory"), memory === UNKNOWN ? free : String(memory), memory === UNKNOWN ? "" : "%");
   }
   function nodesShown(root) {
     if (!board) { return; }

@@ -8,7 +8,7 @@
   if (!root) { return; }
   const CELL_W = 4, CELL_H = 8, ROW = 8, GAP_X = 8, GAP_Y = 3, PAD = 3;
   const PITCH_X = CELL_W * ROW + GAP_X, PITCH_Y = CELL_H + GAP_Y;
-  const UNKNOWN = 255, HELD = 0, IDLE = 1, KEPT = 2;
+  const UNKNOWN = 255, HELD = 0, IDLE = 1, KEPT = 2, SHARING = 4;
   const HEALTH = ["up", "low on disk", "drained", "unreachable", "declared dead"];
   const SILENT = 3; // unreachable and worse are struck through
   const BY_WORDS = { type: "GPU type", rack: "Rack", label: "Label" };
@@ -23,6 +23,7 @@
 
   const number = (value) => (value === null || value === undefined ? "\u2013" : String(value).replace(/\B(?=(\d{3})+(?!\d))/g, THIN));
   const count = (value) => (value ? number(value) : "\u2013");
+  const apart = (sharing) => (sharing ? `, ${number(sharing)} for jobs that share a GPU` : "");
   const tenth = (value) => (value === null || value === undefined ? "\u2013" : value.toFixed(1));
   const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--b-${name}`).trim();
   function coloursRead() {
@@ -73,10 +74,10 @@
       part(".b-board-kept").textContent = count(group.kept);
       part(".b-board-short").textContent = count(group.short);
       if (group.gpus) { part(".b-board-short").append(element("small", "", `largest block ${group.largest}`)); }
-      rows[place].canvas.setAttribute("aria-label", `${group.title}: ${group.nodes} nodes, ${group.up} up, ${group.gpus} GPUs, ${group.held} held, ${group.idle} idle; active ${tenth(group.active)} %. Arrow keys move from node to node, Enter opens one.`);
+      rows[place].canvas.setAttribute("aria-label", `${group.title}: ${group.nodes} nodes, ${group.up} up, ${group.gpus} GPUs, ${group.held} held, ${group.idle} idle${apart(group.sharing)}; active ${tenth(group.active)} %. Arrow keys move from node to node, Enter opens one.`);
     });
-    const all = board.groups[by].reduce((sum, group) => ({ idle: sum.idle + group.idle, kept: sum.kept + group.kept, held: sum.held + group.held, gpus: sum.gpus + group.gpus }), { idle: 0, kept: 0, held: 0, gpus: 0 });
-    root.querySelector("[data-board-total]").textContent = `All ${number(board.nodes.length)} nodes: ${number(all.held)} of ${number(all.gpus)} GPUs held, ${number(all.idle)} idle${all.kept ? `, ${number(all.kept)} of them kept for jobs` : ""}.`;
+    const all = board.groups[by].reduce((sum, group) => ({ idle: sum.idle + group.idle, sharing: sum.sharing + group.sharing, kept: sum.kept + group.kept, held: sum.held + group.held, gpus: sum.gpus + group.gpus }), { idle: 0, sharing: 0, kept: 0, held: 0, gpus: 0 });
+    root.querySelector("[data-board-total]").textContent = `All ${number(board.nodes.length)} nodes: ${number(all.held)} of ${number(all.gpus)} GPUs held, ${number(all.idle)} idle${all.kept ? `, ${number(all.kept)} of them kept for jobs` : ""}${apart(all.sharing)}.`;
     const health = HEALTH.map((word, code) => [board.health.filter((each) => each === code).length, word]).filter(([many]) => many);
     root.querySelector("[data-board-note]").textContent = health.map(([many, word]) => `${number(many)} ${word}`).join(", ");
   }
@@ -110,6 +111,7 @@
         const left = x + (gpu % ROW) * CELL_W, top = y + Math.floor(gpu / ROW) * PITCH_Y;
         const index = starts[place] + gpu, state = board.state[index], value = values[index];
         if (state === HELD) { pen.fillStyle = value === UNKNOWN ? colours.steps[0] : colours.steps[Math.min(4, Math.floor(value / 20))]; pen.fillRect(left, top, CELL_W, CELL_H); continue; }
+        if (state === SHARING) { pen.strokeStyle = colours.out; pen.lineWidth = 1; pen.strokeRect(left + 0.5, top + 0.5, CELL_W - 1, CELL_H - 1); continue; }
         if (state === IDLE || state === KEPT) {
           pen.fillStyle = state === KEPT ? colours.kept : colours.surface; pen.fillRect(left, top, CELL_W, CELL_H);
           pen.strokeStyle = state === KEPT ? colours.keptEdge : colours.idle; pen.lineWidth = 1; pen.strokeRect(left + 0.5, top + 0.5, CELL_W - 1, CELL_H - 1);
@@ -158,8 +160,8 @@
   }
   function said(place) {
     const total = board.gpus[place], states = board.state.slice(starts[place], starts[place] + total);
-    const idle = states.filter((state) => state === IDLE || state === KEPT).length;
-    return `${board.nodes[place]}, ${HEALTH[board.health[place]]}, ${total} GPUs, ${states.filter((state) => state === HELD).length} held, ${idle} idle`;
+    const idle = states.filter((state) => state === IDLE || state === KEPT).length, sharing = states.filter((state) => state === SHARING).length;
+    return `${board.nodes[place]}, ${HEALTH[board.health[place]]}, ${total} GPUs, ${states.filter((state) => state === HELD).length} held, ${idle} idle${apart(sharing)}`;
   }
   let resting = 0;
   function point(row, at) {

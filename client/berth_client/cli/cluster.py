@@ -31,6 +31,8 @@ COLUMNS = Columns(
         ("note", lambda node: node["drain_reason"]),
     ),
     wide=(
+        ("gpus idle", lambda node: node.get("gpus_idle")),
+        ("for sharing", lambda node: node.get("gpus_for_sharing")),
         ("gpus active", lambda node: _rate(node["gpu_active_rate"])),
         ("cores active", lambda node: _rate(node["cpu_active_rate"])),
         ("disk free", lambda node: memory(node["disk_free_mib"])),

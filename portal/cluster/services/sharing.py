@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 
+from portal.cluster.gpu_states import unheld
 from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.errors import BerthError, Conflict, NotFound
 from portal.events.services import page_event, plan_nudge
@@ -16,8 +16,6 @@ from portal.tenants.services import audit_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from django.db.models import QuerySet
 
     from portal.tenants.models import User
 
@@ -102,12 +100,12 @@ def _change(candidates: Sequence[int], mode: str, most: int) -> int:
     """Change the first `most` of these that are idle, their nodes locked: nobody takes one meanwhile."""
     if not candidates or most <= 0:
         return 0
-    idle = dict(_idle().filter(pk__in=candidates).values_list("pk", "node_id"))
-    wanted = [pk for pk in candidates if pk in idle]
-    chosen = (_not_kept(wanted, idle) if mode == Gpu.Mode.SHARED else wanted)[:most]
+    free = dict(unheld(Gpu.objects.filter(pk__in=candidates)).values_list("pk", "node_id"))
+    wanted = [pk for pk in candidates if pk in free]
+    chosen = (_not_kept(wanted, free) if mode == Gpu.Mode.SHARED else wanted)[:most]
     nodes = Node.objects.select_for_update(no_key=True).filter(gpus__in=chosen).order_by("pk")
     list(nodes.values_list("pk", flat=True))
-    changed = _idle().filter(pk__in=chosen).update(mode=mode)
+    changed = unheld(Gpu.objects.filter(pk__in=chosen)).update(mode=mode)
     if changed:
         page_event(stream="cluster", topic="node")
     return changed
@@ -128,10 +126,5 @@ def _not_kept(gpus: Sequence[int], nodes: Mapping[int, int]) -> list[int]:
 
 
 def _spare(node: int, kept: Mapping[int, int]) -> int:
-    """How many idle whole GPUs of a node are kept for nobody."""
-    return _idle().filter(node=node, mode=Gpu.Mode.EXCLUSIVE).count() - kept.get(node, 0)
-
-
-def _idle() -> QuerySet[Gpu]:
-    held = Gpu.allocations.rel.related_model.objects.filter(gpu=OuterRef("pk"), released_at=None)
-    return Gpu.objects.filter(~Exists(held))
+    """How many whole GPUs of a node that nobody holds are kept for nobody."""
+    return unheld(Gpu.objects.filter(node=node, mode=Gpu.Mode.EXCLUSIVE)).count() - kept.get(node, 0)

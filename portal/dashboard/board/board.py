@@ -1,15 +1,15 @@
 """The board of one h: a byte a GPU for active share, use, memory and state, and the groups' figures. Pure.
 
-`active`, `use`, `memory` are per cent, 255 for unknown; `state` is 0 held, 1 idle, 2 idle and kept for a job, 3 out (it
-or its node takes no jobs). `order` gives, a grouping, each group's nodes as they are drawn: by active share, then drained,
-unreachable and dead ones. It changes once in `ORDER_S` only, so that nothing moves under the pointer.
+`active`, `use`, `memory` are per cent, 255 for unknown; `state` is a number of `GpuState`. `order` gives, a grouping, each
+group's nodes as they are drawn: by active share, then drained, unreachable and dead ones. It changes once in `ORDER_S` only,
+so that nothing moves under the pointer.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.dashboard.board.facts import UP
+from portal.cluster.gpu_states import GpuState
 from portal.dashboard.board.groups import group_titles, groupings, groups_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from portal.dashboard.board.groups import Demand
 
 UNKNOWN = 255
-HELD, IDLE, KEPT, OUT = range(4)
 ORDER_S = 360
 """One round."""
 
@@ -87,17 +86,13 @@ def _byte(percent: float | None) -> int:
 
 def _states(facts: Facts) -> list[int]:
     """Return each GPU's state; of a node's idle ones the last are drawn as kept (which ones, nobody has decided)."""
-    found = []
-    for place, start in enumerate(facts.starts):
-        held = facts.held[start : start + facts.gpus[place]]
-        if facts.health[place] != UP:
-            found += [OUT] * len(held)
-            continue
-        closed = facts.closed[start : start + facts.gpus[place]]
-        plain_idle = facts.idle(place)[0] - facts.kept[place]
-        for is_held, is_closed in zip(held, closed, strict=True):
-            plain_idle -= not is_held and not is_closed
-            found.append(HELD if is_held else OUT if is_closed else IDLE if plain_idle >= 0 else KEPT)
+    found: list[int] = []
+    for place in range(len(facts.names)):
+        states = facts.states(place)
+        plain_idle = states.count(GpuState.IDLE) - facts.kept[place]
+        for state in states:
+            plain_idle -= state is GpuState.IDLE
+            found.append(GpuState.KEPT if state is GpuState.IDLE and plain_idle < 0 else state)
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
+from portal.cluster.gpu_states import GpuState, gpu_state
 from portal.cluster.instances import instance_of
 from portal.cluster.models import HEALTHS, SAMPLE_FRESH_S, Gpu, Node
 from portal.jobs.models import Allocation, GpuAllocation
@@ -51,7 +52,7 @@ class Facts:
     `types`: GPU type, None without GPUs; of several types all: "A100 + T4". `beside`: of a GPU the type, where it is not
     `own_types`, the one that its node goes by. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
     per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU; `shared`: several
-    jobs may have it, so it idles for none that needs a whole one. `cores_measured`: held cores of jobs whose use is known,
+    jobs may have parts of it, so it is no idle one. `cores_measured`: held cores of jobs whose use is known,
     `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id, parts counted.
     """
 
@@ -103,22 +104,23 @@ class Facts:
             at += count
         return found
 
+    def states(self, place: int) -> list[GpuState]:
+        """Return the states of a node's GPUs; nobody has decided which of the idle ones are kept."""
+        mine, is_up = slice(self.starts[place], self.starts[place] + self.gpus[place]), self.health[place] == UP
+        return [
+            gpu_state(held=held, closed=closed, shared=shared, is_up=is_up)
+            for held, closed, shared in zip(self.held[mine], self.closed[mine], self.shared[mine], strict=True)
+        ]
+
     def idle(self, place: int) -> tuple[int, int]:
         """Return a node's idle GPUs and cores; none on one that takes no jobs."""
         if self.health[place] != UP:
             return 0, 0
-        first = self.starts[place]
-        mine = slice(first, first + self.gpus[place])
-        taken = zip(self.held[mine], self.closed[mine], self.shared[mine], strict=True)
-        free = sum(not any(each) for each in taken)
-        return free, self.cores[place] - self.cores_held[place]
+        return self.states(place).count(GpuState.IDLE), self.cores[place] - self.cores_held[place]
 
-    def idle_shared(self, place: int) -> int:
-        """Return how many of a node's GPUs are for jobs that share one, and have none; none on one that takes no jobs."""
-        first = self.starts[place]
-        mine = slice(first, first + self.gpus[place])
-        rows = zip(self.held[mine], self.closed[mine], self.shared[mine], strict=True)
-        return sum(shared and not held and not closed for held, closed, shared in rows) * (self.health[place] == UP)
+    def for_sharing(self, place: int) -> int:
+        """Return how many of a node's GPUs are for jobs that share one, and have none."""
+        return self.states(place).count(GpuState.FOR_SHARING)
 
     @cached_property
     def blocks(self) -> list[list[Block]]:
@@ -132,12 +134,8 @@ class Facts:
         if not any(beside):
             return [Block(own, count, gpus, cores)]
         names = [name or own for name in beside]
-        is_up = self.health[place] == UP
-        free = Counter(
-            name
-            for gpu, name in enumerate(names, start=first)
-            if is_up and not self.held[gpu] and not self.closed[gpu] and not self.shared[gpu]
-        )
+        states = zip(names, self.states(place), strict=True)
+        free = Counter(name for name, state in states if state is GpuState.IDLE)
         return [Block(name, total, free[name], cores) for name, total in Counter(names).items()]
 
     def plain(self) -> dict[str, Any]:
@@ -181,7 +179,11 @@ def _node_add(
     kept: dict[int, int | None],
 ) -> None:
     held = [gpu in holders for gpu, *_ in gpus]
-    idle = sum(not (is_held or closed or shared) for is_held, (*_, closed, shared, _) in zip(held, gpus, strict=True))
+    states = (
+        gpu_state(held=is_held, closed=closed, shared=shared)
+        for is_held, (*_, closed, shared, _) in zip(held, gpus, strict=True)
+    )
+    idle = sum(state is GpuState.IDLE for state in states)
     facts.ids.append(node.pk)
     facts.names.append(node.name)
     own = node.gpu_type.name if node.gpu_type else None

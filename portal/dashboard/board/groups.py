@@ -70,6 +70,7 @@ def _group(
         "active": _tenths(sum(gpu_shares) / len(gpu_shares)) if gpu_shares else None,
         "cores": _tenths(core_held / core_total) if core_total else None,
         "idle": sum(facts.idle(place)[0] for place in places),
+        "sharing": sum(facts.for_sharing(place) for place in places),
         "kept": sum(facts.kept[place] for place in places if facts.health[place] == UP),
         "largest": largest,
         "short": short_of(demand, _types(facts, alive), largest),

@@ -166,12 +166,11 @@ def _waiting_cell(waiting: int, at_quota: int, placeable: int) -> BlockCell:
 
 def _sentence(nodes: list[int], demand: Counter[int], facts: Facts) -> Rich:
     """Say what is idle, the largest job that one node could take, and the demand beyond that."""
-    gpus = _sum_idle(nodes, facts)[0]
-    if not gpus:
-        return [{"text": "No GPU is idle.", "bold": True}, {"text": _beyond(demand, 0)}]
-    largest = max(min(each.most, each.cores) for place in nodes for each in facts.blocks[place])
-    apart = sum(facts.idle_shared(place) for place in nodes)
+    gpus, apart = _sum_idle(nodes, facts)[0], sum(facts.for_sharing(place) for place in nodes)
     besides = f" (besides {number(apart)} for jobs that share a GPU)" if apart else ""
+    if not gpus:
+        return [{"text": f"No GPU is idle{besides}.", "bold": True}, {"text": _beyond(demand, 0)}]
+    largest = max(min(each.most, each.cores) for place in nodes for each in facts.blocks[place])
     lead = f"{number(gpus)} idle GPU{'s' if gpus != 1 else ''}{besides}, largest placeable job {largest}."
     return [{"text": lead, "bold": True}, {"text": _beyond(demand, largest)}]
 

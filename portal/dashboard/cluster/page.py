@@ -104,7 +104,7 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
     for part in parts:
         cores[bool(part.gpu_allocations.all())] += len(part.core_ids)
     asked_mib = sum(part.memory_mib for part in parts)
-    closed = sum(cell["idle"] and "tone" in cell for cell in cells)
+    closed, sharing = sum(cell["idle"] and "tone" in cell for cell in cells), sum("sharing" in cell for cell in cells)
     idle_gpus, idle_cores = sum(cell["idle"] for cell in cells) - closed, node.cores - sum(cores.values())
     return {
         "name": node.name,
@@ -113,7 +113,7 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "health": node.health,  # type: ignore[typeddict-item]
         "health_word": health_word(node, snapshot.now),
         "cells": cells,
-        "gpus_held": len(cells) - idle_gpus - closed,
+        "gpus_held": len(cells) - idle_gpus - closed - sharing,
         "gpu_count": len(cells),
         "active": active_words(snapshot.rates[node.pk]),
         "cores_gpu_jobs": cores[True],
@@ -121,14 +121,15 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "cores_total": node.cores,
         "memory_used_gib": asked_mib / GIB_MIB if asked_mib else None,
         "memory_total_gib": node.memory_mib / GIB_MIB,
-        "note": _note(idle_gpus, idle_cores, closed),
+        "note": _note(idle_gpus, idle_cores, closed, sharing),
         "kept": kept_rows(snapshot.kept_by_node[node.name]),
         "virtual": node.is_virtual,
     }
 
 
-def _note(idle_gpus: int, idle_cores: int, closed: int) -> str | None:
-    said = [f"{closed} GPU{'s' if closed != 1 else ''} out"] if closed else []
+def _note(idle_gpus: int, idle_cores: int, closed: int, sharing: int) -> str | None:
+    said = [f"{count_of(closed, 'GPU')} out"] if closed else []
+    said += [f"{count_of(sharing, 'GPU')} for jobs that share one"] if sharing else []
     if idle_gpus and idle_cores < idle_gpus:
         said += [
             f"{idle_gpus} idle GPU{'s' if idle_gpus != 1 else ''}, {idle_cores} idle core{'s' if idle_cores != 1 else ''}"

@@ -1,15 +1,15 @@
-"""The cluster small: whose each GPU is, in four classes, and the figures that a tenant can act on."""
+"""The cluster small: whose each GPU is, in six classes, and the figures that a tenant can act on."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from django.db.models import Case, CharField, Count, F, Q, Value, When
+from django.db.models import Case, CharField, Count, F, Value, When
 from django.urls import reverse
 
-from portal.cluster.models import Gpu, Node
-from portal.dashboard.overview.queue import idle_for_sharing, largest_block
+from portal.cluster.gpu_states import GpuState
+from portal.dashboard.overview.queue import gpus_for_sharing, largest_block
 from portal.dashboard.parts.formatting import count_of, number
 from portal.jobs.models import GpuAllocation
 from portal.jobs.queue_counts import ELIGIBLE, waiting_jobs
@@ -17,19 +17,23 @@ from portal.jobs.queue_counts import ELIGIBLE, waiting_jobs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from portal.dashboard.board.facts import Facts
     from portal.dashboard.home.context import HomeCluster, HomeNode
     from portal.dashboard.home.scope import Scope
     from portal.dashboard.parts.snapshot import Snapshot
 
 CELLS_UP_TO = 24
 """Up to so many nodes a cell each GPU; above, a bar each GPU type."""
-CLASSES = ("mine", "ours", "others", "idle")
+CLASSES = ("mine", "ours", "others", "sharing", "out", "idle")
+WORDS = dict(zip(CLASSES, ("yours", "your tenant's", "other tenants'", "for sharing", "out", "idle"), strict=True))
+FREE = {GpuState.FOR_SHARING: "sharing", GpuState.OUT: "out"}
+"""Of GPUs that nobody holds; the others are idle."""
 
 
 def cluster_make(scope: Scope, snapshot: Snapshot) -> HomeCluster:
     """Return the card. Its figures are those that the whole cluster's overview shows."""
     few = len(snapshot.facts.names) <= CELLS_UP_TO
-    nodes = _by_node(scope) if few else _by_type(scope)
+    nodes = (_by_node if few else _by_type)(scope, snapshot.facts)
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return {
         "summary": f"{number(held)} of {count_of(total, 'GPU')} in use",
@@ -50,17 +54,20 @@ def _whose(scope: Scope) -> Case:
     )
 
 
-def _by_node(scope: Scope) -> list[HomeNode]:
-    """A cell a GPU. Two queries."""
+def _by_node(scope: Scope, facts: Facts) -> list[HomeNode]:
+    """A cell a GPU. One query."""
     held = GpuAllocation.objects.filter(released_at=None).annotate(whose=_whose(scope))
     whose: dict[int, str] = {}
     for gpu, each in held.values_list("gpu_id", "whose"):
         whose[gpu] = min(each, whose.get(gpu, "others"), key=CLASSES.index)
-    gpus: dict[tuple[str, str], list[str]] = defaultdict(list)
-    rows = Gpu.objects.filter(node__in=Node.objects.alive(), missing_since=None).order_by("node__name", "index")
-    for pk, node, kind in rows.values_list("pk", "node__name", "node__gpu_type__name"):
-        gpus[node, kind or ""].append(whose.get(pk, "idle"))
-    return [_node(name, f"{len(cells)} \u00d7 {kind}" if kind else "", cells) for (name, kind), cells in gpus.items()]
+    found = []
+    for place in facts.alive:
+        first, kind = facts.starts[place], facts.own_types[place]
+        free = [FREE.get(state, "idle") for state in facts.states(place)]
+        cells = [whose.get(gpu, state) for gpu, state in zip(facts.gpu_ids[first:], free, strict=False)]
+        if cells:
+            found.append(_node(facts.names[place], f"{len(cells)} \u00d7 {kind}" if kind else "", cells))
+    return found
 
 
 def _node(name: str, note: str, cells: list[str]) -> HomeNode:
@@ -76,44 +83,43 @@ def _node(name: str, note: str, cells: list[str]) -> HomeNode:
     }
 
 
-def _by_type(scope: Scope) -> list[HomeNode]:
-    """A bar a GPU type. Two queries, both aggregates."""
+def _by_type(scope: Scope, facts: Facts) -> list[HomeNode]:
+    """A bar a GPU type. One query, an aggregate."""
     held = GpuAllocation.objects.filter(released_at=None).annotate(
         whose=_whose(scope), kind=F("gpu__node__gpu_type__name")
     )
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for kind, whose, count in held.values_list("kind", "whose").annotate(n=Count("gpu_id", distinct=True)).order_by():
         counts[kind or ""][whose] += count
-    totals = (
-        Node.objects.alive()
-        .values_list("gpu_type__name")
-        .annotate(n=Count("gpus", filter=Q(gpus__missing_since=None)))
-        .order_by("gpu_type__name")
-    )
-    found: list[HomeNode] = []
-    for kind, total in totals:
-        if not kind or not total:
-            continue
-        parts = counts[kind]
-        parts["idle"] = max(0, total - parts.total())
-        shown = [(name, float(parts[name])) for name in CLASSES if name != "idle"]
-        found.append(
-            {
-                "name": kind,
-                "url": reverse("cluster"),
-                "note": count_of(total, "GPU"),
-                "cells": [],
-                "parts": shown,
-                "total": total,
-                "words": _words(parts),
-            }
+    totals = Counter[str]()
+    for place in facts.alive:
+        name, first = facts.own_types[place] or "", facts.starts[place]
+        totals[name] += facts.gpus[place]
+        taken = facts.held[first : first + facts.gpus[place]]
+        free = (
+            FREE[state]
+            for state, is_held in zip(facts.states(place), taken, strict=True)
+            if state in FREE and not is_held
         )
-    return found
+        counts[name].update(free)
+    return [_bar(kind, total, counts[kind]) for kind, total in sorted(totals.items()) if kind and total]
+
+
+def _bar(kind: str, total: int, parts: Counter[str]) -> HomeNode:
+    parts["idle"] = max(0, total - parts.total())
+    return {
+        "name": kind,
+        "url": reverse("cluster"),
+        "note": count_of(total, "GPU"),
+        "cells": [],
+        "parts": [(name, float(parts[name])) for name in CLASSES if name != "idle"],
+        "total": total,
+        "words": _words(parts),
+    }
 
 
 def _words(counts: Counter[str]) -> str:
-    named = {"mine": "yours", "ours": "your tenant's", "others": "other tenants'", "idle": "idle"}
-    return ", ".join(f"{counts[name]} {named[name]}" for name in CLASSES if counts[name])
+    return ", ".join(f"{counts[name]} {WORDS[name]}" for name in CLASSES if counts[name])
 
 
 def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
@@ -124,8 +130,10 @@ def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
         if node["parts"]:
             sums["idle"] += node["total"] - int(sum(count for _, count in node["parts"]))
     ours = scope.tenants[0].name if len(scope.tenants) == 1 else "your tenants"
-    labels = {"mine": "yours", "ours": ours, "others": "other tenants", "idle": "idle"}
-    return [(name, f"{labels[name]} {number(sums[name])}") for name in CLASSES]
+    labels = WORDS | {"ours": ours, "others": "other tenants"}
+    return [
+        (name, f"{labels[name]} {number(sums[name])}") for name in CLASSES if sums[name] or name not in FREE.values()
+    ]
 
 
 def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
@@ -133,8 +141,8 @@ def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
     mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).aggregate(jobs=Count("pk"), tasks=Count("array"))
     # The list of my jobs counts an array once; here its tasks count that are made and not set aside.
     tasks = ", counting each task that an array may start now" if mine["tasks"] else ""
-    block, apart = largest_block(snapshot), idle_for_sharing(snapshot)
-    more = f"; {number(apart)} more idle, for jobs that share a GPU" if apart else ""
+    block, apart = largest_block(snapshot), gpus_for_sharing(snapshot)
+    more = f"; besides {number(apart)} for jobs that share a GPU" if apart else ""
     return [
         (
             f"{count_of(waits, 'job')} wait{'s' if waits == 1 else ''}",

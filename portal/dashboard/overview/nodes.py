@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from django.urls import reverse
 
+from portal.cluster.gpu_states import GpuState, gpu_state
 from portal.cluster.instances import count_words
 from portal.dashboard.parts.formatting import duration
 from portal.dashboard.parts.gpu_sharing import names_words, part_words
@@ -118,7 +119,7 @@ def _holder(gpu: Gpu, node: Node, parts: list[Allocation], snapshot: Snapshot, *
             return Holder(gpu.closed_because, note=gpu.cordon_remedy or None)
         note = f"{idle_cores} idle core{'s' if idle_cores != 1 else ''}"
         if gpu.mode == gpu.Mode.SHARED:
-            note = f"jobs may share GPU {gpu.index}; {note}"
+            return Holder("for jobs that share a GPU", note=f"none on GPU {gpu.index} now; {note}")
         return Holder(_idle_words(gpu, node, snapshot), note=note)
     return (
         shared_holder(gpu, parts, snapshot.reader)
@@ -172,6 +173,9 @@ def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
             "memory_percent": None if memory_mib is None else 100 * memory_mib / gpu.memory_mib,
             "idle": gpu.pk not in held,
         }
+        closed, shared = bool(gpu.closed_because), gpu.mode == gpu.Mode.SHARED
+        if gpu_state(held=gpu.pk in held, closed=closed, shared=shared) is GpuState.FOR_SHARING:
+            cell |= {"idle": False, "sharing": True}
         if gpu.closed_because:
             cell["tone"] = "fail"
         cells.append(cell)

@@ -159,7 +159,7 @@ def idle_notice(snapshot: Snapshot) -> Notice | None:
     idle, jobs = sum(facts.idle(place)[0] for place, health in enumerate(facts.health) if health == UP), stuck.total()
     if not idle or not jobs:
         return None
-    apart, most = idle_for_sharing(snapshot), largest_block(snapshot)
+    apart, most = gpus_for_sharing(snapshot), largest_block(snapshot)
     more = f" (besides {number(apart)} for jobs that share a GPU)" if apart else ""
     return {
         "lead": f"{number(idle)} GPU{'s idle' if idle != 1 else ' idle'}{more}, at most {most} on one node, while "
@@ -175,10 +175,10 @@ def largest_block(snapshot: Snapshot) -> int:
     return max((each.most for own in snapshot.facts.blocks for each in own), default=0)
 
 
-def idle_for_sharing(snapshot: Snapshot) -> int:
-    """Return how many more GPUs are idle, which jobs may share: a job that wants whole GPUs does not get them."""
+def gpus_for_sharing(snapshot: Snapshot) -> int:
+    """Return how many GPUs are for jobs that share one, and have none: a job that wants whole GPUs does not get them."""
     facts = snapshot.facts
-    return sum(facts.idle_shared(place) for place in range(len(facts.names)))
+    return sum(facts.for_sharing(place) for place in range(len(facts.names)))
 
 
 def _causes(stuck: Counter[str], at_quota: int) -> str:

@@ -54,13 +54,14 @@ class Shell(TypedDict):
 
 
 class GpuCell(TypedDict):
-    """One GPU. `active` = share of the last h it was allocated; `idle` = not allocated now."""
+    """One GPU. `active` = share of the last h it was allocated; `idle` = nobody holds it, and it is for no jobs that share."""
 
     index: int
     active: float | None
     use_percent: float | None
     memory_percent: float | None
     idle: bool
+    sharing: NotRequired[bool]  # it is for jobs that share a GPU, and has none
     tone: NotRequired[Literal["fail"]]  # an unhealthy GPU
 
 

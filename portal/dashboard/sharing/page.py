@@ -104,7 +104,9 @@ def _tiles(
     bound = f"; limit {1 + limit:.2f}" if limit is not None else ""
     slowed = f"worst {_shown(max(worst), 2)}{bound}" if worst else "no pair was measured"
     return [
-        _tile("gpus", "GPUs in shared mode", len(now.gpus), f"{now.taken} with jobs, {len(now.gpus) - now.taken} idle"),
+        _tile(
+            "gpus", "GPUs in shared mode", len(now.gpus), f"{now.taken} with jobs, {len(now.gpus) - now.taken} without"
+        ),
         _tile("jobs", "Jobs on them", now.jobs, f"{now.jobs / now.taken:.1f} a GPU" if now.taken else "none now"),
         _tile("granted", "Compute granted", _shown(granted, 0), "of GPUs with jobs", "%"),
         _tile("use", "Use of shared GPUs", _shown(use, 1), "of GPUs with jobs, now", "%"),

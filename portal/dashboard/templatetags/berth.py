@@ -183,10 +183,14 @@ def ramp_percent(value: float | None) -> int:
     return ramp(None if value is None else value / 100)
 
 
+FOR_SHARING = "for jobs that share a GPU"
+
+
 @register.filter
 def cell_title(cell: GpuCell) -> str:
     """What a cell says in words, for the pointer and the screen reader."""
-    parts = [f"GPU {cell['index']}", "idle now" if cell["idle"] else f"use {percent(cell['use_percent'])}"]
+    now = "idle now" if cell["idle"] else FOR_SHARING if cell.get("sharing") else f"use {percent(cell['use_percent'])}"
+    parts = [f"GPU {cell['index']}", now]
     if cell["active"] is not None:
         parts.append(f"allocated {share(cell['active'])} of the time shown")
     if cell["memory_percent"] is not None:
@@ -200,15 +204,17 @@ def cell_title(cell: GpuCell) -> str:
 def gpu_cell(cell: GpuCell, mini: bool = False) -> SafeString:
     """A GPU's cell; `mini` shows its use alone. Made in one go: a page has hundreds. board.js writes the same figures."""
     title, use, memory = cell_title(cell), cell["use_percent"], cell["memory_percent"]
-    kinds = f"{' b-cell-mini' if mini else ''}{' b-cell-idle' if cell['idle'] else ''}"
+    is_free = cell["idle"] or cell.get("sharing", False)
+    kinds = f"{' b-cell-mini' if mini else ''}{' b-cell-idle' if is_free else ''}"
     kinds += " b-cell-fail" if cell.get("tone") == "fail" else ""
     steps = ramp(cell["active"]), ramp_percent(use), ramp_percent(memory)
     if mini:
-        inside = number(use) if use is not None and not cell["idle"] else ""
+        inside = number(use) if use is not None and not is_free else ""
     else:
         active = "" if cell["active"] is None else share(cell["active"])
-        shown_use = _figure_of(use) if not cell["idle"] else "out" if cell.get("tone") == "fail" else "idle"
-        shown_memory = _figure_of(memory) or ("idle" if cell["idle"] else "")
+        free = "shared" if cell.get("sharing") else "out" if cell.get("tone") == "fail" else "idle"
+        shown_use = free if is_free else _figure_of(use)
+        shown_memory = _figure_of(memory) or ("idle" if cell["idle"] else free if is_free else "")
         inside = SafeString(
             f"<span>{cell['index']}</span><span>{active}</span>"
             f'<span class="b-cell-value b-cell-use">{shown_use}</span>'

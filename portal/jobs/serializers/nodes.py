@@ -26,6 +26,16 @@ class NodeSerializer(RowSerializer, serializers.ModelSerializer):
         help_text="The same by type: a node may have several. `gpu_type` is the one that it goes by.",
     )
     gpus_allocated = serializers.IntegerField(source="counts.gpus_allocated", read_only=True)
+    gpus_idle = serializers.IntegerField(
+        source="counts.gpus_idle",
+        read_only=True,
+        help_text="GPUs that a job could get whole now; 0 of a node that takes no jobs.",
+    )
+    gpus_for_sharing = serializers.IntegerField(
+        source="counts.gpus_for_sharing",
+        read_only=True,
+        help_text="GPUs set aside for jobs that share one, with none on them; not among the idle ones.",
+    )
     cores_allocated = serializers.IntegerField(source="counts.cores_allocated", read_only=True)
     gpu_active_rate = serializers.FloatField(
         source="active.gpus", read_only=True, allow_null=True, help_text="GPUs held over the last `hours`, 0 to 1."
@@ -38,8 +48,8 @@ class NodeSerializer(RowSerializer, serializers.ModelSerializer):
     class Meta:
         model = Node
         fields = """
-            name health gpu_type gpus gpus_by_type gpus_allocated cores cores_allocated memory_mib memory_allocated_mib
-            gpu_active_rate cpu_active_rate
+            name health gpu_type gpus gpus_by_type gpus_allocated gpus_idle gpus_for_sharing
+            cores cores_allocated memory_mib memory_allocated_mib gpu_active_rate cpu_active_rate
             storage_domain agent_version is_virtual registered_at last_contact_at drained_at drain_reason dead_at
             disk_free_mib disk_total_mib
         """.split()
@@ -72,8 +82,8 @@ class GpuSerializer(serializers.Serializer):
     allocated = serializers.BooleanField()
     job = serializers.IntegerField(
         allow_null=True,
-        help_text="The number of the job that holds it, of a shared one the first; null: it is idle, or only other tenants' jobs "
-        "hold it. `running` names every job.",
+        help_text="The number of the job that holds it, of a shared one the first; null: none does, or only other tenants' jobs. "
+        "`running` names every job.",
     )
 
 

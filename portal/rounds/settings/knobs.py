@@ -41,8 +41,9 @@ PORTAL_KNOBS = (
     Parameter("laboratory_keep_days", "How long simulations are kept after their end.", "days", 90, 1, 3650),
     Parameter(
         "shared_gpus",
-        "How many of each type's GPUs jobs may share, as a part of them. Idle GPUs change from one kind to the other until it is "
-        "so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, and count. 0 = those alone.",
+        "How many of each type's GPUs jobs may share, as a part of them. Those that nobody holds change from one kind to the "
+        "other until it is so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, and count. "
+        "0 = those alone.",
         "of the GPUs",
         0.0,
         0,

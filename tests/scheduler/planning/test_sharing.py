@@ -168,7 +168,7 @@ def test_a_shared_gpu_counts_once_in_the_active_rate():
     held = [holder(8), holder(9)]
     made = make_plan([host(1, shared(0, *held), shared(1))], [], running=[running_part(each, 1) for each in held])
     metrics = made.metrics
-    assert (metrics.gpus_total, metrics.gpus_allocated, metrics.gpus_idle) == (2, 1, 1)
+    assert (metrics.gpus_total, metrics.gpus_allocated, metrics.gpus_idle, metrics.gpus_for_sharing) == (2, 1, 0, 1)
     assert metrics.gpu_active_rate == 0.5
 
 

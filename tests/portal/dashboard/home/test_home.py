@@ -264,7 +264,7 @@ def test_a_job_that_ended_shows_the_gpus_that_it_had(browser, cluster):
     assert re.search(r"one (?:ran [^G]*?)? *1 GPU ", words), words
 
 
-def test_an_idle_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could_have(browser, cluster):
+def test_a_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could_have(browser, cluster):
     """The card said 0 GPUs beside cells that are idle."""
     assert "for jobs that share" not in part(browser, "cluster")
     given.shared(cluster.node, 3)
@@ -272,7 +272,10 @@ def test_an_idle_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could
     cache.clear()
     card = part(browser, "cluster")
     assert "<strong>0 GPUs</strong>" in card
-    assert "; 1 more idle, for jobs that share a GPU" in card
+    assert "; besides 1 for jobs that share a GPU" in card
+    assert "3 yours, 1 for sharing" in card
+    assert "for sharing 1" in card
+    assert "idle 0" in card, "the legend"
 
 
 def test_a_failed_job_says_in_its_narrow_column_how_long_it_waited_and_no_more(browser, cluster):
