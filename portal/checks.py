@@ -68,11 +68,16 @@ def wrong_type(value: object, field: str, expected: str) -> BerthError:
     return BerthError("wrong_type", f"`{field}` must be {expected}, not {kind_of(value)}.", field=field)
 
 
+def null_character(field: str) -> BerthError:
+    name = field.replace("\0", "?")
+    detail = f"`{name}` contains the character U+0000; remove it (binary files go in as base64)."
+    return BerthError("null_character", detail, field=name)
+
+
 def text_safe(value: str, field: str) -> str:
     """Refuse what no database, terminal or command line takes: U+0000 and lone surrogates."""
     if "\0" in value:
-        detail = f"`{field}` contains the character U+0000; remove it (binary files go in as base64)."
-        raise BerthError("null_character", detail, field=field)
+        raise null_character(field)
     try:
         value.encode()
     except UnicodeEncodeError:

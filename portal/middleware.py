@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from portal.checks import null_character
 from portal.disk import disk_full_error
-from portal.errors import BerthError
+from portal.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,20 @@ class BerthErrors:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, _view: Callable[..., HttpResponse], _args: list[str], named: dict[str, Any]
+    ) -> HttpResponse | None:
+        """Refuse what no database takes before a view asks one for it. REST's readers do so themselves, by field."""
+        if any(
+            "\0" in str(value) for name, value in named.items() if name != "number"
+        ):  # no database is asked for that
+            return self.process_exception(request, NotFound("page"))
+        if not request.path.startswith("/api/"):
+            for name, values in [*request.GET.lists(), *request.POST.lists()]:
+                if any("\0" in text for text in (name, *values)):
+                    return self.process_exception(request, null_character(name))
+        return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer a refused request as JSON to programs and as a page to people."""

@@ -112,7 +112,7 @@ def _patterns(path: Path) -> list[str]:
 def _unread(pattern: str) -> str | None:
     """Return why a pattern would mean another thing than it seems to: what it names would be sent."""
     kinds = [unicodedata.category(char) for char in pattern]
-    if {"Cc", "Cf", "Zl", "Zp"} & set(kinds):
+    if {"Cc", "Cf", "Cn", "Co", "Zl", "Zp"} & set(kinds):
         return "it holds a character that cannot be seen; remove it"
     if "Zs" in {kinds[0], kinds[-1]}:
         return "it begins or ends with a character that cannot be told from a space; remove it"

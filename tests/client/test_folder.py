@@ -4,11 +4,13 @@ import base64
 import os
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from berth_client import ClientError
 from berth_client.folder import folder_paths
 from portal.jobs.models import Job
 from portal.uploads.store import pieces
+from tests.portal.odd_texts import TEXTS
 
 
 @pytest.fixture
@@ -130,12 +132,24 @@ def test_what_is_ignored_stays_behind_however_the_list_was_saved(tmp_path, case)
     [".env\n".encode(coding) for coding in ("utf-16", "utf-16-le", "utf-32", "utf-16-be")]
     + [f"{sign}.env\n".encode() for sign in "\u200b\u200e\u2060\x1b"]
     + [f"a{sign}.env\n".encode() for sign in "\u2028\x85\v\f\ufeff"]
+    + [f".env{sign}\n".encode() for sign in "\xa0\u3000\u2003\uffff\ue000"]
     + [b"\xff\xfe", b"conf\\.env\n", "é.env\n".encode("latin-1")],
 )
 def test_a_list_that_would_be_read_otherwise_than_it_looks_is_refused(tmp_path, content):
     (tmp_path / ".berthignore").write_bytes(content)
     with pytest.raises(ClientError, match=r"\.berthignore"):
         folder_paths(tmp_path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TEXTS)
+def test_a_list_of_any_characters_is_read_or_refused_in_words(tmp_path, text):
+    (tmp_path / "train.py").write_text("x")
+    (tmp_path / ".berthignore").write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        assert {"train.py"} >= set(folder_paths(tmp_path))
+    except ClientError as error:
+        assert ".berthignore" in str(error)
 
 
 def test_a_name_in_another_spelling_of_the_same_characters_is_ignored(tmp_path):

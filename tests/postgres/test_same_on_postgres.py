@@ -23,6 +23,7 @@ AGAIN = [
     "tests/portal/jobs/test_log_both.py",
     "tests/portal/jobs/test_lines.py",
     "tests/portal/artefacts/test_odd_texts.py",
+    "tests/portal/hostile/test_odd_texts.py",
     "tests/portal/cluster/test_telemetry.py",
     "tests/portal/dashboard/test_at_size.py",
     "tests/portal/dashboard/test_one_count.py",

@@ -86,8 +86,8 @@ def log_parts(*, job: Job, epoch: int | None, profile: bool = False) -> list[tup
     part = log_part(job=job, epoch=epoch, rank=0, stream="stdout", profile=profile)
     if part is None:
         return []
-    rows = LogChunk.objects.filter(attempt=part.attempt).order_by("rank", "-stream").values_list("rank", "stream")
-    return list(dict.fromkeys(rows))
+    rows = LogChunk.objects.filter(attempt=part.attempt).order_by("rank", "-stream")
+    return list(rows.values_list("rank", "stream").distinct())
 
 
 def _level(text: str) -> str | None:
