@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where it was built: six times as fast."""
 MOST_DEPTH = 32
-MOST_VALUES = 500_000
-"""Counted as if each alias were written out."""
+MOST_VALUES, MOST_WRITTEN = 500_000, 2 * 1024 * 1024
+"""Values, and characters of texts in all, counted as if each alias were written out."""
 MOST_CHARS = 1000
 """Of one text, unless the reader allows more."""
 MOST_NUMBER_CHARS = 40
@@ -102,7 +102,7 @@ class _Open:
 
     __slots__ = ("anchor", "before", "key", "merged", "value")
 
-    def __init__(self, value: list[Any] | dict[Hashable, Any], anchor: str | None, before: int) -> None:
+    def __init__(self, value: list[Any] | dict[Hashable, Any], anchor: str | None, before: tuple[int, int]) -> None:
         self.value, self.anchor, self.before = value, anchor, before
         self.key: Any = _NO_KEY
         self.merged: list[dict[Hashable, Any]] = []
@@ -115,13 +115,14 @@ class _Builder:
         self.value: Any = None
         self._most_chars = most_chars
         self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._values = self._documents = 0
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
+        self._values = self._written = self._documents = 0
 
     def take(self, event: Any) -> None:
         if isinstance(event, yaml.ScalarEvent):
-            self._count(1, event)
-            self._put(self._scalar(event), event, anchor=event.anchor, is_merge=_is_merge(event))
+            self._count(1, len(event.value), event)
+            size = 1, len(event.value)
+            self._put(self._scalar(event), event, anchor=event.anchor, size=size, is_merge=_is_merge(event))
         elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
             self._begin(event)
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -133,10 +134,12 @@ class _Builder:
             if self._documents > 1:
                 _refuse("holds a second document; write one", event)
 
-    def _count(self, values: int, event: Any) -> None:
-        self._values += values
+    def _count(self, values: int, chars: int, event: Any) -> None:
+        self._values, self._written = self._values + values, self._written + chars
         if self._values > MOST_VALUES:
             _refuse(f"holds more than {MOST_VALUES} values (what an alias stands for counts each time)", event)
+        if self._written > MOST_WRITTEN:
+            _refuse(f"holds more than {MOST_WRITTEN} characters (what an alias stands for counts each time)", event)
 
     def _begin(self, event: Any) -> None:
         if len(self._open) >= MOST_DEPTH:
@@ -146,26 +149,35 @@ class _Builder:
             _refuse("holds a tag; leave tags out", event)
         if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is _NO_KEY:
             _refuse("a list or mapping stands where a field's name should", event)
-        self._open.append(_Open([] if is_list else {}, event.anchor, self._values))
-        self._count(1, event)
+        self._open.append(_Open([] if is_list else {}, event.anchor, (self._values, self._written)))
+        self._count(1, 0, event)
 
     def _end(self, event: Any) -> None:
         ended = self._open.pop()
         for each in ended.merged:
             for key, value in each.items():
                 ended.value.setdefault(key, value)  # type: ignore[union-attr]
-        self._put(ended.value, event, anchor=ended.anchor, size=self._values - ended.before)
+        size = self._values - ended.before[0], self._written - ended.before[1]
+        self._put(ended.value, event, anchor=ended.anchor, size=size)
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
             _refuse("an alias names nothing that stands complete before it", event)
-        value, size = self._anchors[event.anchor]
-        self._count(size, event)
+        value, values, chars = self._anchors[event.anchor]
+        self._count(values, chars, event)
         self._put(value, event)
 
-    def _put(self, value: Any, event: Any, *, anchor: str | None = None, size: int = 1, is_merge: bool = False) -> None:
+    def _put(
+        self,
+        value: Any,
+        event: Any,
+        *,
+        anchor: str | None = None,
+        size: tuple[int, int] = (1, 0),
+        is_merge: bool = False,
+    ) -> None:
         if anchor is not None:
-            self._anchors[anchor] = value, size
+            self._anchors[anchor] = (value, *size)
         if not self._open:
             self.value = value
             return

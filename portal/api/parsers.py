@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 1536 * 1024
 """Room for 1 MiB of files as base64 and all the rest of a job description."""
 MAX_DEPTH = 64
+MOST_CONTAINERS = 100_000
+"""Lists and objects: an empty one takes thirty times its length in the body."""
 
 # A string (an unterminated one runs to the end, so that the scan stays linear), or one bracket.
 _TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
@@ -90,15 +92,17 @@ def _too_large() -> BerthError:
 def _depth_check(text: str) -> None:
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
-    depth = 0
+    depth = opened = 0
     for token in _TOKENS.finditer(text):
         first = text[token.start()]
         if first in "[{":
-            depth += 1
+            depth, opened = depth + 1, opened + 1
         elif first in "]}":
             depth -= 1
         if depth > MAX_DEPTH:
             raise BerthError("too_deep", f"The body is nested deeper than {MAX_DEPTH} levels; use fewer levels.")
+        if opened > MOST_CONTAINERS:
+            raise BerthError("too_many", f"The body holds more than {MOST_CONTAINERS} lists and objects; send fewer.")
 
 
 def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -77,11 +77,10 @@ def trace_measure(*, form: str, content: bytes, most: int) -> tuple[int, float]:
         raise BerthError("invalid", detail, field="format")
     try:
         with _as_file(content, form, most) as file:
-            jobs, _ = file.read(NOWHERE)
+            return file.measured()
     except (TraceError, LabError) as error:
         detail = str(error).replace(FILE_NAME, "the file")
         raise BerthError("invalid", detail, field="file") from error
-    return len(jobs), jobs[-1].job.submitted_s - jobs[0].job.submitted_s
 
 
 FILE_NAME = "trace"

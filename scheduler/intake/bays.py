@@ -167,7 +167,7 @@ def split(node: Node, kinds: Sequence[tuple[str, int]]) -> list[Node]:
         idle = tuple(range(first, first + gpus))
         bays.append(replace(own, idle_gpus=idle, cores_total=0, memory_total_mib=0))
         first += gpus
-    shared = Shared(tuple(range(node.cores_total)), node.memory_total_mib, node.cores_total, node.memory_total_mib)
+    shared = Shared(node.idle_cores, node.memory_total_mib, node.cores_total, node.memory_total_mib)
     return deal(bays, shared)
 
 

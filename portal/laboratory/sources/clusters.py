@@ -32,6 +32,7 @@ from portal.laboratory.errors import SimulationError
 from portal.strict_yaml import YamlError, yaml_strict
 from scheduler.intake.bays import split
 from scheduler.model import Node, Tenant
+from scheduler.model.bays import bay_id
 from scheduler.model.instances import is_instance, share_of_gpu
 from scheduler.simulator.world.truth import World
 
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-MOST_NODES, MOST_TYPES = 20_000, 8
+MOST_NODES, MOST_TYPES, MOST_BAYS, MOST_PLACES = 20_000, 8, 40_000, 5_000_000
+"""Bays: a node's, for each GPU type. Places: cores and GPUs of all groups, each group's once."""
+_CORES = tuple(range(4096))
 MANNERS = {
     "tick_s": (0.0, 86_400.0),
     "restart_s": (0.0, 86_400.0),
@@ -203,7 +206,7 @@ def _nodes(top: _Fields) -> tuple[list[Node], dict[int, float], dict[int, float]
     nodes: list[Node] = []
     factors: dict[int, float] = {}
     bandwidths: dict[int, float] = {}
-    groups, number = top.items("nodes"), 0
+    groups, number, places = top.items("nodes"), 0, 0
     if not groups:
         raise top.wrong("nodes", "no node is described; list at least one group of nodes")
     for n, given in enumerate(groups):
@@ -215,15 +218,23 @@ def _nodes(top: _Fields) -> tuple[list[Node], dict[int, float], dict[int, float]
         bandwidth = group.number("bandwidth_gbs", 1.0, above=True) if group.has("bandwidth_gbs") else None
         kinds = _kinds(group)
         alike = _node(group, kinds, name)
+        bays = split(alike, kinds) if len(kinds) > 1 else [alike]
+        places += sum(len(bay.idle_cores) + len(bay.idle_gpus) for bay in bays)
+        if len(nodes) + len(bays) * count > MOST_BAYS or places > MOST_PLACES:
+            detail = f"more than {MOST_BAYS} GPU types of nodes, or {MOST_PLACES} cores and GPUs of groups; join alike groups"
+            raise top.wrong(f"nodes[{n}]", detail)
         for place in range(1, count + 1):
             number += 1
-            node = replace(alike, id=number, name=name if count == 1 else f"{name}-{place}")
-            bays = split(node, kinds) if len(kinds) > 1 else [node]
-            nodes += bays
+            own = name if count == 1 else f"{name}-{place}"
+            here = [
+                replace(bay, id=bay_id(number, kind), name=own + bay.name.removeprefix(name))
+                for kind, bay in enumerate(bays)
+            ]
+            nodes += here
             if speed is not None:
-                factors |= dict.fromkeys([bay.id for bay in bays], speed)
+                factors |= dict.fromkeys([bay.id for bay in here], speed)
             if bandwidth is not None:
-                bandwidths |= {bay.id: bandwidth * bay.cores_total / node.cores_total for bay in bays}
+                bandwidths |= {bay.id: bandwidth * bay.cores_total / alike.cores_total for bay in here}
     return nodes, factors, bandwidths
 
 
@@ -240,7 +251,7 @@ def _kinds(group: _Fields) -> list[tuple[str, int]]:
 
 
 def _node(group: _Fields, kinds: Sequence[tuple[str, int]], name: str) -> Node:
-    cores = group.whole("cores", 0, low=1, high=4096)
+    cores = group.whole("cores", 0, low=1, high=len(_CORES))
     memory_mib = round(group.number("memory_gib", 0.0, above=True, high=1e6) * 1024)
     gpu_type, gpus = kinds[0] if kinds else (None, 0)
     return Node(
@@ -250,7 +261,7 @@ def _node(group: _Fields, kinds: Sequence[tuple[str, int]], name: str) -> Node:
         gpus_total=gpus,
         idle_gpus=tuple(range(gpus)),
         cores_total=cores,
-        idle_cores=tuple(range(cores)),
+        idle_cores=_CORES[:cores],
         memory_total_mib=memory_mib,
         idle_memory_mib=memory_mib,
         storage_domain=group.text("storage_domain"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     from portal.laboratory.sources.clusters import ClusterFile
     from scheduler.simulator.world.truth import TracedJob
+
+
+MOST_LINE_BYTES, MOST_COMPANION_BYTES = 256 * 1024, 16 * 1024 * 1024
+"""Of one line: a trace has a job in each, a table beside it may be one line of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +51,37 @@ class TraceFile:
 
     def read(self, cluster: ClusterFile) -> tuple[list[TracedJob], dict[int, str]]:
         """The jobs in order of arrival, and the tenants' names by number. TraceError, SimulationError."""
-        self.check()
-        form = FORMATS[self.form]
-        options = dict(self.options)
-        if "gpu_speeds" in form.options and cluster.gpu_speeds_option:
-            options.setdefault("gpu_speeds", cluster.gpu_speeds_option)
         numbers = {name: number for number, name in enumerate(cluster.tenants, start=1)}
-        with _opened(self.path) as lines:
-            source = Source(self.path.name, _told(lines, self.path.name), self._companion, numbers)
-            jobs = list(self._within_limit(form.read(source, options)))
+        jobs = list(self._jobs(numbers, cluster.gpu_speeds_option))
         jobs.sort(key=lambda each: (each.job.submitted_s, each.job.id))
-        if not jobs:
-            raise SimulationError("trace", f"{self.path} holds no job")
-        if form.dated:
+        if FORMATS[self.form].dated:
             jobs = _from_zero(jobs)
-        return jobs, {number: name for name, number in source.tenants.items()}
+        return jobs, {number: name for name, number in numbers.items()}
 
-    def _within_limit(self, jobs: Iterator[TracedJob]) -> Iterator[TracedJob]:
-        for number, job in enumerate(jobs, start=1):
-            if self.most_jobs is not None and number > self.most_jobs:
-                raise SimulationError("trace", f"it holds more than {self.most_jobs} jobs; cut it, or raise the limit")
-            yield job
+    def measured(self) -> tuple[int, float]:
+        """The number of jobs, and the seconds from the first arrival to the last; no job is kept. TraceError, SimulationError."""
+        number, first_s, last_s = 0, math.inf, -math.inf
+        for job in self._jobs({}, ""):
+            number, at_s = number + 1, job.job.submitted_s
+            first_s, last_s = min(first_s, at_s), max(last_s, at_s)
+        return number, last_s - first_s
+
+    def _jobs(self, tenants: dict[str, int], gpu_speeds: str) -> Iterator[TracedJob]:
+        """Yield the jobs in the file's order; `tenants` learns the names. Complains of a file without one."""
+        self.check()
+        form, options = FORMATS[self.form], dict(self.options)
+        if "gpu_speeds" in form.options and gpu_speeds:
+            options.setdefault("gpu_speeds", gpu_speeds)
+        number = 0
+        with _opened(self.path) as lines:
+            source = Source(self.path.name, _told(lines, self.path.name), self._companion, tenants)
+            for number, job in enumerate(form.read(source, options), start=1):
+                if self.most_jobs is not None and number > self.most_jobs:
+                    detail = f"it holds more than {self.most_jobs} jobs; cut it, or raise the limit"
+                    raise SimulationError("trace", detail)
+                yield job
+        if not number:
+            raise SimulationError("trace", f"{self.path} holds no job")
 
     def _companion(self, name: str) -> Iterable[str] | None:
         folder = (self.profiles or self.path.parent).resolve()
@@ -74,18 +89,21 @@ class TraceFile:
         if not path.is_relative_to(folder) or not path.is_file():
             return None
         with _opened(path) as lines:
-            return list(_told(lines, name))
+            return list(_told(lines, name, most=MOST_COMPANION_BYTES))
 
 
 def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _told(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """The lines as text; one that is none is complained of."""
+def _told(lines: IO[bytes], name: str, *, most: int = MOST_LINE_BYTES) -> Iterator[str]:
+    """The lines as text; one that is none, or is longer than `most` bytes, is complained of."""
     number = 0
     try:
-        for number, line in enumerate(lines, start=1):
+        while line := lines.readline(most + 1):
+            number += 1
+            if len(line) > most:
+                raise TraceError(name, number, None, f"it is longer than {most // 1024} KiB; is this another format?")
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise TraceError(name, number, f"at byte {error.start + 1}", "is not UTF-8") from error

@@ -23,6 +23,8 @@ FREE = frozenset(
     "WCKey WorkDir".split()
 )
 """Columns of texts that users choose."""
+MOST_LINES = 1000
+"""Of one row."""
 _NUMBER = re.compile(r"\d+(_(\d+|\[[^\]|]*\]))?(\+\d+)?(\.[A-Za-z0-9_+-]+)?", re.ASCII)
 _STATE = re.compile(r"[A-Z][A-Z_]*\b.*")
 
@@ -30,8 +32,8 @@ _STATE = re.compile(r"[A-Z][A-Z_]*\b.*")
 def sacct_rows(source: Source, needs: Sequence[str]) -> Iterator[Row]:
     """Yield the rows below the header, a number of a job in each. Raises TraceError."""
     header: list[str] = []
-    pending: list[str] = []  # the values of a row whose free text goes on in the next line
-    began = 0
+    pending: list[str] = []  # the lines of a row whose free text goes on in the next one
+    began = bars = 0
     for number, line in enumerate(source.lines, start=1):
         text = line.rstrip("\r\n")
         if not header:
@@ -39,18 +41,20 @@ def sacct_rows(source: Source, needs: Sequence[str]) -> Iterator[Row]:
                 header = [name.strip().lstrip("\ufeff") for name in text.split("|")]
                 _check_header(source.name, number, header, needs)
             continue
-        if not pending and not text.strip():
+        if not pending:
+            began, bars = number, 0
+            if not text.strip():
+                continue
+        elif _NUMBER.fullmatch(text.partition("|")[0]) or len(pending) > MOST_LINES:
+            raise _not_whole(source.name, began, header, _values(pending))
+        pending.append(text)
+        bars += text.count("|")
+        if _may_go_on(header, bars):
             continue
-        values, began = (_joined(pending, text), began) if pending else (text.split("|"), number)
-        if pending and _NUMBER.fullmatch(text.partition("|")[0]):
-            raise _not_whole(source.name, began, header, pending)
-        if len(values) < len(header) and _goes_on(header, values):
-            pending = values
-            continue
+        yield _row(source.name, began, header, _values(pending))
         pending = []
-        yield _row(source.name, began, header, values)
     if pending:
-        raise _not_whole(source.name, began, header, pending)
+        raise _not_whole(source.name, began, header, _values(pending))
     if not header:
         raise TraceError(source.name, 1, None, f"the file is empty; its first line names {', '.join(REQUIRED)} ...")
 
@@ -64,9 +68,8 @@ def _check_header(file: str, line: int, header: Sequence[str], needs: Sequence[s
         raise TraceError(file, line, "AllocTRES", "neither AllocTRES nor ReqTRES is there; add one to sacct's --format")
 
 
-def _joined(pending: list[str], text: str) -> list[str]:
-    first, *others = text.split("|")
-    return [*pending[:-1], f"{pending[-1]}\n{first}", *others]
+def _values(lines: Sequence[str]) -> list[str]:
+    return "\n".join(lines).split("|")
 
 
 def _free(header: Sequence[str]) -> int | None:
@@ -75,10 +78,10 @@ def _free(header: Sequence[str]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _goes_on(header: Sequence[str], values: Sequence[str]) -> bool:
-    """Say whether a line may end within the free text, so that the next one goes on with it; bars may stand before the end."""
+def _may_go_on(header: Sequence[str], bars: int) -> bool:
+    """Say whether lines with so many bars may end within the free text; bars of its own may stand before the end."""
     place = _free(header)
-    return place is not None and place < len(values) < len(header)
+    return place is not None and place <= bars < len(header) - 1
 
 
 def _not_whole(file: str, line: int, header: Sequence[str], values: Sequence[str]) -> TraceError:

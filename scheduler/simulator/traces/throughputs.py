@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import Spot
 
 SPREAD = "_unconsolidated"
+MOST_CHARS, MOST_KEY_CHARS = 16 * 2**20, 1000
+"""Of a table as JSON, and of the name of one of its cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,9 @@ def read_table(file: str, lines: Iterable[str]) -> Table:
 
 
 def _read_json(file: str, lines: Iterable[str]) -> Table:
+    text = _whole(file, lines)
     try:
-        raw = json.loads("".join(lines))
+        raw = json.loads(text)
     except json.JSONDecodeError as error:
         raise TraceError(file, error.lineno, str(error.colno), f"not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
@@ -81,10 +84,10 @@ def _read_json(file: str, lines: Iterable[str]) -> Table:
     if not isinstance(raw, dict):
         raise TraceError(file, None, None, "expected an object of GPU types")
     cells: dict[tuple[str, str, int, bool], float] = {}
-    names: list[str] = []
+    names: dict[str, None] = {}
     for gpu_type, jobs in raw.items():
         bare = gpu_type.removesuffix(SPREAD)
-        names += [bare] if bare not in names else []
+        names[bare] = None
         if not isinstance(jobs, dict):
             raise TraceError(file, None, None, f"{gpu_type}: expected an object of job types")
         for key, speeds in jobs.items():
@@ -95,9 +98,19 @@ def _read_json(file: str, lines: Iterable[str]) -> Table:
     return Table(cells, tuple(names))
 
 
+def _whole(file: str, lines: Iterable[str]) -> str:
+    parts, left = [], MOST_CHARS
+    for line in lines:
+        parts.append(line)
+        left -= len(line)
+        if left < 0:
+            raise TraceError(file, len(parts), None, f"the table is longer than {MOST_CHARS // 2**20} MiB")
+    return "".join(parts)
+
+
 def _job_key(file: str, key: str) -> tuple[str, int]:
     try:
-        job_type, scale = ast.literal_eval(key)
+        job_type, scale = ast.literal_eval(key[:MOST_KEY_CHARS])
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise TraceError(file, None, None, f"{shown(key)} is not of the form ('job type', scale factor)") from error
     if not isinstance(job_type, str) or not isinstance(scale, int) or scale < 1:
@@ -111,10 +124,10 @@ def _read_csv(file: str, lines: Iterable[str]) -> Table:
     if missing := [name for name in wanted if name not in (reader.fieldnames or ())]:
         raise TraceError(file, 1, missing[0], f"there is no such column; the table needs {', '.join(wanted)}")
     cells: dict[tuple[str, str, int, bool], float] = {}
-    names: list[str] = []
+    names: dict[str, None] = {}
     for row in reader:
         line = reader.line_num
-        names += [row["gpu_type"]] if row["gpu_type"] not in names else []
+        names[row["gpu_type"]] = None
         scale = row["scale_factor"] or ""
         if not scale.isdecimal() or len(scale) > 6 or not 1 <= int(scale) <= MOST_GPUS:
             raise TraceError(file, line, "scale_factor", f"{shown(scale)} is not a number of GPUs")

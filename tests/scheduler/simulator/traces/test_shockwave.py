@@ -172,3 +172,15 @@ def test_the_public_trace():
     assert len(jobs) == 120
     assert sum(each.job.min_gpus for each in jobs) == 164
     assert jobs[-1].job.submitted_s == 5011
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('{"v100": {' + " " * 2**24 + "}}", "the table is longer than 16 MiB"),
+        (json.dumps({"v100": {f"({'-' * 300}1, 1)" + "'" * 3000: {}}}), "is not of the form"),
+    ],
+)
+def test_a_table_that_is_none_costs_little(table, said):
+    with pytest.raises(TraceError, match=said):
+        read(line(), table=table)
