@@ -6,7 +6,8 @@ import json
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from berth_client.errors import AwayError, ClientError, RefusedError
@@ -24,6 +25,21 @@ TRIES = 3
 RETRY_S = 1.0
 _AWAY = frozenset({502, 503, 504})
 """Answers of a portal that is starting, or of what stands before it. What was asked may have been done."""
+
+
+class _Told(dict[str, Any]):
+    """An object of an answer; one without what every Berth's has is another program's."""
+
+    def __init__(self, url: str, found: dict[str, Any]) -> None:
+        super().__init__(found)
+        self._url = url
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise _strange(self._url, f": `{name}` is missing")
+
+
+def _strange(url: str, lacks: str = "") -> ClientError:
+    return ClientError(f"{url} answers, but not as a Berth does{lacks}; is the address right?")
 
 
 class Rest:
@@ -110,12 +126,17 @@ class Rest:
             ) from None
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
-        """Return the JSON of the answer; None of an empty one."""
+        """Return the JSON object of the answer; None of an empty one to DELETE. ClientError: no Berth answers so."""
         answer = self.call(method, path, **more)
+        if not answer and method == "DELETE":
+            return None
         try:
-            return json.loads(answer) if answer else None
-        except ValueError:
-            raise ClientError(f"{self.url} answers, but not as a Berth does; is the address right?") from None
+            found = json.loads(answer, object_hook=partial(_Told, self.url))
+        except (ValueError, RecursionError):
+            raise _strange(self.url) from None
+        if not isinstance(found, dict):
+            raise _strange(self.url)
+        return found
 
     def ask_once(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
         """POST under an Idempotency-Key. Where no answer comes it is sent again, and is still done once only."""
@@ -142,6 +163,8 @@ class Rest:
         asked = {**query, "page_size": size}
         while True:
             answer = self.ask("GET", path, query=asked)
+            if not all(isinstance(row, dict) for row in answer["results"]):
+                raise _strange(self.url)
             yield answer
             if answer["next"] is None:
                 return
@@ -208,7 +231,7 @@ def _refusal(answer: Answer, url: str) -> ClientError:
     try:
         told = json.loads(answer.body)["error"]
         code, field, detail = str(told["code"]), told["field"], str(told["detail"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         code, field, detail = "", None, f"the portal answers {answer.status}."
     headers = {name.lower(): value for name, value in answer.headers.items()}
     if 300 <= answer.status < 400:

@@ -56,7 +56,7 @@ def test_from_standard_input_and_planned(cli, monkeypatch):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(SCRIPT.encode())))
     assert "would start" in cli("plan", "-").out
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
-    assert "- is not UTF-8 text" in cli("plan", "-", code=2).err
+    assert "standard input is not UTF-8 text" in cli("plan", "-", code=2).err
 
 
 def test_what_is_no_yaml_is_told_with_its_line(cli, script):

@@ -8,7 +8,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from berth_client import AwayError, Berth, ClientError, RefusedError
+from berth_client.cli import main
 from portal.layout import SOURCE
+
+STRANGE = {
+    "null": b"null",
+    "empty": b"",
+    "list": b"[]",
+    "number": b"NaN",
+    "object": b"{}",
+    "well": b'{"status": "ok", "results": [{}], "next": null, "count": 1, "tenants": [{"name": "x"}]}',
+    "rows": b'{"results": [null, 3, []], "next": null, "count": 1}',
+    "deep": b"[" * 100_000,
+}
+"""What another program than a Berth may answer, by the first part of the path."""
 
 
 class Odd(BaseHTTPRequestHandler):
@@ -32,7 +45,13 @@ class Odd(BaseHTTPRequestHandler):
         elif name == "busy":
             self._answer(429, b'{"error": {"code": "x", "field": null, "detail": "Too many."}}', **{"Retry-After": "7"})
         else:
-            self._answer(200, b"<html>")
+            self._answer(200, STRANGE.get(self.path.split("/")[1], b"<html>"))
+
+    def do_POST(self):
+        self.do_GET()
+
+    def do_PATCH(self):
+        self.do_GET()
 
     def _answer(self, status, body, **headers):
         self.send_response(status)
@@ -77,6 +96,28 @@ def test_a_token_is_not_sent_where_a_redirection_leads(odd):
 def test_an_odd_answer_is_one_sentence(odd, name, kind, words):
     with pytest.raises(kind, match=words):
         odd[0].jobs_show(name)
+
+
+VERBS = [
+    *(["ps"], ["ps", "-o", "wide"], ["show", "1"], ["submit", "--", "true"], ["logs", "1"], ["usage"], ["usage", "x"]),
+    *(["cp", "1:x", "."], ["explain", "1"], ["nodes"], ["nodes", "n"], ["cancel", "1"], ["artefacts", "ls", "1"]),
+    *(["templates", "ls"], ["secrets", "ls"], ["members", "ls"], ["plan", "--", "true"], ["lab", "ls"], ["edit", "1"]),
+]
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_another_programs_answer_is_one_sentence(odd, kind, monkeypatch, capsys):
+    """Each verb said what of Python was wrong, in a traceback, where JSON came that is not a Berth's."""
+    berth, _ = odd
+    monkeypatch.setenv("BERTH_URL", f"{berth.url}/{kind}")
+    monkeypatch.setenv("BERTH_TOKEN", "secret")
+    for words in VERBS:
+        code = main(words)
+        said = capsys.readouterr().err
+        assert code in {0, 1, 2}, words
+        assert said.count("\n") <= 2, (words, said)
+        if words in (["ps"], ["show", "1"]):
+            assert (code, "as a Berth does" in said) == (2, True), (words, said)
 
 
 def test_it_begins_without_what_only_a_request_needs():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from berth_client.cli.files import files_sent, text_read
 from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, number, pair
@@ -227,6 +227,17 @@ def _software(asked: Any) -> dict[str, Any]:
 def _set(given: tuple[str, str]) -> tuple[str, Any]:
     field, text = given
     try:
-        return field, json.loads(text)
-    except ValueError:
-        raise ClientError(f"--set {field}: {text!r} is no JSON; write a text in quotes, as '\"text\"'.") from None
+        return field, json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise ClientError(f"--set {field}: {text[:60]!r} is no JSON; write a text in quotes, as '\"text\"'.") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ClientError(f"--set names one thing twice: {', '.join(name for name, _ in pairs)}; write each once.")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ClientError(f"--set: {text} is no number.")

@@ -105,4 +105,4 @@ def text_read(path: str) -> str:
     """Return the text of a file; `-`: of standard input."""
     from berth_client.folder import text_of  # few commands need it
 
-    return text_of(sys.stdin.buffer.read() if path == "-" else read(path), path)
+    return text_of(sys.stdin.buffer.read(), "standard input") if path == "-" else text_of(read(path), path)

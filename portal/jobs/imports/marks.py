@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from portal.errors import BerthError
@@ -17,6 +18,7 @@ _LOOKS = re.compile(
 _OTHER = {"PBS", "BSUB"}
 _OTHERS = re.compile(r"#(?:\$ ?(?=-)|(?:MSUB|COBALT|OAR|PJM|QSUB|FLUX:|@)(?=\s))")
 _BUFFERS = re.compile(r"#(?:DW|BB)(?=\s)")
+_NEAR = re.compile(r"\s*#{1,40}\s{0,10}(\w{4,8})[\s:=]{0,10}(?=--?[A-Za-z])")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 TOO_LATE = "It stands below the first command, where sbatch itself reads no more."
 _COMMENT = f"sbatch takes it for a comment: a directive begins with {MARK} at the very beginning of its line."
@@ -54,6 +56,9 @@ def marked(script: str) -> list[Marked]:
         following = rows[number] if number < len(rows) else ""
         if (seen := _LOOKS.match(first)) and (first.startswith(MARK) or not seen["rest"].isalnum()):
             found.append(Marked(number, first, _problem(seen, first, following, reads=reads, pbs=pbs)))
+        elif reads and _is_near(first):
+            found.append(Marked(number, first, Problem(read=False, ignored=_COMMENT)))
+            reads = first.lstrip().startswith("#")
         elif line.strip() and not line.lstrip().startswith("#"):
             reads = False
         elif reads and (problem := _foreign(first)) is not None:
@@ -67,6 +72,13 @@ def marked(script: str) -> list[Marked]:
         detail = f"The script has {len(found)} lines that begin with {MARK}; at most {MOST_DIRECTIVES} are read."
         raise BerthError("too_many", detail, field="text")
     return found
+
+
+def _is_near(line: str) -> bool:
+    """Say whether options stand behind a mark with slipped letters, or with letters of other alphabets."""
+    seen = _NEAR.match(unicodedata.normalize("NFKC", line[:80]))
+    word = seen[1].upper() if seen else ""
+    return word == "SLURM" or SequenceMatcher(None, word, MARK[1:]).ratio() > 0.8
 
 
 def _foreign(line: str) -> Problem | None:
@@ -97,6 +109,8 @@ def _problem(seen: re.Match[str], line: str, following: str, *, reads: bool, pbs
         if following.startswith(MARK):
             return Problem(ignored="sbatch joins no lines at a backslash; each line is read by itself.")
         return Problem(refused=f"sbatch joins no lines at a backslash. Begin each line with {MARK}.")
+    if MARK in _QUOTED.sub("", line)[1:]:
+        return Problem(ignored=f"sbatch takes its second {MARK} for a comment; write it on a line of its own.")
     return Problem()
 
 

@@ -54,11 +54,16 @@ def _first_part(found: list[Directive]) -> list[Directive]:
 
 def _last_of_each(found: list[Directive]) -> list[Directive]:
     """Return the last of each option, as sbatch does; the lines of the others say so."""
-    last = {directive.option: directive for directive in found}
+    last = {_answers(directive): directive for directive in found}
     for directive in found:
-        if directive is not last[directive.option]:
-            directive.at.ignored(f"Line {last[directive.option].at.line} says it again.")
+        if directive is not last[_answers(directive)]:
+            directive.at.ignored(f"Line {last[_answers(directive)].at.line} says it again.")
     return list(last.values())
+
+
+def _answers(directive: Directive) -> str:
+    """Return what an option answers; `--requeue` and `--no-requeue` are two answers to one question."""
+    return directive.option.removeprefix("no-")
 
 
 def _take(draft: Draft, directive: Directive) -> None:

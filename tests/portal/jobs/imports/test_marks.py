@@ -45,6 +45,13 @@ def test_a_directive_may_stand_close_to_its_mark():
         ("##SBATCH --gres=gpu:2", "ignored"),
         (" #SBATCH --gres=gpu:2", "ignored"),
         ("#sbatch --gres=gpu:2", "ignored"),
+        ("#SBACTH --gres=gpu:2", "ignored"),
+        ("#SBATH --gres=gpu:2", "ignored"),
+        ("#SВATCH --gres=gpu:2", "ignored"),
+        ("＃SBATCH --gres=gpu:2", "ignored"),
+        ("#SLURM --gres=gpu:2", "ignored"),
+        (" # sbatc: -N 2", "ignored"),
+        ("#SBATCH -N1 #SBATCH --gres=gpu:2", "ignored"),
         ("#PBS -l ngpus=2", "refused"),
         ("#BSUB -n 4", "refused"),
         ("#DW jobdw capacity=1G", "refused"),
@@ -61,6 +68,20 @@ def test_what_only_looks_like_a_directive_is_told(line, verdict):
     told = [each for each in read(line).lines if each.field is None]
     assert told
     assert {each.verdict for each in told} == {verdict}
+
+
+@pytest.mark.parametrize("line", ["# batch size --x", "# Batch -1 is odd", "# scratch --dir", "# slurm is --gone", "#"])
+def test_a_comment_is_a_comment(line):
+    assert [each.line for each in read(line).lines if each.line == 2] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "may"), [("--requeue --no-requeue --requeue", True), ("--no-requeue --requeue --no-requeue", False)]
+)
+def test_the_last_of_two_opposites_counts(options, may):
+    found = read(f"#SBATCH {options}")
+    assert found.description["restartable"] is may
+    assert [line.verdict for line in found.lines[:3]] == ["ignored", "ignored", "mapped"]
 
 
 def test_a_backslash_at_the_end_joins_nothing():
