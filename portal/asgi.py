@@ -22,6 +22,7 @@ from django.urls import path, re_path
 
 from portal.agents.channel import channel_application
 from portal.agents.sync import sync_application
+from portal.api.bodies import Bounded
 from portal.api.origins import own_pages_only
 from portal.api.request_threads import RequestThreads
 from portal.dashboard.board import ticker
@@ -35,10 +36,10 @@ from portal.launch.processes.read_only import service_begin
 from portal.loaded import portal_loaded
 from portal.uploads.receiving import Receiving
 
-django_application = RequestThreads(asgi_application)
+django_application = Bounded(RequestThreads(asgi_application))
 http_routes = [
-    path("livez", RequestThreads(asgi_application, most=APART)),
-    path("healthz", Within(RequestThreads(asgi_application, most=APART))),
+    path("livez", Bounded(RequestThreads(asgi_application, most=APART))),
+    path("healthz", Within(Bounded(RequestThreads(asgi_application, most=APART)))),
     path("api/agent/v1/sync", sync_application),
     path("api/v1/uploads/content/<str:sha256>", Receiving(django_application)),
     re_path(r"", django_application),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOOLS = ("srun", "sbatch", "scontrol", "squeue", "scancel", "sbcast", "module")
 """Programs of the other cluster that a script may call."""
+MOST_LINES = 50_000
 
 
 def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = ()) -> Imported:
@@ -34,6 +35,9 @@ def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequ
     if len(script.encode()) > MAX_FILES_BYTES:
         raise BerthError("too_long", "The script is longer than 1 MiB; a job's files are not larger.", field="text")
     checks.credentials_refuse(script, "text")  # it goes with the job as a file, and is its command
+    if script.count("\n") > MOST_LINES:
+        detail = f"The script has more than {MOST_LINES} lines; read data from a file."
+        raise BerthError("too_many", detail, field="text")
     found, lines = directives(script)
     found = _first_part(found)
     draft = Draft(gpu_types)

@@ -143,6 +143,7 @@ def test_line_ends_of_windows_and_a_mark_at_the_beginning(tmp_path):
         (" \n", "blank"),
         ("#!/bin/sh\n" + "x" * 2**20, "too_long"),
         ("#SBATCH -n 1\n" * 501, "too_many"),
+        ("#!/bin/sh\n" + "\n" * 2**19, "too_many"),
     ],
 )
 def test_what_is_no_script_is_refused(text, code):
