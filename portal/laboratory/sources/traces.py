@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_LINE_BYTES, MOST_COMPANION_BYTES = 256 * 1024, 16 * 1024 * 1024
 """Of one line: a trace has a job in each, a table beside it may be one line of JSON."""
+LINES_A_JOB = 50
+"""Blank lines and the steps of sacct's jobs count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,16 @@ class TraceFile:
             options.setdefault("gpu_speeds", gpu_speeds)
         number = 0
         with _opened(self.path) as lines:
-            source = Source(self.path.name, _told(lines, self.path.name), self._companion, tenants)
+            most_lines = None if self.most_jobs is None else LINES_A_JOB * (self.most_jobs + 1000)
+            told = _told(lines, self.path.name, most_lines=most_lines)
+            source = Source(self.path.name, told, self._companion, tenants)
             for number, job in enumerate(form.read(source, options), start=1):
                 if self.most_jobs is not None and number > self.most_jobs:
                     detail = f"it holds more than {self.most_jobs} jobs; cut it, or raise the limit"
                     raise SimulationError("trace", detail)
                 yield job
         if not number:
-            raise SimulationError("trace", f"{self.path} holds no job")
+            raise SimulationError("trace", f"{self.name} holds no job")
 
     def _companion(self, name: str) -> Iterable[str] | None:
         folder = (self.profiles or self.path.parent).resolve()
@@ -96,14 +100,18 @@ def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _told(lines: IO[bytes], name: str, *, most: int = MOST_LINE_BYTES) -> Iterator[str]:
-    """The lines as text; one that is none, or is longer than `most` bytes, is complained of."""
+def _told(lines: IO[bytes], name: str, *, most: int = MOST_LINE_BYTES, most_lines: int | None = None) -> Iterator[str]:
+    """The lines as text; one that is none, is longer than `most` bytes, or is one too many is complained of."""
     number = 0
     try:
         while line := lines.readline(most + 1):
             number += 1
             if len(line) > most:
                 raise TraceError(name, number, None, f"it is longer than {most // 1024} KiB; is this another format?")
+            if most_lines is not None and number > most_lines:
+                raise TraceError(
+                    name, number, None, f"it holds more than {most_lines} lines; cut it, or leave steps out"
+                )
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise TraceError(name, number, f"at byte {error.start + 1}", "is not UTF-8") from error

@@ -105,6 +105,7 @@ INPUTS = {
     "a header of commas": ("berth-csv", lambda: "," * 8 * MIB),
     "a row of commas": ("berth-csv", lambda: "submitted_s,tenant,gpus,duration_s\n" + "," * 8_000_000),
     "a Philly header of commas": ("philly", lambda: "," * 8 * MIB),
+    "lines alone": ("sacct", lambda: "\n" * 8 * MIB),
     "bars alone": ("sacct", lambda: "|" * 8 * MIB),
     "a name of many lines": ("sacct", lambda: f"{SACCT}\n{ROW}" + "a\n" * 4_000_000),
     "a name that is all the file, before other columns": (
