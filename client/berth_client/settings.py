@@ -70,6 +70,8 @@ def login_write(name: str, login: Chosen) -> Path:
     """Write a login down under its name, beside the others, readable by its owner alone. Return the file's path."""
     path = file_path()
     logins = _logins(path)
+    if name == logins.default_section or not name.strip() or not name.isprintable():
+        raise ClientError(f"--name takes a text that can be seen, and not {logins.default_section}.")
     logins[name] = {"url": login.url, "token": login.token} | ({"ca_file": login.ca_file} if login.ca_file else {})
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:

@@ -7,7 +7,6 @@ hold it) is checked by `portal.jobs.services.job_submit`.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from portal import checks
@@ -201,7 +200,7 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
 
     for name in SIMPLE:
         if name in given:
-            check(partial(_simple, given, name))
+            check(lambda name=name: {name: field_read(given[name], name)})  # type: ignore[misc]
     if "command" not in given:
         problems.append(BerthError("required", "`command` is missing; say what to run.", field="command"))
     _composed(given, values, check, r_num=r_num)
@@ -213,11 +212,12 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
     return JobDescription(**values), []
 
 
-def _simple(given: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = SIMPLE[name](given[name], name)
+def field_read(value: object, name: str) -> Any:
+    """Return the normal form of a field that stands for itself: in a description, or in a change of a job."""
+    found = SIMPLE[name](value, name)
     if name not in NO_TEXTS:
-        checks.credentials_refuse(given[name], name)
-    return {name: found}
+        checks.credentials_refuse(value, name)
+    return found
 
 
 def _composed(

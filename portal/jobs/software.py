@@ -63,7 +63,7 @@ def software_check(value: object, files: Mapping[str, str], *, upload: bool = Fa
 
 def file_requirements(text: str, field: str = "software.requirements_file") -> dict[str, str]:
     """Return the normal form of what a requirements file says; one that names no package is the node's own software."""
-    return {"requirements": _requirements(text, field)} if _lines(text) else {}
+    return {"requirements": _requirements(text, field)} if _lines(text, field) else {}
 
 
 def _name(given: object, field: str) -> str:
@@ -134,22 +134,23 @@ def _from_files(name: str, files: Mapping[str, str], field: str) -> str:
         ) from None
 
 
-def _lines(text: str) -> list[str]:
-    return [line for each in text.split("\n") if (line := re.sub(r"(^|\s)#.*$", "", each).strip())]
+def _lines(text: str, field: str) -> list[str]:
+    """Return the lines that say something. Raises BerthError."""
+    checks.text_safe(text, field)
+    if len(text.encode()) > MAX_REQUIREMENTS_BYTES:
+        raise BerthError("too_long", "Requirements are at most 64 KiB of text.", field=field)
+    checks.credentials_refuse(text, field, named=INDEX_SECRET)
+    try:
+        return requirement_lines(text)
+    except LineError as error:
+        raise BerthError(error.code, f"`{field}`: {error}", field=field) from None
 
 
 def _requirements(given: object, field: str) -> str:
     """Return the text. What lies in other files is refused: it would not be part of the hash that names the environment."""
     if not isinstance(given, str):
         raise checks.wrong_type(given, field, "text, a line for each package")
-    text = checks.text_safe(given, field)
-    if len(text.encode()) > MAX_REQUIREMENTS_BYTES:
-        raise BerthError("too_long", "Requirements are at most 64 KiB of text.", field=field)
-    checks.credentials_refuse(text, field, named=INDEX_SECRET)
-    try:
-        lines = requirement_lines(text)
-    except LineError as error:
-        raise BerthError(error.code, f"`{field}`: {error}", field=field) from None
+    lines = _lines(given, field)
     packages = sum(not is_option(line) for line in lines)
     if not packages:
         raise BerthError(
@@ -158,7 +159,7 @@ def _requirements(given: object, field: str) -> str:
     if packages > MAX_REQUIREMENTS or len(lines) > MAX_REQUIREMENTS * 2:
         detail = f"These are {packages} requirements; at most {MAX_REQUIREMENTS} are installed for a job."
         raise BerthError("too_long", detail, field=field)
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    return given.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def software_need(software: Mapping[str, str], *, git: bool = False) -> str:

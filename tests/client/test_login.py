@@ -58,6 +58,40 @@ def test_logins_by_name(monkeypatch):
         settings.chosen("three")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DEFAULT",
+        "",
+        " ",
+        " a",
+        "a\nb",
+        "a]b",
+        "]",
+        "[a",
+        "#a",
+        ";a",
+        "a=b",
+        "é 训",
+        "\udcff",
+        "a\x00",
+        "a\x85b",
+        "a\u2028b",
+    ],
+)
+def test_a_login_is_read_under_the_name_that_it_was_written_under_or_refused(name):
+    """`DEFAULT` was no login: its file of certificates counted for all others."""
+    other, own = Chosen("https://b.example", "two"), Chosen("https://a.example", "one", "/ca.pem")
+    login_write("other", other)
+    try:
+        login_write(name, own)
+    except ClientError as error:
+        assert "--name" in str(error)
+    else:
+        assert settings.chosen(name) == own
+    assert settings.chosen("other") == other
+
+
 def test_the_environment_comes_first_and_a_token_goes_only_where_it_belongs(monkeypatch):
     login_write("default", Chosen("https://one", "t1"))
     monkeypatch.setenv("BERTH_URL", "https://one/")

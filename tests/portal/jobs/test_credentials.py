@@ -8,6 +8,7 @@ from portal import checks
 from portal.errors import BerthError
 from portal.jobs.description import description_parse
 from portal.jobs.imports import text_import
+from portal.jobs.services.asked.editing import changes_parse
 from portal.templating.document import document_read
 
 JOB = {"command": "true", "gpus": 0}
@@ -75,6 +76,14 @@ def test_other_ways_to_write_one(text):
             description_parse(JOB | given_fields)
         assert caught.value.code == "credentials_in_url"
         assert "word-1" not in caught.value.detail
+
+
+@pytest.mark.parametrize("changes", [{"name": f"see {URL}"}, {"labels": {"from": URL}}])
+def test_an_edit_of_a_job_refuses_it_too(changes):
+    with pytest.raises(BerthError) as caught:
+        changes_parse(changes, r_num=8)
+    assert (caught.value.code, caught.value.field) == ("credentials_in_url", next(iter(changes)))
+    assert "pass-word-1" not in caught.value.detail
 
 
 def test_a_batch_script_is_a_command_too():

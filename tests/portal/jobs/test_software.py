@@ -10,7 +10,14 @@ from portal.cluster.models import Node
 from portal.errors import BerthError
 from portal.jobs.models import Job
 from portal.jobs.selectors import part_spec
-from portal.jobs.software import image_check, node_offers, software_check, software_need, software_words
+from portal.jobs.software import (
+    file_requirements,
+    image_check,
+    node_offers,
+    software_check,
+    software_need,
+    software_words,
+)
 from portal.tenants.models import Tenant
 
 BUILDS = {"python": "3.11.2", "installer": "pip", "environments": ["torch"], "missing": {}}
@@ -151,3 +158,12 @@ def test_an_image_needs_a_node_that_runs_them_and_a_tenant_that_may(cluster):
     Tenant.objects.update(images="docker.io/pytorch/*")
     job = cluster.submit(gpus=0, software={"image": IMAGE})
     assert (job.software_need, job.payload.software) == ("image", {"image": IMAGE})
+
+
+@pytest.mark.parametrize("sign", ["\r", "\f", "\v", "\x85", "\u2028", "\x00"])
+def test_a_file_that_is_one_comment_to_us_alone_is_refused(sign):
+    """An old Mac's file that begins with a comment was all comment: the job ran without its packages, and nothing was said."""
+    with pytest.raises(BerthError) as caught:
+        file_requirements(f"# ours{sign}six{sign}")
+    assert caught.value.code in {"control_character", "null_character"}
+    assert file_requirements("# ours\n\n\t# none\r\n") == {}

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from portal.errors import BerthError, Conflict
 from portal.events.services import page_event, plan_nudge
-from portal.jobs.description import FIELDS, READ_ONLY, SIMPLE
+from portal.jobs.description import FIELDS, READ_ONLY, field_read
 from portal.jobs.description_parts import requirement_set
 from portal.jobs.models import Attempt, Job, JobPayload, JobText
 from portal.jobs.searching import text_of
@@ -42,7 +42,7 @@ def changes_parse(body: Mapping[str, Any], *, r_num: int) -> dict[str, Any]:
         elif name == "time_limit_s" and value is None:
             found[name] = None
         else:
-            parsed = SIMPLE[name](value, name)
+            parsed = field_read(value, name)
             found[name] = dict(parsed) if name == "labels" else parsed
     if not found:
         raise BerthError("required", f"Say what to change: {known}.", field="priority")
