@@ -363,7 +363,10 @@ def _handler(portal: SmallPortal) -> type[BaseHTTPRequestHandler]:
         def _do(self) -> None:
             parts = urlsplit(self.path)
             query = {k: v[0] for k, v in parse_qs(parts.query).items()}
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self.rfile.read(length := int(self.headers.get("Content-Length", 0)))
+            if len(body) < length:  # the agent was killed while it sent
+                self.close_connection = True
+                return
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             if portal.away:
                 self.close_connection = True
