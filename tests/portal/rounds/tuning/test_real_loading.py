@@ -26,7 +26,7 @@ from portal.rounds.tuning import searching
 from portal.rounds.tuning.searching import tuning_pass
 from scheduler.estimator.cores import start_cores
 from tests.portal import given
-from tests.remains import kill_all_of
+from tests.remains import groups_remove, kill_all_of
 from tests.workers.specs import spec_make
 from workers.engines.process import ProcessEngine
 from workers.parts.workspace import Rooms, Workplace, part_prepare
@@ -153,6 +153,7 @@ def tuned(cluster, tmp_path):
     yield tune
     for each in running:
         each.end()
+    groups_remove(tmp_path)
 
 
 def held_too_long(steps, optimum):
