@@ -26,9 +26,9 @@ def test_index_search_and_guide(reader):
 
 
 def test_a_question_of_any_kind_gets_a_page(reader):
-    for question in ("\0", "'", "%00", "<b>", "x" * 9000):
+    for question, status in (("\0", 400), ("'", 200), ("%00", 200), ("<b>", 200), ("x" * 9000, 200)):
         answer = reader.get("/help/", {"q": question})
-        assert answer.status_code == 200
+        assert answer.status_code == status
         assert "<b>" not in answer.content.decode().split("<main")[1]
 
 
