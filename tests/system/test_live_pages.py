@@ -257,9 +257,10 @@ def test_one_page_shows_a_job_wait_run_be_requeued_and_end(page, berth, tenant):
 
 @pytest.fixture
 def crowded(tenant):
-    """Jobs on three of the four GPUs of both RTX nodes, and one that asks for four on one of them, and says how long it runs."""
+    """Jobs on three of the four GPUs of both RTX nodes, and one that asks for four on one of them. All say how long they run."""
     types = {"gpu_types": ["RTX 3090"]}
-    holders = [tenant.submit("sleep 600", name=f"holder-{number}", gpus=3, **types) for number in range(2)]
+    held = {"gpus": 3, "expected_duration_s": 600, **types}
+    holders = [tenant.submit("sleep 600", name=f"holder-{number}", **held) for number in range(2)]
     for number in holders:
         tenant.wait_state(number, "RUNNING")
     asking = tenant.submit("sleep 600", name="asking", gpus=4, expected_duration_s=60, **types)
