@@ -115,3 +115,4 @@ class ArtefactsCard(TypedDict):
     url: str
     all_url: str | None
     empty: str
+    not_kept: int

@@ -122,6 +122,7 @@ def artefacts_card(job: Job) -> ArtefactsCard | None:
         "url": page_url(job),
         "all_url": _all_url(job, "") if rows else None,
         "empty": EMPTY_REFUSED if found.notes else EMPTY,
+        "not_kept": len(found.notes) + found.notes_more,
     }
 
 
