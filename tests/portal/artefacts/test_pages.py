@@ -235,7 +235,9 @@ def test_an_ended_job_of_which_nothing_was_kept_says_where_to_read_why(sender, l
 def test_the_jobs_page_counts_what_was_not_kept_beside_what_was(sender, lena):
     job = sender.attempt.job
     sender.send("plain.txt", b"1")
-    sender.tell(("plain.txt", 1, NS), ("a\tb", 1, NS), ("c\td", 1, NS), notes=[["pipe", "it is no plain file"]], notes_more=5)
+    sender.tell(
+        ("plain.txt", 1, NS), ("a\tb", 1, NS), ("c\td", 1, NS), notes=[["pipe", "it is no plain file"]], notes_more=5
+    )
     page = lena.get(reverse("job-detail", args=[job.number])).content.decode()
     assert f'<a href="{url(job)}">8 not kept</a>' in page
 
