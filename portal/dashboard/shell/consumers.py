@@ -105,7 +105,8 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         await self.send_json({**message, "type": "event"})
 
     async def _beat(self) -> None:
-        while True:
+        me = asyncio.current_task()
+        while me is not None and not me.cancelling():  # a cancellation that came within a call may be swallowed there
             await asyncio.sleep(HEARTBEAT_S)
             self.messages = 0
             if not await self._is_still_allowed():

@@ -409,3 +409,24 @@ def test_an_operator_whose_required_second_factor_is_gone_follows_nothing(asgi, 
         return [*found, said["code"], await opened(socket(asgi, world, "operator"))]
 
     assert run(talk()) == [None, sockets.SIGNED_OUT, sockets.SIGNED_OUT]
+
+
+def test_a_heart_that_is_told_to_stop_stops_whatever_it_waits_for(asgi, world, monkeypatch):
+    """One that a call kept from hearing so would beat for ever, for a socket that is gone."""
+    monkeypatch.setattr(consumers, "HEARTBEAT_S", 0.002)
+
+    async def talk():
+        left = 0
+        for turn in range(60):
+            live = socket(asgi, world, "teammate")
+            assert await live.open() is None
+            await live.say({"type": "follow", "streams": [f"job:{world.names['zebra-name']}"]})
+            await asyncio.sleep(turn / 1000)
+            hearts = [each for each in asyncio.all_tasks() if each.get_coro().__qualname__ == "LiveConsumer._beat"]
+            for heart in hearts:
+                heart.cancel()
+            left += len((await asyncio.wait(hearts, timeout=2))[1])
+            await live.close()
+        return left
+
+    assert run(talk()) == 0
