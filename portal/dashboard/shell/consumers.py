@@ -106,7 +106,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
 
     async def _beat(self) -> None:
         me = asyncio.current_task()
-        while me is not None and not me.cancelling():  # a cancellation that came within a call may be swallowed there
+        while me is not None and not me.cancelling():  # redis may tell a cancellation as a lost connection
             await asyncio.sleep(HEARTBEAT_S)
             self.messages = 0
             if not await self._is_still_allowed():
