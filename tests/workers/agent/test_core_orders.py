@@ -45,7 +45,7 @@ def test_an_order_holds_is_acknowledged_and_outlives_the_agent(portal, node):
 
 def test_an_agent_killed_between_journal_and_shim_finishes_the_order(portal, node):
     real = sorted(os.sched_getaffinity(0))
-    key = portal.want(command="sleep 4242", cores=[0, 1])
+    key = portal.want(command="sleep 4242", cores=[0, 1], cores_sequence=9)
     node.start()
     pid = portal.wait_report(key, "running")["pid"]
     node.kill()
