@@ -169,7 +169,7 @@ def test_who_leaves_no_trace_is_found_by_the_group_when_the_shim_is_killed(shim)
     os.kill(shim.engine.shim(shim.directory).pid, signal.SIGKILL)
     wait_until(lambda: shim.engine.life(shim.directory) == "lost")
     (shim.directory / "processes").unlink(missing_ok=True)
-    shim.engine.purge(shim.directory, mark="a1b2c3")
+    shim.engine.purge(shim.directory, mark=shim.mark)
     assert _arguments(pid) == b""
     wait_until(lambda: not [path for path in group.paths if path.exists()])
 

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import pwd
+import secrets
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ class ShimRun:
     def __init__(self, root) -> None:
         self.root, self.directory, self.job = root, root / "parts/5-2-0", root / "jobs/5-2-0"
         self.directory.mkdir(parents=True)
-        self.engine = ProcessEngine()
+        self.engine, self.mark = ProcessEngine(), secrets.token_hex(8)  # its own: `end` kills whoever has it
 
     def prepare(
         self,
@@ -69,7 +70,7 @@ class ShimRun:
             "lease_grace_s": 3.0,
         }
         place = Workplace(self.root / "storage", **kept)
-        rooms = Rooms(self.directory, self.job, mark="a1b2c3")
+        rooms = Rooms(self.directory, self.job, mark=self.mark)
         part_prepare(rooms, spec_make(**{**PART, **spec}), {"lease_s": lease_s}, place)
         return self
 
@@ -158,7 +159,7 @@ def test_environment_is_exactly_what_is_promised(shim, monkeypatch):
         "BERTH_NODE_NAME": "n1",
         "BERTH_NODE_NAMES": "n1,n2",
         "BERTH_GPU_INDICES": "3,5",
-        "BERTH_MARK": "a1b2c3",
+        "BERTH_MARK": shim.mark,
         "BERTH_PYTHON": sys.executable,
         "BERTH_RANK": "0",
         "BERTH_TENANT": "acme",
