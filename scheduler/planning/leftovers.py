@@ -13,9 +13,10 @@ from scheduler.errors import InvalidJob
 from scheduler.model.instances import is_instance
 from scheduler.placement import turn
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.feasibility import idle_offer
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.instances import on_instance
+from scheduler.placement.located import thin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
+
+CANDIDATES_KEPT = 64
+"""Of those of a job, for its explanation: each node is one, and the jobs are as many as the instances."""
 
 
 def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
@@ -45,11 +49,13 @@ def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
             failed.add(turn.shape(job))
             continue
         answers.chosen[job.id] = outcome.worth.chosen(best, ledger.take(best, job.tenant), found)
-        outcome.trail.candidates[job.id] = found
+        kept = thin(found, CANDIDATES_KEPT, ranked.rank)
+        outcome.trail.candidates[job.id] = tuple(kept) if best in kept else (*kept, best)
 
 
 def _configurations(job: Job, nodes: set[int], work: Work) -> tuple[Configuration, ...]:
-    offers = [each for each in idle_offers(work.ledger) if each.node.id in nodes]
+    rooms = work.ledger.rooms
+    offers = [idle_offer(room) for number, room in rooms.items() if number in nodes and room.gpus]
     try:
         return generate_on(job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:

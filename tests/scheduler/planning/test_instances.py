@@ -14,6 +14,7 @@ from scheduler.model import ClusterState, LinkWish, Promise, Share, Tenant
 from scheduler.model.instances import is_instance, serves, share_of_gpu
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
+from scheduler.planning import leftovers
 from scheduler.planning.plan import plan
 from scheduler.policies.registry import POLICIES as OURS
 from scheduler.simulator.rivals import RIVALS
@@ -232,3 +233,14 @@ def test_no_plan_puts_more_than_one_gpu_on_instances_nor_a_slice_elsewhere(given
 )
 def test_which_gpus_are_looked_at_first(asked, gpu_type, whether):
     assert serves(asked, gpu_type) is whether
+
+
+def test_what_is_kept_to_explain_a_job_on_an_instance_does_not_grow_with_the_cluster(monkeypatch):
+    outcomes, real = [], leftovers.hand_out
+    monkeypatch.setattr(leftovers, "hand_out", lambda *given: (real(*given), outcomes.append(given[2])))
+    nodes = [node(number, 1, gpu_type=SMALL) for number in range(1, 201)]
+    made = make_plan(nodes, [job(number, 1) for number in (1, 2)])
+    assert where(made) == {1: {1: 1}, 2: {2: 1}}
+    for number, kept in outcomes[0].trail.candidates.items():
+        assert 2 < len(kept) < 100
+        assert outcomes[0].answers.chosen[number].configuration in kept
