@@ -224,9 +224,7 @@ def _plain(text: str, event: Any) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _LED_BY_NOUGHT.fullmatch(text):
-        _refuse(
-            f"holds {text[:20]}, which is eight times something to some readers; leave the 0 out, or quote it", event
-        )
+        _refuse(f"holds {text[:20]}, a number in base 8 to some readers; leave the 0 out, or quote it", event)
     is_whole = _INT.fullmatch(text)
     if not is_whole and not _FLOAT.fullmatch(text):
         return text

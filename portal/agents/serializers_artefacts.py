@@ -5,8 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from portal.agents.serializers import PartKey
-
-FILES_AT_ONCE, MOST_NOTES = 500, 20
+from portal.artefacts.services.taking import FILES_AT_ONCE, MOST_NOTES
 
 
 class ArtefactFile(serializers.Serializer):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-from portal.errors import BerthError
-
 MOST_BYTES, MOST_NAME_BYTES, DEEPEST = 1024, 255, 32
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -33,15 +31,6 @@ def path_shown(path: str) -> str:
         char.encode("unicode_escape").decode() if unicodedata.category(char) in _HIDDEN else char for char in path
     )
     return shown if len(shown) <= 300 else f"{shown[:149]}\N{HORIZONTAL ELLIPSIS}{shown[-150:]}"
-
-
-def path_check(path: object, field: str = "path") -> str:
-    """Return the path. Codes wrong_type, bad_path."""
-    if not isinstance(path, str):
-        raise BerthError("wrong_type", f"`{field}` must be text.", field=field)
-    if (why := path_problem(path)) is not None:
-        raise BerthError("bad_path", f"`{field}` cannot be an artefact's path: {why}.", field=field)
-    return path
 
 
 def is_at_or_below(path: str, above: str) -> bool:

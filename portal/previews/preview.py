@@ -21,13 +21,11 @@ FIRST_BYTES = 128
 NUMPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
 
 
-def preview_of(source: Source) -> Preview:
-    """Return what to show of a file. It never raises for what the file holds: then there is no preview, and why."""
-    return reader_of(source)(source)
-
-
 def reader_of(source: Source) -> Callable[[Source], Preview]:
-    """Return what reads a file of this kind, all that it needs imported: no file can be opened behind `program`'s walls."""
+    """Return what reads a file of this kind, all that it needs imported: no file can be opened behind `program`'s walls.
+
+    It never raises for what the file holds: then there is no preview, and why.
+    """
     if not source.size:
         return lambda _: Nothing("The file is empty.")
     if holds_curves(source.name):

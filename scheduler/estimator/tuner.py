@@ -26,7 +26,6 @@ from scheduler.copies import replace
 DEFAULT_BAND = 0.01
 """Noise band, in parts of full scale (utilisation from 0 to 1)."""
 
-STEP_S = 90.0
 BUSY_MOST = 0.9
 """Cores that are busy for more of their time than this are all needed: loading is uneven, and a full core makes it wait."""
 FAST_STEPS_MOST = 8

@@ -19,7 +19,6 @@ COUNT_MOST, NUMBER_MOST = 10**12, 1e15
 """No count, time or speed is larger: 30 million years, a thousand peta-iterations a second. Sums stay exact below."""
 
 RATE_LEAST = 1e-9
-ONE_EACH = "each takes jobs of one GPU"
 OPTIONAL = frozenset({"age_s", "expected_duration_s", "total_samples", "profiled_since_s"})
 
 
@@ -95,7 +94,7 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
     if not isinstance(job.gpu_types, (set, frozenset)):
         raise InvalidJob(job.id, f"gpu_types is {job.gpu_types!r}; it must be a set of names")
     if only_instances(job.gpu_types) and job.requirement[0] > 1:
-        raise InvalidJob(job.id, f"asks for {job.requirement[0]} instances; {ONE_EACH}, so ask for one")
+        raise InvalidJob(job.id, f"asks for {job.requirement[0]} instances; each takes jobs of one GPU, so ask for one")
     if unknown := sorted(job.gpu_types - known_types):
         known = ", ".join(sorted(known_types)) or "none"
         raise InvalidJob(job.id, f"unknown GPU type {', '.join(unknown)}; known types: {known}")

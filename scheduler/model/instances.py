@@ -1,8 +1,8 @@
 """Instances: what MIG cuts a GPU into. NVML names each by its GPU and its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`.
 
 The profile at the end of its type's name tells an instance. A process reaches one instance, and no two of them work together: an
-instance takes jobs of one GPU. Which GPUs a job is placed on: whole ones of the types that it names, or of any; who names
-instances alone gets those. What whole GPUs cannot take, instances may (`scheduler.placement.instances`).
+instance takes jobs of one GPU. Which GPUs a job is placed on: whole ones of the types that it names, or of any; a job
+that names instances alone gets those. Jobs for which no whole GPU is left may have instances (`scheduler.placement.instances`).
 """
 
 from __future__ import annotations

@@ -83,20 +83,20 @@ def most_on_a_node(ledger: Ledger) -> dict[str | None, int]:
 
 def may_fit(job: Job, most: Mapping[str | None, int], work: Work) -> bool:
     """Whether the job could fit at all. For most jobs of a long queue one comparison is enough to say no."""
-    return any(job.min_gpus <= gpus and _may_use(job, name) for name, gpus in most.items()) or _may_spread(job, work)
+    return any(job.min_gpus <= gpus and job.may_use(name) for name, gpus in most.items()) or _may_spread(job, work)
 
 
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
     """The configurations to choose from. Where alike nodes make no difference, only the first of them is looked at."""
     ledger, sigma = work.ledger, work.parameters.sigma
-    if not any(job.min_gpus <= idle and _may_use(job, name) for name, idle in ledger.alike_nodes.idle_gpus.items()):
+    if not any(job.min_gpus <= idle and job.may_use(name) for name, idle in ledger.alike_nodes.idle_gpus.items()):
         return ()
     if job.checkpoint_domain is not None or work.estimator.is_known(job) or _may_spread(job, work):
         return configurations.generate(job, ledger, work.estimator, sigma=sigma)
     offers = [
         offer
         for offer in ledger.alike_nodes.offers()
-        if offer.gpus >= job.min_gpus and _may_use(job, offer.node.gpu_type) and software_allowed(job, offer.node)
+        if offer.gpus >= job.min_gpus and job.may_use(offer.node.gpu_type) and software_allowed(job, offer.node)
     ]
     if len(job.requirement) == 1:
         offers = _tightest(job, offers)
@@ -123,13 +123,9 @@ def _tightest(job: Job, offers: Sequence[Offer]) -> list[Offer]:
     return found
 
 
-def _may_use(job: Job, gpu_type: str | None) -> bool:
-    return job.may_use(gpu_type)
-
-
 def _may_spread(job: Job, work: Work) -> bool:
     """Whether the job may have configurations over several nodes, for which every node matters."""
-    if any(job.min_gpus > most for name, most in work.ledger.largest.items() if _may_use(job, name)):
+    if any(job.min_gpus > most for name, most in work.ledger.largest.items() if job.may_use(name)):
         return True
     return work.estimator.sensitivity(job) <= work.parameters.sigma
 

@@ -171,7 +171,7 @@ def test_a_node_with_instances_says_what_they_take(cli, world):
     GpuType.objects.filter(name="A100").update(name="A100 MIG 1g.10gb")
     told = cli("nodes", "rtx-01").out
     assert "A100 MIG 1g.10gb" in told
-    assert "An instance of a GPU (MIG) takes jobs of one GPU; who wants one names its type.\n" in told
+    assert "An instance of a GPU (MIG) takes jobs of one GPU; name its type to ask for one.\n" in told
 
 
 def test_nodes_drain_and_resume(cli, world):

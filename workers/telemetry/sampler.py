@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from workers.protocol.inventory import Links
 
 
-PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
-"""How a type's name ends whose GPUs are instances (MIG)."""
+PROFILE = re.compile(r"(?:^|[\s_:-])(?:\d+c\.)?\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
+"""How a type's name ends whose GPUs are instances (MIG), as portal and core say it too."""
 
 
 @dataclass(frozen=True, slots=True)

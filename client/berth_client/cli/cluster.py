@@ -110,7 +110,7 @@ def _node_told(asked: Any, node: NodeDetail) -> str:
     ]
     gpus = table(("gpu", "type", "held by", "memory", "cordoned"), cards) + "\n" if cards else ""
     cut = any(each.get("profile") for each in node["gpu_list"])  # a portal of an older version does not say
-    note = "An instance of a GPU (MIG) takes jobs of one GPU; who wants one names its type.\n" if cut else ""
+    note = "An instance of a GPU (MIG) takes jobs of one GPU; name its type to ask for one.\n" if cut else ""
     return "\n".join(filter(None, (told, findings, gpus, note)))
 
 

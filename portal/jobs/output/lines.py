@@ -1,7 +1,8 @@
 """What a line of a job's output is: for the page, REST, the command line, patterns, and tails. Pure, at a bounded cost.
 
 Only a line feed ends a line. A line is shown as a terminal leaves it: a carriage return begins it anew, and what follows
-overwrites. Codes that colour, move over lines or name windows are dropped, and so are characters that nobody sees.
+overwrites. Codes that colour, move over lines or name windows are dropped, and so are control characters and marks that turn
+the direction of text.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from portal.laboratory.run.parallel import Tell
 
 GROUPS = ("heavy", "light", "memory-heavy", "memory-light", "random")
-RULES = ("sjf", "tetris", "res-ag", "cbp", "cbp-pp")
 LEARNED = ("deeprm-max", "deeprm-mean", "dqn")
 POLICIES = ("sjf", "tetris", "deeprm-max", "deeprm-mean", "res-ag", "cbp", "cbp-pp", "dqn")
 TRAINING_SEED = 1

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Floats
 
 TRAININGS, INFERENCES, HOURS = 520, 1400, 12.0
-N_GPUS = 256
 PHASE_S = 5.0
 MODELS = {
     "vgg19": (0.92, 0.42),

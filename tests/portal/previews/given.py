@@ -4,12 +4,18 @@ import os
 import struct
 
 from portal.previews.asking import Given, asked
+from portal.previews.preview import reader_of
 from portal.previews.source import Source
 
 
 def source(name, data):
     data = data.encode() if isinstance(data, str) else data
     return Source(name, len(data), lambda start, length: data[start : start + length])
+
+
+def preview_of(of):
+    """Return what a file shows, read in this process."""
+    return reader_of(of)(of)
 
 
 def looked(name, data, what="preview"):

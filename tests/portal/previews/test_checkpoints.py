@@ -8,11 +8,10 @@ from collections import OrderedDict
 
 import pytest
 
-from portal.previews.preview import preview_of
 from portal.previews.shown import shown_of
 from portal.previews.source import Unreadable
 from portal.previews.unpickled import Machine
-from tests.portal.previews.given import looked, source
+from tests.portal.previews.given import looked, preview_of, source
 
 
 class Storage:

@@ -8,8 +8,7 @@ from portal.previews.curves import blocks, files
 from portal.previews.curves.checksums import masked
 from portal.previews.curves.files import curve_files, points_of
 from portal.previews.curves.points import Curve
-from portal.previews.preview import preview_of
-from tests.portal.previews.given import crc, framed, message, scalar_event, source
+from tests.portal.previews.given import crc, framed, message, preview_of, scalar_event, source
 
 
 def lines(*records):

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from portal.previews.curves.files import points_of
 from portal.previews.curves.points import MOST_CURVES
-from portal.previews.preview import preview_of
 from portal.previews.source import MOST_BYTES, Source, Unreadable
-from tests.portal.previews.given import Endless, crc, framed, message, scalar_event, source
+from tests.portal.previews.given import Endless, crc, framed, message, preview_of, scalar_event, source
 from tests.portal.previews.test_kinds import png
 
 GIB = 2**30

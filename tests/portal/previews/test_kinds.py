@@ -9,8 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from portal.previews.preview import preview_of
-from tests.portal.previews.given import source
+from tests.portal.previews.given import preview_of, source
 
 
 def png(width, height):
