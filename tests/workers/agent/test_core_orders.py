@@ -45,12 +45,13 @@ def test_an_order_holds_is_acknowledged_and_outlives_the_agent(portal, node):
 
 def test_an_agent_killed_between_journal_and_shim_finishes_the_order(portal, node):
     real = sorted(os.sched_getaffinity(0))
-    key = portal.want(command="sleep 4242", cores=[0, 1], cores_sequence=9)
+    key = portal.want(command="sleep 4242", cores=[0, 1])
     node.start()
     pid = portal.wait_report(key, "running")["pid"]
     node.kill()
+    order = {"sequence": 9, "cores": [1], "share": 1.0}
+    portal.change(key, cores=[1], cores_sequence=9)
     path = node.part(key) / "part.json"
-    order = {"sequence": 9, "cores": [1]}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"cores_order": order, "cores_sequence": -1}))
     node.start()
     wait_until(lambda: os.sched_getaffinity(pid) == {real[1]})
