@@ -15,8 +15,8 @@ ROOMS = ("portal", "scheduler", "workers", "client")
 FOLDERS = (*ROOMS, "templates", "static/js", "static/css")
 DATA = {"scheduler/parameters/knobs.py", "client/berth_client/shapes.py"}
 """Lists rather than code."""
-MOST_LINES, P90_LINES, MOST_FILES = 300, 220, 25
-LONG_FUNCTION, LONG_SHARE = 30, 0.01
+MOST_LINES, P90_LINES, MOST_FILES = 400, 225, 25
+LONG_FUNCTION, LONG_SHARE = 40, 0.01
 FENCES = tuple(f"# fmt: {word}" for word in ("off", "skip"))
 
 
