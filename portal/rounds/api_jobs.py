@@ -13,7 +13,7 @@ from portal.api.schema import RawSchema, documented, parameter
 from portal.api.throttles import PlanThrottle
 from portal.jobs import services
 from portal.jobs.api.jobs import JOB_PATH, job_of
-from portal.jobs.description_schema import EXAMPLES, JobDescription
+from portal.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.asking.whatif import remedies
 from portal.rounds.read.explained import explanation
