@@ -104,6 +104,8 @@ def _by_kind(field: JobField, value: object) -> Any:
             return checks.flag(value, name)
         case "choice":
             return checks.choice(value, name, field.choices)
+        case "time":
+            return checks.moment(value, name)
     raise NotImplementedError(name)
 
 

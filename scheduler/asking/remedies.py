@@ -62,7 +62,7 @@ NO_GAIN: Mapping[str, str] = {
 CONDITIONS: Mapping[str, Callable[[Remedy], str]] = {
     "none": lambda _: "As it is,",
     "release": lambda _: "If it is released,",
-    "dependency": lambda _: "Without the jobs that it waits for",
+    "dependency": lambda _: "Without what it waits for",
     "size": lambda remedy: f"With {_counted(remedy.value, 'GPU')}",
     "cores": lambda remedy: f"With {_counted(remedy.value, 'core')}",
     "cores-per-gpu": lambda remedy: f"With {_counted(remedy.value, 'core')} a GPU",

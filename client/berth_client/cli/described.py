@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from berth_client.cli.files import files_sent, text_read
-from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, number, pair
+from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, moment, number, pair
 from berth_client.errors import ClientError
 from berth_client.fields import FLAGS
 
@@ -25,6 +25,7 @@ READ: dict[str, Callable[[str], Any]] = {
     "duration": duration,
     "mib": mib,
     "gib": gib,
+    "time": moment,
     "gpus": gpus,
     "array": array,
 }

@@ -78,6 +78,8 @@ def _plain(field: JobField, job: Job) -> str | None:
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if field.kind == "time":
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
     if field.unit in {"s", "min", "h"}:
         return _hours(value)
     if field.unit == "gib":

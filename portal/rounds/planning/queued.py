@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
+Waits = tuple[tuple[str, Any], ...]
+"""Figures of what a blocked job waits for; none: other jobs."""
+
 
 class QueuedJob(NamedTuple):
     """One waiting or held job. The fields are what `queue_load` reads, in its order."""
@@ -136,7 +139,12 @@ def _read(waiting: QuerySet[Job]) -> list[QueuedJob]:
     return [QueuedJob._make(row) for row in rows.values_list(*QueuedJob._fields)]
 
 
-def jobs_blocked() -> set[int]:
+def jobs_blocked() -> dict[int, Waits]:
     """Return the jobs, and arrays, that wait for a dependency whose condition has not come true yet. One query."""
     waiting = JobDependency.objects.filter(dependencies_open(), job__state__in=QUEUED)
-    return set(waiting.order_by().values_list("job_id", flat=True))
+    return dict.fromkeys(waiting.order_by().values_list("job_id", flat=True), ())
+
+
+def waits_of(job: Any, *, blocked: bool) -> Waits | None:
+    """Return what a job that is not stored would wait for; None: for its turn alone. `blocked`: by a dependency."""
+    return () if blocked else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -83,6 +85,7 @@ class Scene:
         small = sum(self._gpus_by_type.values()) <= SOLVED_GPUS and len(self.jobs) + resizable <= SOLVED_JOBS
         self.resizes = small and self.policy.replans and parameters.placement == "ilp"
         self.parameters = parameters if self.resizes else replace(parameters, placement="greedy")
+        self.comes_s: dict[int, float] = {}  # followed jobs that are not to start before a time
         self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fixed(live) for live in state.running])
         self.arriving = self._aged(
             replace(job, id=-number - 2**40, wait_s=0.0, promise=None, eligible=True, ineligible_reason=None)
@@ -133,6 +136,12 @@ class Scene:
         by_size = (sum(job.requirement) / len(job.requirement) / made.gpus) ** self.run_times.exponent
         speed = made.throughput / float(made.gpus**0.9) if made.source == "assumed" else 1.0
         return expected_s * float(by_size) / max(speed, 1e-9)
+
+    def to_come(self, phase: float | None) -> Iterator[tuple[float, Job]]:
+        """(time, job) of the followed jobs that wait for a time, with the recent past again where it has a `phase`."""
+        known = sorted((self.comes_s[job.id], job.id, job) for job in self.jobs if job.id in self.comes_s)
+        told = ((at_s, replace(job)) for at_s, _, job in known)
+        return told if phase is None else merge(told, self.arrivals(phase), key=itemgetter(0))
 
     def arrivals(self, phase: float) -> Iterator[tuple[float, Job]]:
         """(time, job) of those to come, `MOST_COMING` of them: the recent past again and again, begun at this part of it."""
