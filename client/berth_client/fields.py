@@ -50,6 +50,7 @@ class JobDescription(TypedDict, total=False):
     time_limit_s: int | None
     idle_timeout_s: int | None
     grace_s: int | None
+    start_after: str | None
     priority: int | None
     retries: int | None
     max_requeues: int | None
@@ -83,6 +84,7 @@ class Asked(TypedDict):
     time_limit_s: int | None
     idle_timeout_s: int | None
     grace_s: int | None
+    start_after: str | None
     priority: int
     shareable: bool
     latency_class: str
@@ -143,6 +145,13 @@ FLAGS = (
         "--idle-timeout", "idle_timeout_s", "duration", "T", "ended, after a warning, when it was not used for so long"
     ),
     Flag("--grace", "grace_s", "duration", "T", "from SIGTERM to SIGKILL when it is to stop (30 s)"),
+    Flag(
+        "--start-after",
+        "start_after",
+        "time",
+        "TIME",
+        "not before this time, for example 2026-12-01T08:00; your own zone",
+    ),
     Flag("--priority", "priority", "whole", "N", "-100 to 0, managers to 100; it orders one tenant's jobs"),
     Flag("--retries", "retries", "whole", "N", "how often it starts again after a failure"),
     Flag("--shareable", "shareable", "text", "", "it may run beside other jobs on one GPU"),
@@ -169,6 +178,7 @@ SHOWN = (
     ("time limit", "time_limit_s", "duration"),
     ("idle time-out", "idle_timeout_s", "duration"),
     ("grace", "grace_s", "duration"),
+    ("not before", "start_after", "time"),
     ("share of the GPU", "gpu_compute", "number"),
     ("gPU memory", "gpu_memory_mib", "mib"),
 )

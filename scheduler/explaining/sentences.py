@@ -253,6 +253,8 @@ def _bound(binding: Figures) -> str:
 
 def awaited_words(figures: Figures) -> str:
     """Say what a job waits for: `other jobs to end`."""
+    if "until" in figures:
+        return f"its time, {figures['until']}"
     jobs = figures.get("depends_on") or []
     return f"{listed([f'job {job}' for job in jobs]) if jobs else 'other jobs'} to end"
 

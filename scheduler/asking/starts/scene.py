@@ -74,7 +74,8 @@ class Scene:
         self._tick_s, self._history = parameters.tick_s, state.history
         may_start = Foresight(Ledger(self.nodes, (), ()))
         # Nothing is foretold of jobs that share GPUs: they start by a step of their own, on none of the GPUs drawn here.
-        whole = (job for job in sound_jobs(state, self.nodes) if job.part is None)
+        self.comes_s: dict[int, float] = {}  # followed jobs that are not to start before a time
+        whole = (self._let_come(job) for job in sound_jobs(state, self.nodes) if job.part is None)
         jobs = self._aged(job for job in whole if may_start.why_aside(job) is None)
         first = order(jobs, self.policy.priority(parameters), Moment(now_s), age)[:jobs_most]
         self.jobs = [each.job for each in first]
@@ -85,7 +86,6 @@ class Scene:
         small = sum(self._gpus_by_type.values()) <= SOLVED_GPUS and len(self.jobs) + resizable <= SOLVED_JOBS
         self.resizes = small and self.policy.replans and parameters.placement == "ilp"
         self.parameters = parameters if self.resizes else replace(parameters, placement="greedy")
-        self.comes_s: dict[int, float] = {}  # followed jobs that are not to start before a time
         self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fixed(live) for live in state.running])
         self.arriving = self._aged(
             replace(job, id=-number - 2**40, wait_s=0.0, promise=None, eligible=True, ineligible_reason=None)
@@ -94,6 +94,13 @@ class Scene:
         )
         self._period_s = now_s - experience.since_s
         self._since_s = experience.since_s
+
+    def _let_come(self, job: Job) -> Job:
+        """Return a job that waits for a time alone as one that may start, and note the time."""
+        if (until_s := job.ineligible_figures.get("until_s")) is None:
+            return job
+        self.comes_s[job.id] = until_s
+        return replace(job, eligible=True, ineligible_reason=None, ineligible_figures={})
 
     def _aged(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs with their ages fixed; those without one, being invalid, are left out."""
