@@ -10,8 +10,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments.ablation_workloads import workloads
-from portal.laboratory.experiments.base import Experiment, Result, Table, cell
+from portal.laboratory.experiments.base import Experiment, Result
 from portal.laboratory.experiments.hops.setting import medians
+from portal.laboratory.output.tables import Table, cell
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:

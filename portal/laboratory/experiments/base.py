@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from portal.laboratory.output.tables import cell
 from portal.laboratory.run.kept import kept_in
 from portal.laboratory.run.parallel import run_tasks
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from portal.laboratory.output.tables import Table
     from portal.laboratory.run.parallel import Task, Watch
 
 
@@ -34,48 +36,6 @@ class Figure:
         if self.paper is None:
             return cell(self.ours)
         return f"{cell(self.ours)} ({cell(self.paper)}; {cell(self.ratio)})"
-
-
-def cell(value: object) -> str:
-    """Return the text of a cell: three significant digits, or all digits before the point; `-` for nothing."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    size = abs(value)
-    if size != 0 and size < 0.001:
-        return f"{value:.1e}"
-    decimals = next((n for n, bound in enumerate((100, 10, 1)) if size >= bound), 3)
-    return f"{value:.{decimals}f}"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells: text, numbers or `Figure`s, as many as there are columns. `note` says what must be known to read it."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    note: str = ""
-
-    def text(self) -> str:
-        """Return the table as Markdown, aligned so that it is easy to read on a terminal too."""
-        lines = [[str(each) for each in self.columns], *([cell(each) for each in row] for row in self.rows)]
-        widths = [max(3, *(len(line[n]) for line in lines)) for n in range(len(self.columns))]
-        left = [not any(isinstance(row[n], int | float | Figure) for row in self.rows) for n in range(len(widths))]
-        rule = [
-            ("-" * width if is_left else "-" * (width - 1) + ":") for width, is_left in zip(widths, left, strict=True)
-        ]
-
-        def line_of(cells: Sequence[str]) -> str:
-            padded = (
-                text.ljust(width) if is_left else text.rjust(width)
-                for text, width, is_left in zip(cells, widths, left, strict=True)
-            )
-            return f"| {' | '.join(padded)} |"
-
-        parts = [f"### {self.title}", "", line_of(lines[0]), line_of(rule), *map(line_of, lines[1:])]
-        return "\n".join([*parts, "", self.note] if self.note else parts) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

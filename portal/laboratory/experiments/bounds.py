@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.experiments import sia
-from portal.laboratory.experiments.base import Experiment, Result, Table
+from portal.laboratory.experiments.base import Experiment, Result
 from portal.laboratory.experiments.clairvoyance import NOTE, ROWS, Clairvoyance
 from portal.laboratory.experiments.hops import gpus_64, gpus_512
 from portal.laboratory.experiments.hops.setting import bounds, medians
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, Figure, Result
 from portal.laboratory.experiments.coda_figures import figures_of
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portal.laboratory.experiments import coda
-from portal.laboratory.experiments.base import Experiment, Result, Table
+from portal.laboratory.experiments.base import Experiment, Result
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from portal.laboratory.experiments.base import Options

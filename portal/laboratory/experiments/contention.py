@@ -10,10 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, Figure, Result
 from portal.laboratory.experiments.coda import DAY_S, medians_of
 from portal.laboratory.experiments.coda_figures import figures_of, queued_jobs
 from portal.laboratory.experiments.coda_pressed import LOAD
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Figure, Result
+from portal.laboratory.output.tables import Table
 from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import advance, begin
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, Figure, Result
 from portal.laboratory.experiments.dqn_pairs import measured
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import ExperimentError, Figure, Table
+from portal.laboratory.experiments.base import ExperimentError, Figure
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from portal.estimation.absorbing import rows_take
 from portal.estimation.models import JobProfile
 from portal.estimation.selectors import profile_of
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Result
+from portal.laboratory.output.tables import Table
 from portal.layout import SOURCE
 from scheduler.estimator import iteration
 from scheduler.model.speeds import Cell, Link

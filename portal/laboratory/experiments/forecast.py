@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Result
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:

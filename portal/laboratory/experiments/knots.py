@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, Figure, Result
 from portal.laboratory.experiments.knots_cluster import clustered
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:

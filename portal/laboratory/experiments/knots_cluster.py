@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Figure, Table
+from portal.laboratory.experiments.base import Figure
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Result
 from portal.laboratory.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:

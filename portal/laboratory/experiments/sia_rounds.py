@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Result, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Result
 from portal.laboratory.experiments.sia import COLUMNS as SIA_COLUMNS
 from portal.laboratory.experiments.sia import servers
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:

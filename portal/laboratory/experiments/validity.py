@@ -11,7 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Figure, Result
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.parallel import Task
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import Source, TraceError

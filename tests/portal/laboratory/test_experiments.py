@@ -3,8 +3,9 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from portal.laboratory.experiments.base import Experiment, ExperimentError, Figure, Options, Table
+from portal.laboratory.experiments.base import Experiment, ExperimentError, Figure, Options
 from portal.laboratory.experiments.registry import MODULES, experiment_named
+from portal.laboratory.output.tables import Table
 
 
 def test_figures_stand_beside_the_papers_with_their_ratio():

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from portal.laboratory.experiments.base import Figure, Table
+from portal.laboratory.experiments.base import Figure
 from portal.laboratory.output.page import page_html
 from portal.laboratory.output.plots import plots_of, styles_of
+from portal.laboratory.output.tables import Table
 from portal.laboratory.output.told import as_html
 from portal.laboratory.run.simulating import Request, simulation_run
 from portal.laboratory.sources.clusters import cluster_parse

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Figure, Result, Table
+from portal.laboratory.experiments.base import Figure, Result
 from portal.laboratory.experiments.hops.distance import CLEARLY, COLUMNS, ROWS, SHOWN, distance, with_run
 from portal.laboratory.experiments.hops.setting import seeds_of
 from portal.laboratory.experiments.hops.trials import Trials, Where
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Figure, Result, Table
+from portal.laboratory.experiments.base import Figure, Result
 from portal.laboratory.experiments.hops.distance import (
     CLEARLY,
     COLUMNS,
@@ -31,6 +31,7 @@ from portal.laboratory.experiments.hops.distance import (
 )
 from portal.laboratory.experiments.hops.setting import seeds_of
 from portal.laboratory.experiments.hops.trials import Trials, Where
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

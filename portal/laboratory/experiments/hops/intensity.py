@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from portal.laboratory.experiments.base import Experiment, Result, Table
+from portal.laboratory.experiments.base import Experiment, Result
 from portal.laboratory.experiments.hops.gpus_512 import QUICK, SETTING
 from portal.laboratory.experiments.hops.setting import entrants, medians, runs
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

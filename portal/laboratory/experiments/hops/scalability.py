@@ -9,8 +9,9 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Experiment, Figure, Result, Table
+from portal.laboratory.experiments.base import Experiment, Figure, Result
 from portal.laboratory.experiments.hops.setting import Setting, entrants, runs
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,9 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Figure, Table
+from portal.laboratory.experiments.base import Figure
 from portal.laboratory.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.scenario import Scenario
 
 if TYPE_CHECKING:
