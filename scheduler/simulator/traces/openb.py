@@ -1,6 +1,6 @@
 """Alibaba's openb trace (USENIX ATC '23): pods of an AI platform, many of which ask for a part of a GPU, and its nodes.
 
-Two readers: `pods` and `hosts` for the packing protocol (`scheduler.simulator.packing`), which needs no times, and `read` for
+Two readers: `pods` and `hosts` for the packing protocol (`research.simulator.packing`), which needs no times, and `read` for
 a simulation, which does. The simulator's scheduler hands out whole GPUs, so there a part of a GPU takes a whole one, or
 such pods are left out (`parts`). Pods that never started are left out, because their run time is not known.
 """

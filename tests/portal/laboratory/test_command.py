@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from portal.laboratory.management.commands import experiment, simulate, trace
+from portal.laboratory.management.commands import simulate, trace
 from portal.layout import SOURCE
+from research.management.commands import experiment
 
 COMMANDS = {"simulate": simulate, "experiment": experiment, "trace": trace}
 CLUSTER = "nodes: [{count: 1, cores: 16, memory_gib: 64, gpus: 4, gpu_type: A100}]"

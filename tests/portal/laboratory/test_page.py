@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from portal.laboratory.experiments.base import Figure
 from portal.laboratory.output.page import page_html
 from portal.laboratory.output.plots import plots_of, styles_of
 from portal.laboratory.output.tables import Table
@@ -13,6 +12,7 @@ from portal.laboratory.output.told import as_html
 from portal.laboratory.run.simulating import Request, simulation_run
 from portal.laboratory.sources.clusters import cluster_parse
 from portal.laboratory.sources.traces import TraceFile
+from research.experiments.base import Figure
 
 CLUSTER = "nodes: [{count: 2, cores: 16, memory_gib: 64, gpus: 4, gpu_type: A100}]"
 ROWS = "\n".join(f"{60 * n},{'<b>' if n % 2 else 'vision'},{n % 3 + 1},{300 + 60 * n}" for n in range(12))

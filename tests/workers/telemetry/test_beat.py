@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from research.bench.heartbeat_cost import measured
 from tests.workers.conftest import wait_until
 from workers.telemetry.beat import LAST, RING, Beat, percentile
-from workers.telemetry.cost import measured
 from workers.telemetry.sampler import GpuLook, GpuSample, GpuTrouble
 
 

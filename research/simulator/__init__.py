@@ -1,0 +1,1 @@
+"""What only experiments and benchmarks add to `scheduler.simulator`. As pure as that is."""
