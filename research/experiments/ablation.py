@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.output.tables import Table, cell
-from portal.laboratory.run.scenario import Scenario
 from research.experiments.ablation_workloads import workloads
 from research.experiments.base import Experiment, Result
 from research.experiments.hops.setting import medians
+from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

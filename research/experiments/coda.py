@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from portal.laboratory.output.tables import Table
-from portal.laboratory.run.scenario import Scenario
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.coda_figures import figures_of
+from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

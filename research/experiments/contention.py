@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from portal.laboratory.output.tables import Table
-from portal.laboratory.run.scenario import Scenario
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.coda import DAY_S, medians_of
 from research.experiments.coda_figures import figures_of, queued_jobs
 from research.experiments.coda_pressed import LOAD
+from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

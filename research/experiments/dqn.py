@@ -62,7 +62,8 @@ class _Train:
     updates: int | None
 
     def __call__(self, tell: Tell) -> Any:
-        from scheduler.simulator.sharing.school import EYES, Groups, schooled
+        from research.simulator.sharing.judging import schooled
+        from scheduler.simulator.sharing.school import EYES, Groups
 
         return schooled(Groups(EYES[self.policy]), TRAINING_SEED, self.updates, tell)
 

@@ -87,7 +87,8 @@ class _Train:
     updates: int | None
 
     def __call__(self, tell: Tell) -> Any:
-        from scheduler.simulator.sharing.school import Pairs, schooled
+        from research.simulator.sharing.judging import schooled
+        from scheduler.simulator.sharing.school import Pairs
 
         return schooled(Pairs(world_of(self.path)), TRAINING_SEED, self.updates, tell)
 

@@ -54,8 +54,8 @@ class Packing:
     seed: int
 
     def __call__(self, tell: Callable[[float], None]) -> dict[str, Any]:
+        from research.simulator.packing.openb import hosts, pods
         from research.simulator.packing.protocol import pack
-        from scheduler.simulator.traces.openb import hosts, pods
         from scheduler.simulator.traces.source import Source
 
         with self.nodes.open(encoding="utf-8") as lines:

@@ -15,9 +15,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.output.tables import Table
-from portal.laboratory.run.scenario import Scenario
 from research.experiments.base import Experiment, ExperimentError, Result
 from research.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
+from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

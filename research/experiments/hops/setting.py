@@ -11,9 +11,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from portal.laboratory.output.tables import Table
-from portal.laboratory.run.scenario import Scenario
 from research.experiments.base import Figure
 from research.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
+from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

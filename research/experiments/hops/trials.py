@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.run.scenario import Scenario
 from research.experiments.hops.distance import row_of
 from research.experiments.hops.setting import Entrant, Setting
+from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

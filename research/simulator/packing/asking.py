@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints
+    from research.simulator.packing.pool import Floats, Ints
+    from scheduler.simulator.traces.openb import Demand
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.parts.pool import MILLI, tightest_gpu
+from research.simulator.packing.pool import tightest_gpu
+from scheduler.simulator.traces.openb import MILLI
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
+    from research.simulator.packing.pool import Floats, Ints, Pool
+    from scheduler.simulator.traces.openb import Demand
 
 LARGEST_CPU_MILLI, LARGEST_GPU_MILLI = 128_000, 8 * MILLI
 """The study's largest node, by which it scales resources."""

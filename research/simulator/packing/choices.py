@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.parts.pool import MILLI
+from scheduler.simulator.traces.openb import MILLI
 
 if TYPE_CHECKING:
-    from scheduler.placement.parts.pool import Demand, Flags, Ints
+    from research.simulator.packing.pool import Flags, Ints
+    from scheduler.simulator.traces.openb import Demand
 
 
 def left_idle(gpu: Ints, demand: Demand) -> Ints:

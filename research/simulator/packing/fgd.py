@@ -15,15 +15,16 @@ import numpy as np
 from research.simulator.packing.choices import left_idle, worth_trying
 from research.simulator.packing.fragments import Mix
 from research.simulator.packing.least_stranded import workload_mix
+from research.simulator.packing.pool import tightest_gpu
 from scheduler.copies import replace
-from scheduler.placement.parts.pool import tightest_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.random import Generator
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
+    from research.simulator.packing.pool import Floats, Ints, Pool
+    from scheduler.simulator.traces.openb import Demand
 
 POPULAR = 0.95
 """Of the pods are of the classes that count: the study's setting."""

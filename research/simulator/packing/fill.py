@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from research.simulator.packing.asking import Asking
-from scheduler.placement.parts.pool import MILLI
+from scheduler.simulator.traces.openb import MILLI
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints
+    from research.simulator.packing.pool import Floats, Ints
+    from scheduler.simulator.traces.openb import Demand
 
 
 ENOUGH = 0.4

@@ -17,7 +17,8 @@ from research.simulator.packing.asking import Asking
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints
+    from research.simulator.packing.pool import Floats, Ints
+    from scheduler.simulator.traces.openb import Demand
 
 
 @dataclass(slots=True)

@@ -20,15 +20,17 @@ import numpy as np
 
 from research.simulator.packing.choices import left_idle, worth_trying
 from research.simulator.packing.fill import Fill
-from scheduler.placement.parts.gaps import gap_worth
-from scheduler.placement.parts.pool import MILLI, tightest_gpu
+from research.simulator.packing.pool import tightest_gpu
+from scheduler.planning.gaps import gap_worth
+from scheduler.simulator.traces.openb import MILLI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.random import Generator
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
+    from research.simulator.packing.pool import Floats, Ints, Pool
+    from scheduler.simulator.traces.openb import Demand
 
 GAPS_FIRST = 1000.0
 """So large that no node of eight GPUs outweighs a gap that is worth a hundredth of a GPU less."""

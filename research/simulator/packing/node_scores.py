@@ -15,7 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
+    from research.simulator.packing.pool import Floats, Ints, Pool
+    from scheduler.simulator.traces.openb import Demand
 
 UNFIT = -np.inf
 

@@ -22,9 +22,10 @@ from research.simulator.packing.fgd import Fgd
 from research.simulator.packing.gpupacking import GpuPacking
 from research.simulator.packing.least_stranded import LeastStranded
 from research.simulator.packing.node_scores import NodeScores
+from research.simulator.packing.pool import Pool
 from research.simulator.packing.random_fit import RandomFit
-from scheduler.placement.parts.gaps import fewest_gpus
-from scheduler.placement.parts.pool import MILLI, Pool
+from scheduler.planning.gaps import gap_worth
+from scheduler.simulator.traces.openb import MILLI
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from research.simulator.packing.node_scores import Packer
-    from scheduler.placement.parts.pool import Demand, Host
+    from research.simulator.packing.pool import Host
+    from scheduler.simulator.traces.openb import Demand
 
 RATIO = 1.3
 
@@ -97,6 +99,15 @@ def pack(hosts: Sequence[Host], demands: Sequence[Demand], packer: str, seed: in
     chosen = BLIND[packer]() if packer in BLIND else EXPECTING[packer](demands, pool.models)
     node_scores = NodeScores(chosen, pool, np.random.default_rng([seed, 1]))
     return _run(node_scores, order)
+
+
+def fewest_gpus(parts: Mapping[int, float]) -> float:
+    """The fewest GPUs (in fractions of one) on which these parts fit together: no packing needs less.
+
+    The program's value by its duals; a part's price is the worth of a gap of just its size.
+    """
+    worth = gap_worth(parts)
+    return float(sum(count * worth[size] for size, count in parts.items()))
 
 
 def _run(node_scores: NodeScores, order: Sequence[Demand]) -> Packed:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.parts.pool import tightest_gpu
+from research.simulator.packing.pool import tightest_gpu
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from scheduler.placement.parts.pool import Demand, Floats, Ints, Pool
+    from research.simulator.packing.pool import Floats, Ints, Pool
+    from scheduler.simulator.traces.openb import Demand
 
 
 class RandomFit:

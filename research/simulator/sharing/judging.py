@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from research.simulator.sharing.rivals import PairTable, sjf, tetris
 from scheduler.sharing.learned.network import Network
 from scheduler.simulator.generators.dqngpu import GPU_MIB, dqngpu_jobs
 from scheduler.simulator.sharing.one_gpu import OneGpu
 from scheduler.simulator.sharing.pairs import MEMORY_MIB
-from scheduler.simulator.sharing.pickers import PairTable, Sharing, placed, played, sjf, tetris
-from scheduler.simulator.sharing.school import EYES, LAW, Pairs
+from scheduler.simulator.sharing.pickers import Sharing, placed, played
+from scheduler.simulator.sharing.school import EYES, LAW, Pairs, enrolled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Floats
     from scheduler.simulator.sharing.pairs import PairWorld
     from scheduler.simulator.sharing.pickers import Picker
+    from scheduler.simulator.sharing.school import Lessons
     from scheduler.simulator.sharing.usage import SharingJob
 
 MOST_TRIED = 12
@@ -30,6 +32,15 @@ PICKERS: dict[str, Callable[[], Picker]] = {
     "tetris": lambda: tetris,
     **{name: partial(Sharing, name) for name in ("res-ag", "cbp", "cbp-pp")},
 }
+
+
+def schooled(lessons: Lessons, seed: int, updates: int | None, tell: Callable[[float], None]) -> list[Floats]:
+    """Train to the end and return the network's layers. `tell` hears after each update which part is done."""
+    training = enrolled(lessons, seed, updates)
+    while not training.over:
+        training.update()
+        tell(training.made / training.recipe.updates)
+    return training.network.layers
 
 
 def judged_on_group(policy: str, group: str, seed: int, layers: Sequence[Floats] | None = None) -> dict[str, float]:

@@ -6,6 +6,7 @@ from django.core.management import CommandError, call_command
 from research.bench import databases
 from research.bench.databases import measure_apart
 from research.bench.errors import BenchError
+from research.bench.heartbeat_cost import measured
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,12 @@ def test_what_a_process_of_its_own_refuses_is_told_once(monkeypatch):
     with pytest.raises(BenchError) as refused:
         measure_apart(arguments=["round", "--repeat=0"], kind="sqlite")
     assert str(refused.value) == "--repeat must be at least 1."
+
+
+@pytest.mark.impure
+def test_what_measuring_costs_is_measured_with_real_processes():
+    figures = measured(seconds=2.5, heartbeat_s=0.05, gpus=2, jobs=2)
+    assert (figures["gpus"], figures["gpus_by"], figures["jobs"]) == (2, "virtual", 2)
+    assert figures["readings_s"] > 1
+    assert figures["bytes_s"] > figures["stored_bytes_s"] > 0
+    assert figures["core_percent"] > 0

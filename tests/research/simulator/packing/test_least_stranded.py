@@ -1,4 +1,4 @@
-"""Berth's place on shared GPUs: prices of gaps, what a node can still be filled with, and the rule made of both."""
+"""Berth's place on shared GPUs: what a node can still be filled with, and the rule made of both."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from research.simulator.packing.fill import Fill
 from research.simulator.packing.least_stranded import LeastStranded, workload_mix
 from research.simulator.packing.node_scores import NodeScores
-from scheduler.placement.parts.gaps import fewest_gpus, gap_worth
-from scheduler.placement.parts.pool import Demand, Host, Pool
+from research.simulator.packing.pool import Host, Pool
+from research.simulator.packing.protocol import fewest_gpus
+from scheduler.simulator.traces.openb import Demand
 
 HALF, PART, SMALL = Demand(1000, 10, 1, 500), Demand(1000, 10, 1, 800), Demand(1000, 10, 1, 200)
 ONE, PAIR, CPU = Demand(4000, 100, 1, 1000), Demand(8000, 100, 2, 1000), Demand(4000, 100, 0, 0)
@@ -24,30 +25,9 @@ def node_scores(hosts, workload, seed=1):
     return NodeScores(LeastStranded.expecting(workload, pool.models), pool, np.random.default_rng(seed))
 
 
-class TestGapWorth:
-    def test_is_the_price_of_what_fits_there(self):
-        """Cutting stock: halves are worth half a GPU; four fifths a whole one, for hardly a fifth comes to fill it."""
-        worth = gap_worth({500: 10, 800: 10, 200: 1})
-        assert worth[[0, 199, 200, 499]] == pytest.approx([0, 0, 0, 0], abs=1e-6)
-        assert worth[[500, 799]] == pytest.approx([0.5, 0.5], abs=1e-6)
-        assert worth[[800, 1000]] == pytest.approx([1, 1], abs=1e-6)
-
-    def test_small_parts_have_a_price_where_they_are_many(self):
-        """More fifths than leavings of four fifths: each costs a fifth of a GPU, so four fifths cost the rest."""
-        worth = gap_worth({800: 1, 200: 10})
-        assert worth[[200, 400, 800, 1000]] == pytest.approx([0.2, 0.4, 0.8, 1.0], abs=1e-6)
-
-    def test_sizes_without_a_common_grid_are_priced_to_the_thousandth(self):
-        worth = gap_worth({333: 3, 501: 1})
-        assert len(worth) == 1001
-        assert worth[[332, 333, 500]] == pytest.approx([0, 1 / 3, 1 / 3], abs=1e-6)
-
-    def test_tell_the_fewest_gpus(self):
-        assert fewest_gpus({500: 3, 800: 2, 200: 1}) == pytest.approx(3.5)
-        assert fewest_gpus({}) == 0
-
-    def test_without_parts_only_whole_gpus_are_worth_something(self):
-        assert list(np.flatnonzero(gap_worth({}))) == [1000]
+def test_the_fewest_gpus():
+    assert fewest_gpus({500: 3, 800: 2, 200: 1}) == pytest.approx(3.5)
+    assert fewest_gpus({}) == 0
 
 
 class TestFill:

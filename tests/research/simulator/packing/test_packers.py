@@ -12,9 +12,10 @@ from research.simulator.packing.fgd import Fgd
 from research.simulator.packing.fragments import Mix
 from research.simulator.packing.gpupacking import GpuPacking
 from research.simulator.packing.node_scores import NodeScores
+from research.simulator.packing.pool import Host, Pool
 from research.simulator.packing.protocol import PACKERS, arrivals, pack
 from research.simulator.packing.random_fit import RandomFit
-from scheduler.placement.parts.pool import Demand, Host, Pool
+from scheduler.simulator.traces.openb import Demand
 
 PART, ONE, PAIR, CPU = (
     Demand(8000, 0, 1, 400),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from research.simulator.packing.openb import hosts, pods
 from research.simulator.packing.protocol import pack
-from scheduler.simulator.traces.openb import hosts, pods
 from scheduler.simulator.traces.source import Source
 
 pytestmark = pytest.mark.skipif("BERTH_TRACE_DATA" not in os.environ, reason="BERTH_TRACE_DATA names no folder")

@@ -12,47 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.simulator.traces.openb import MILLI
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MILLI = 1000
-"""Thousandths in a GPU, and in a core."""
+    from scheduler.simulator.traces.openb import Demand
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What a job asks for on one node; equal demands are one class of the workload.
-
-    `gpus` GPUs with `gpu_milli` thousandths of each: below 1000 only for a single GPU; no GPU: both 0. `models`: allowed
-    GPU types, empty = any. Raises ValueError for anything else.
-    """
-
-    cpu_milli: int
-    memory_mib: int
-    gpus: int
-    gpu_milli: int
-    models: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        if min(self.cpu_milli, self.memory_mib, self.gpus, self.gpu_milli) < 0:
-            raise ValueError("a demand must not be negative")
-        if (self.gpus == 0) != (self.gpu_milli == 0) or self.gpu_milli > MILLI:
-            raise ValueError(f"{self.gpus} GPUs of {self.gpu_milli} thousandths each: give 1-1000 a GPU, or neither")
-        if self.gpus > 1 and self.gpu_milli != MILLI:
-            raise ValueError(f"{self.gpus} GPUs are taken whole: 1000 thousandths each, not {self.gpu_milli}")
-
-    @property
-    def milli(self) -> int:
-        """Thousandths of GPU in all."""
-        return self.gpus * self.gpu_milli
-
-    @property
-    def shares(self) -> bool:
-        return 0 < self.gpu_milli < MILLI
 
 
 @dataclass(frozen=True, slots=True)

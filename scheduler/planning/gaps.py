@@ -14,16 +14,18 @@ from math import gcd, inf
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from scheduler.model.parts import WHOLE
 from scheduler.placement.matrix import Columns
 from scheduler.placement.matrix_solver import Relaxation
-from scheduler.placement.parts.pool import MILLI
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.placement.matrix import Matrix
-    from scheduler.placement.parts.pool import Floats
+
+Floats = NDArray[np.float64]
 
 ENOUGH = 1e-6
 """Of a GPU: no pattern is worth more than one GPU by this, so the prices are final."""
@@ -38,21 +40,12 @@ def gap_worth(parts: Mapping[int, float]) -> Floats:
     """
     sizes = sorted(size for size, count in parts.items() if count > 0)
     if not sizes:
-        return np.append(np.zeros(MILLI), 1.0)
-    unit = reduce(gcd, sizes, MILLI)
+        return np.append(np.zeros(WHOLE), 1.0)
+    unit = reduce(gcd, sizes, WHOLE)
     cells = [size // unit for size in sizes]
-    worth = _prices_worth(cells, [parts[size] for size in sizes], MILLI // unit)
+    worth = _prices_worth(cells, [parts[size] for size in sizes], WHOLE // unit)
     # Rounded, so that gaps of equal worth are equal however exactly the program was solved.
-    return np.repeat(np.round(worth, 6), unit)[: MILLI + 1]
-
-
-def fewest_gpus(parts: Mapping[int, float]) -> float:
-    """The fewest GPUs (in fractions of one) on which these parts fit together: no packing needs less.
-
-    The program's value by its duals; a part's price is the worth of a gap of just its size.
-    """
-    worth = gap_worth(parts)
-    return float(sum(count * worth[size] for size, count in parts.items()))
+    return np.repeat(np.round(worth, 6), unit)[: WHOLE + 1]
 
 
 def _prices_worth(cells: Sequence[int], counts: Sequence[float], whole: int) -> Floats:
