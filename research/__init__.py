@@ -1,1 +1,1 @@
-"""Run by authors alone: the papers' experiments, benchmarks, and pictures of all pages. Nothing of the product imports it."""
+"""Authors run it: the papers' experiments, benchmarks, and pictures of all pages. Nothing of the product imports it."""

@@ -38,7 +38,7 @@ TARGET_PERCENT, TARGET_MIB, TARGET_SHIM_MIB = 2.0, 120.0, 12.0
 
 
 def agent_measure(*, seconds: float, gpus: int, jobs: int, print_every: float) -> dict[str, Any]:
-    """Start it all, measure for so long, end it all; return the figures. Raises BenchError when that cannot be.
+    """Start it all, measure for `seconds`, end it all; return the figures. Raises BenchError when that cannot be.
 
     `print_every`: seconds between two lines of each job; 0: they print nothing.
     """

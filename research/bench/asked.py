@@ -191,7 +191,7 @@ ROUTES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "admin:search": [("", {}, "s=member")],
 }
 MINE = ("laboratory-", "api-simulation", "api-trace")
-"""What these show belongs to its owner alone, but for the lists."""
+"""What these show belongs to its owner, but for the lists."""
 OPERATORS = ("admin:", "metrics", "api-neighbours", "api-sharing", "sharing")
 
 ACTS = "changes something"

@@ -34,7 +34,7 @@ BATCH_S = 5
 
 
 def sampler_of(gpus: int) -> tuple[GpuSampler, str]:
-    """Return the machine's GPUs, else so many virtual ones, and which these are."""
+    """Return the machine's GPUs, else virtual ones, and which these are."""
     found = NvmlSampler()
     if found.gpus():
         return found, "nvml"
@@ -42,7 +42,7 @@ def sampler_of(gpus: int) -> tuple[GpuSampler, str]:
 
 
 def measured(*, seconds: float, heartbeat_s: float, gpus: int, jobs: int) -> dict[str, object]:
-    """Measure for so long; return the figures. CPU is of the whole process, its start left out."""
+    """Measure for `seconds`; return the figures. CPU is of the whole process, its start left out."""
     sampler, kind = sampler_of(gpus)
     count = len(sampler.gpus())
     beat, sampling = Beat(sampler, period_s=heartbeat_s), Sampling(host=HostSampler())

@@ -49,7 +49,7 @@ class Instance:
 
 
 def instance_of(seed: int, number: int) -> Instance:
-    """The instance of that number: its own generator, so that one alone can be made again."""
+    """The instance of that number: its own generator, so that a single one can be made again."""
     rng = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
     nodes = _nodes(64 if kind == "large" else int(rng.integers(1, 60)), rng)

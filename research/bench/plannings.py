@@ -20,7 +20,7 @@ PARTS = ("load_s", "plan_s", "apply_s")
 
 
 def plannings_measure(*, last: int) -> dict[str, Any]:
-    """Return p50, p95 and maximum of the last so many applied plannings, in seconds, by part and in all."""
+    """Return p50, p95 and maximum of the `last` applied plannings, in seconds, by part and in all."""
     if last < 1:
         raise BenchError("--last must be at least 1.")
     database_ready()

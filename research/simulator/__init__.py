@@ -1,1 +1,1 @@
-"""What only experiments and benchmarks add to `scheduler.simulator`. As pure as that is."""
+"""Additions to `scheduler.simulator` that only experiments and benchmarks use. It is as pure as that."""

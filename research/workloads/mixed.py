@@ -25,7 +25,7 @@ MEMORY_MIB = 1 << 20
 
 
 def mixed_nodes(gpus: int, rng: Generator) -> tuple[Node, ...]:
-    """Nodes until there are so many GPUs, or up to 15 more."""
+    """Draw nodes until they have `gpus` GPUs, or up to 15 more."""
     made: list[Node] = []
     left = gpus
     while left > 0:

@@ -1,3 +1,3 @@
-"""What the benchmarks' tests take from the portal's."""
+"""Fixtures of the portal that the benchmarks' tests use."""
 
 from tests.portal.conftest import cluster, nothing_counted  # noqa: F401 - fixtures

@@ -24,7 +24,7 @@ def cell(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, as many as there are columns: text or None, and what counts as a number. `note` helps to read it."""
+    """Rows of cells, as many as there are columns. All but text and None counts as a number. `note` helps to read it."""
 
     title: str
     columns: Sequence[str]

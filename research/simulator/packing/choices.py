@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def left_idle(gpu: Ints, demand: Demand) -> Ints:
     """Idle compute after each choice: [node, choice, GPU], negative where it does not fit.
 
-    A part of a GPU may go onto any GPU: choice g is GPU g. Whole GPUs are alike: one choice, the first idle ones.
+    A part of a GPU may go onto any GPU: choice g is GPU g. Whole GPUs do not differ: one choice, the first idle ones.
     """
     if demand.shares:
         return gpu[:, None, :] - demand.gpu_milli * np.eye(gpu.shape[1], dtype=np.int64)[None]

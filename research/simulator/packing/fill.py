@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENOUGH = 0.4
 """Part of a node's idle compute that a class alone could fill and that counts as nearly all of it."""
 ALONE = 0.02
-"""Of the measure: what the class fills alone."""
+"""Part of the measure that the class fills by itself."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What openb's pods ask for, and its nodes: all that the packing protocol reads of the trace. It needs no times."""
+"""Read openb's pods without their times, and its nodes, for the packing protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODE_COLUMNS = (
 
 
 def pods(source: Source) -> Iterator[Demand]:
-    """What the pods ask for, in the file's order."""
+    """Yield the pods' demands, in the file's order."""
     return (read_demand(row) for row in rows(source.name, source.lines, [each.name for each in POD_COLUMNS]))
 
 

@@ -54,7 +54,7 @@ def judged_on_group(policy: str, group: str, seed: int, layers: Sequence[Floats]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Which pairs a policy is told of as measured, and what it accepts. `half`: those that uses were fitted to, else all."""
+    """The measured pairs that a policy knows, and its limit. `half`: those that uses were fitted to, else all."""
 
     limit: float | None
     half: bool = True

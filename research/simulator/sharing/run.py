@@ -75,7 +75,7 @@ class Run:
                 self._remember(job)
 
     def go(self, progress: Callable[[float], None] | None = None) -> Tally:
-        """Run to the last job's end, or to the time limit of the setting. `progress`: told the part of jobs that has ended."""
+        """Run to the last job's end, or to the time limit of the setting. `progress`: gets the part of jobs that has ended."""
         while (self._coming or self._waiting or len(self.world.running())) and self.now_s < self.setting.until_s:
             self._one_step()
             if progress is not None and int(self.now_s) % TELL_EVERY_S == 0:

@@ -3,7 +3,7 @@
 The program is `policies.rivals.typelevel.program`, with what the public simulator does beside the paper: values A^p are
 rounded to 0.01; a job that is restarting keeps what it has; the restart factor counts what Sia takes a restart to cost, which
 of two applications is less than it does cost; for a job that was stopped and waits it is 1.
-Placing needs no search: with Sia's sizes everybody fits whom a type has GPUs for, and nodes of a type are alike.
+Placing needs no search: with Sia's sizes everybody fits whom a type has GPUs for, and nodes of a type do not differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What both schedulers are told of a job's speeds: the truth of the moment, or what the job has shown itself.
+"""Speeds of a job that both schedulers know: the truth of the moment, or those that the job has shown.
 
 A speed is a goodput in iterations at M0 a second, by (GPU type, GPUs, nodes): on as few nodes as hold the GPUs, which are then
 filled one after another, and over more, as far as so many nodes were measured, spread as evenly as they can be.

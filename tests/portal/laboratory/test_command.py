@@ -23,7 +23,7 @@ def files(tmp_path):
 @pytest.fixture
 def call(capsys):
     def called(name, *arguments):
-        """Its exit status, what it printed and what it complained of."""
+        """Return exit status, output and complaint."""
         with pytest.raises(SystemExit) as ended:
             COMMANDS[name].Command().run_from_argv(["manage.py", name, *arguments])
         said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""A benchmark asks the broker that answers: the one it is told of, or else its own."""
+"""A benchmark asks the broker of REDIS_URL where that answers, else its own."""
 
 import pytest
 

@@ -67,7 +67,7 @@ def test_an_experiment_has_a_page_of_tables():
 @pytest.fixture
 def call(capsys):
     def called(*arguments):
-        """Its exit status, what it printed and what it complained of."""
+        """Return exit status, output and complaint."""
         with pytest.raises(SystemExit) as ended:
             Command().run_from_argv(["manage.py", "experiment", *arguments])
         said = capsys.readouterr()

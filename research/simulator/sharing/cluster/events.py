@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEAST_S = 1e-6
 RECORD_S = 60.0
-"""Each training writes down its speed so often."""
+"""Interval at which each training writes down its speed."""
 
 
 class Events(Run):

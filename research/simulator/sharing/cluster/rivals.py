@@ -28,7 +28,7 @@ SAVE_S = 1.0
 """A job that takes another's place waits until that one is saved."""
 TRY_S = 60.0
 QUEUE_S = 3600.0
-"""Who has had so much of a GPU goes to the second queue."""
+"""A job goes to the second queue after this much time on a GPU."""
 
 
 class Scheduler(Protocol):

@@ -1,4 +1,4 @@
-"""What the packing protocol reads of openb: pods without times, and nodes."""
+"""The packing protocol reads pods without times, and nodes."""
 
 import os
 from pathlib import Path

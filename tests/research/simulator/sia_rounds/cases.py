@@ -1,4 +1,4 @@
-"""A small cluster and a training of two epochs, whose gradients are noisy in the second alone."""
+"""A small cluster and a training of two epochs, whose gradients are noisy only in the second."""
 
 import numpy as np
 

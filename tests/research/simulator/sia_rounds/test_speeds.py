@@ -1,4 +1,4 @@
-"""What schedulers are told: the truth, or what a job has shown itself."""
+"""Schedulers know the true speeds, or those that a job has shown."""
 
 import numpy as np
 import pytest
