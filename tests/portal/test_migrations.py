@@ -81,7 +81,7 @@ def test_a_first_migration_does_what_djangos_does(app):
         assert state.apps, "models were made before"
         editor = SimpleNamespace(
             create_model=lambda model, to=tables: to.append(model._meta.label),
-            connection=connection,
+            connection=SimpleNamespace(vendor="sqlite", alias="default"),
             atomic_migration=True,
             add_field=lambda model, field: None,
         )
