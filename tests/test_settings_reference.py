@@ -36,6 +36,11 @@ def test_the_file_is_up_to_date():
     call_command("settings_reference", "--check")
 
 
+def test_the_program_berth_which_imports_nothing_has_the_same_hang_limit():
+    (limit,) = (each for each in VARIABLES if each.name == "BERTH_HANG_LIMIT_S")
+    assert f'os.environ.get("{limit.name}") or "{limit.default}"' in (ROOT / "berth").read_text()
+
+
 def test_a_stale_file_is_noticed(settings, tmp_path):
     settings.BASE_DIR = tmp_path
     (tmp_path / "docs").mkdir()

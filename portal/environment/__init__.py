@@ -11,11 +11,11 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
 def env(name: str) -> Any:
-    """Return a documented variable's value in its kind. Raises ValueError naming the variable and the remedy."""
+    """Return a documented variable's value in its kind. Raises ValueError naming the variable and what is wrong."""
     variable, text = _BY_NAME[name], os.environ.get(name)
     if not text:
         return variable.default
     try:
         return variable.read(text)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}; it may be {variable.range_words}") from None
+        raise ValueError(f"{name}: {error}") from None

@@ -48,7 +48,8 @@ def check_variables() -> None:
         try:
             env(variable.name)
         except ValueError as error:
-            raise LaunchError(f"{error}.", "Correct that variable, or leave it out.") from None
+            remedy = "Correct that variable, or leave it out; docs/settings.md says what each may be."
+            raise LaunchError(f"{error}.", remedy) from None
 
 
 def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:
