@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CALM_PERIODS = 3
-"""So many periods in a row must be calm before a slowed job is let go."""
+"""How many periods in a row must be calm before a slowed job is let go."""
 LEAST_SHARE = 1 / 16
 LEAST_DRAWN = 0.05
 """Who draws a smaller part of the bandwidth is not held back (ours): a training job may fill the memory by itself, and idle."""
@@ -158,7 +158,7 @@ def _counted(watch: Watch, reading: Reading, rules: Rules) -> dict[int, Throttle
 
 
 def _lifted(watch: Watch, reading: Reading, rules: Rules) -> Order | None:
-    """The first throttle whose time is over: of those alike the one that holds back least."""
+    """The first throttle whose time is over; of equal ones, the one that holds back least."""
     for job, each in sorted(watch.throttles.items(), key=lambda item: (item[1].wanted, item[0])):
         helped = reading.trainings.get(each.helped)
         if helped is None:

@@ -1,4 +1,4 @@
-"""What one setting is: a knob of the operator, an environment variable of the portal, or a setting of a node's agent.
+"""One setting: a knob of the operator, an environment variable of the portal, or a setting of a node's agent.
 
 This file imports nothing of ours, so that scheduler, portal and agent may all import it (`pyproject.toml`, decision 0254).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Setting:
     bounds: tuple[float, float] | None = None
     _: KW_ONLY
     choices: tuple[str, ...] = ()
-    kind: Callable[[str], Any] | None = None  # what makes a value of a text; the default's type if there is none
+    kind: Callable[[str], Any] | None = None  # makes a value of a text; the default's type if there is none
     syntax: str = ""
     group: str = ""  # the heading under which the console and the documents show it
     optional: bool = False  # None may be given
@@ -83,7 +82,7 @@ class Setting:
 
     @property
     def range_words(self) -> str:
-        """What may be given, in words."""
+        """The values that may be given, in words."""
         if self.choices:
             return ", ".join(self.choices)
         if self.syntax:
@@ -92,8 +91,7 @@ class Setting:
             low, high = (value_words(float(end)) for end in self.bounds)
             zero = f"0, or {value_words(self.zero_or_from)}" if self.zero_or_from is not None else low
             return f"{zero} to {high}{', or empty' if self.optional else ''}"
-        plain: dict[Any, str] = {bool: "0, 1", Path: "a path"}
-        return plain.get(self.reader, "text")
+        return "0, 1" if self.reader is bool else "text"
 
 
 def value_words(value: Any) -> str:

@@ -11,7 +11,7 @@ _BY_NAME = {variable.name: variable for variable in VARIABLES}
 
 
 def env(name: str) -> Any:
-    """Return a documented variable's value in its kind. Raises ValueError naming the variable and what is wrong."""
+    """Return a documented variable's value in its kind. Raises ValueError naming the variable and its fault."""
     variable, text = _BY_NAME[name], os.environ.get(name)
     if not text:
         return variable.default

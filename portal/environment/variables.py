@@ -66,8 +66,8 @@ VARIABLES = (
     Setting(
         "BERTH_HSTS_S",
         30 * 86400,
-        "With an https base URL browsers are told to use this host with TLS alone for so long "
-        "(Strict-Transport-Security); 0: they are not.",
+        "How long browsers use this host only with TLS, where the base URL is https (Strict-Transport-Security); 0: "
+        "they may do without.",
         "0: the host also serves something without TLS.",
         "s",
         (0, 63_072_000),
@@ -89,8 +89,8 @@ VARIABLES = (
     Setting(
         "BERTH_TRUSTED_PROXIES",
         "",
-        "Addresses or networks of proxies in front; what they say of a caller's address and scheme "
-        "(X-Forwarded-For, X-Forwarded-Proto) is believed, what anybody else says is not.",
+        "Addresses or networks of proxies in front. They alone are believed when they name a caller's address and scheme "
+        "(X-Forwarded-For, X-Forwarded-Proto).",
         "A proxy stands in front.",
         syntax="comma list",
     ),
@@ -143,7 +143,7 @@ VARIABLES = (
     Setting(
         "BERTH_START_LIMIT_S",
         300,
-        "A start counts as lost after so long without a word of it, while its node is in contact.",
+        "A start counts as lost after this time without a word of it, while its node is in contact.",
         "Up: starts on slow disks are counted as lost.",
         "s",
         (30, 86_400),
@@ -159,7 +159,8 @@ VARIABLES = (
     Setting(
         "BERTH_HANG_LIMIT_S",
         45,
-        "`./berth up` kills and restarts a process of Berth (never a job) that shows no sign of life for so long; 0: never.",
+        "`./berth up` kills and restarts a process of Berth (never a job) that shows no sign of life for this time; 0: "
+        "never.",
         "Up: a very busy machine restarts processes that are well.",
         "s",
         (0, 3600),
@@ -168,7 +169,7 @@ VARIABLES = (
     Setting(
         "BERTH_BACKUP_HOURS",
         24,
-        "A backup is made into DIR/backups every so often; 0: none, as in a demo.",
+        "Time from one backup in DIR/backups to the next; 0: none is made, as in a demo.",
         "Down: a day of jobs is too much to lose.",
         "h",
         (0, 8760),
@@ -176,7 +177,7 @@ VARIABLES = (
     Setting(
         "BERTH_BACKUP_KEEP",
         3,
-        "So many automatic backups are kept, the newest.",
+        "How many automatic backups are kept, the newest.",
         "Up: faults are found late. Down: the disk is small.",
         "backups",
         (1, 1000),
@@ -184,7 +185,7 @@ VARIABLES = (
     Setting(
         "BERTH_JOB_DISK_GIB",
         100,
-        "What a job that names no `disk_gib` may have on each node's disk; one that has more is ended. 0: no limit.",
+        "The limit of a job that names no `disk_gib`, on each node's disk; a job above it is ended. 0: no limit.",
         "Down: jobs fill the nodes' disks.",
         "GiB",
         A_MILLION,
@@ -206,7 +207,7 @@ VARIABLES = (
     Setting(
         "BERTH_SMTP_HOST",
         "",
-        "Mail server by which people are told of their jobs; empty: no mail is offered.",
+        "Mail server for news of jobs; empty: no mail is offered.",
         "People want mail.",
         syntax="a host name",
     ),
@@ -243,7 +244,7 @@ VARIABLES = (
     Setting(
         "BERTH_MAILS_PER_HOUR",
         20,
-        "The most mails to one person in an hour; what comes beyond is told together in the next one.",
+        "The most mails to one person in an hour; further news comes together in the next one.",
         "Down: people complain of mail.",
         "mails",
         (1, 1000),
@@ -251,7 +252,7 @@ VARIABLES = (
     Setting(
         "BERTH_WEBHOOKS_PER_HOUR",
         120,
-        "The most calls of one webhook in an hour; what comes beyond is told together in the next ones.",
+        "The most calls of one webhook in an hour; further news comes together in the next ones.",
         "Up: a program follows thousands of jobs.",
         "calls",
         (1, 10_000),
@@ -283,7 +284,7 @@ VARIABLES = (
     Setting(
         "BERTH_UPLOADS_KEEP_DAYS",
         14,
-        "Uploaded files that no job has used for so long are removed; those of jobs that have not ended are kept.",
+        "Uploaded files that no job has used for this time are removed; those of jobs that have not ended are kept.",
         "Down: the data directory's disk is small.",
         "days",
         (1, 3650),
@@ -299,7 +300,7 @@ VARIABLES = (
     Setting(
         "BERTH_ARTEFACT_QUOTA_GIB",
         50,
-        "What the artefacts of a tenant may take together, where the tenant has no quota of its own; 0: none are kept.",
+        "The size of all artefacts of a tenant that has no quota of its own; 0: none are kept.",
         "Up: checkpoints are large, and the disk or bucket is too.",
         "GiB",
         A_MILLION,
@@ -307,7 +308,7 @@ VARIABLES = (
     Setting(
         "BERTH_ARTEFACT_DAYS",
         90,
-        "Artefacts are kept so long after their job's end, where the tenant has no time of its own; 0: for ever.",
+        "How long artefacts are kept after their job's end, where the tenant has no time of its own; 0: for ever.",
         "Down: the disk fills.",
         "days",
         (0, 36_500),
@@ -347,8 +348,8 @@ VARIABLES = (
     Setting(
         "BERTH_S3_CREDENTIALS_FILE",
         "",
-        "File with the credentials, as AWS's programs write it; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or what "
-        "the machine has of its own.",
+        "File with the credentials, as AWS's programs write it; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the "
+        "machine's own.",
         "The machine has no credentials of its own.",
         syntax="a path",
     ),
@@ -371,7 +372,7 @@ VARIABLES = (
     Setting(
         "BERTH_TERMINAL_IDLE_S",
         3600,
-        "A terminal or forwarded port through which nothing went for so long is closed; the job runs on.",
+        "A terminal or forwarded port that carried nothing for this time is closed; the job runs on.",
         "Up: people leave notebooks open.",
         "s",
         (60, 604_800),
@@ -379,7 +380,7 @@ VARIABLES = (
     Setting(
         "BERTH_IDLE_CORES_PERCENT",
         5,
-        "For idle time-outs: a job that keeps so much of one core busy, on any of its nodes, is in use.",
+        "For idle time-outs: a job that keeps this part of one core busy, on any of its nodes, is in use.",
         "Up: jobs that only wait count as in use.",
         "% of a core",
         (1, 10_000),
@@ -387,7 +388,7 @@ VARIABLES = (
     Setting(
         "BERTH_IDLE_GPU_PERCENT",
         3,
-        "For idle time-outs: a job whose GPUs compute for so much of the time is in use.",
+        "For idle time-outs: a job whose GPUs compute for this part of the time is in use.",
         "Up: jobs that only wait count as in use.",
         "%",
         (1, 100),

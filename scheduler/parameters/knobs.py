@@ -41,17 +41,18 @@ class Parameters:
     policy: str = _order(
         "berth",
         f"The rule by which jobs are placed: who is next, where, and on how many GPUs. {_listed(POLICIES)}.",
-        "You want to see what a rule costs or brings on your own queue. Under coda, drf and fifo jobs get their smallest size, "
-        "and nothing is resized.",
+        "You want to see what a rule costs or brings on your own queue. Under coda, drf and fifo jobs get their smallest "
+        "size, and nothing is resized.",
         choices=tuple(POLICIES),
     )
     priority: str = _order(
         "lrf",
-        "Which job goes first, under hops in the whole queue, under berth among the jobs of one tenant: lrf = the longest wait "
-        "relative to its expected run time; fifo = submitted first; sjf = the shortest expected run time; srtf = the shortest "
-        "run time left; las = the fewest GPU-seconds so far; ftf = furthest behind the time that it would take on an equal part "
-        "of the cluster.",
-        "Your users judge fairness by another measure. Under sjf and srtf the mean wait is the shortest, and long jobs starve.",
+        "Which job goes first, under hops in the whole queue, under berth among the jobs of one tenant: lrf = the longest "
+        "wait relative to its expected run time; fifo = submitted first; sjf = the shortest expected run time; srtf = the "
+        "shortest run time left; las = the fewest GPU-seconds so far; ftf = furthest behind the time that it would take "
+        "on an equal part of the cluster.",
+        "Your users judge fairness by another measure. Under sjf and srtf the mean wait is the shortest, and long jobs "
+        "starve.",
         choices=PRIORITIES,
     )
     placement: str = _order(
@@ -64,22 +65,22 @@ class Parameters:
     lambda_: float = _order(
         1.0,
         "How strongly the queue's priority weighs against throughput in the ILP: 0 = throughput alone, larger = fairer.",
-        "Up: live LR is high beside a high active rate. Down: the active rate is low while jobs wait. At 0 a job that is slow "
-        "everywhere may wait.",
+        "Up: live LR is high beside a high active rate. Down: the active rate is low while jobs wait. At 0 a job that is "
+        "slow everywhere may wait.",
         "",
         (0, 4),
     )
     gain: str = _order(
         "efficient",
-        "How berth values more GPUs for one job: linear = as much as they speed it up; efficient = less where each further GPU "
-        "adds little speed, so that GPUs go to waiting jobs instead. hops is always linear, as in its paper.",
+        "How berth values more GPUs for one job: linear = as much as they speed it up; efficient = less where each "
+        "further GPU adds little speed, so that GPUs go to waiting jobs instead. hops is always linear, as in its paper.",
         "linear: jobs scale evenly, and you want the large sizes.",
         choices=("linear", "efficient"),
     )
     sigma: float = _order(
         SIGMA,
-        "A job with at most this placement sensitivity may be spread over nodes. The sensitivity is the job's speed per GPU on "
-        "one node, divided by its speed per GPU on two.",
+        "A job with at most this placement sensitivity may be spread over nodes. The sensitivity is the job's speed per "
+        "GPU on one node, divided by its speed per GPU on two.",
         "Up: fragments are mostly `scattered`. Down: spread jobs run far below their prediction; at 1 no job is spread that "
         "loses by it.",
         "times",
@@ -106,8 +107,8 @@ class Parameters:
     )
     reserved_cores_per_gpu: float | None = _shares(
         None,
-        "Cores per GPU that a GPU node reserves for GPU jobs; empty = the 95th percentile of the cores per GPU that jobs were "
-        "tuned to in the last days (array_history_days), or 3 if none was tuned.",
+        "Cores per GPU that a GPU node reserves for GPU jobs; empty = the 95th percentile of the cores per GPU that jobs "
+        "were tuned to in the last days (array_history_days), or 3 if none was tuned.",
         "Up: fragments are mostly `no cores`. Down: CPU jobs queue while cores idle.",
         "cores",
         (0, 64),
@@ -134,8 +135,8 @@ class Parameters:
     )
     sweep: str = _shares(
         "on",
-        "Whether berth offers what a planning would leave idle to every waiting job, beyond the windows and across the arrays; "
-        "off = it stays idle until the next planning fills its windows.",
+        "Whether berth offers what a planning would leave idle to every waiting job, beyond the windows and across the "
+        "arrays; off = it stays idle until the next planning fills its windows.",
         "off: you want to see what it is worth, or the windows of Hops or CODA by the book.",
         choices=ON_OFF,
     )
@@ -167,18 +168,18 @@ class Parameters:
     replan_s: float = _rounds(
         360.0,
         "Time from one re-plan to the next: the length of a round. In a re-plan under hops or berth (with placement ilp) "
-        "running elastic jobs that may be stopped can be resized or moved. A job keeps a configuration for at least one round "
-        "(under berth with gain efficient: see restart_cost_s).",
+        "running elastic jobs that may be stopped can be resized or moved. A job keeps a configuration for at least one "
+        "round (under berth with gain efficient: see restart_cost_s).",
         "Up: restarts an hour are too many. Down: elastic jobs keep small sizes on an empty cluster.",
         "s",
         (5, 86400),
     )
     replan_early_s: float | None = _rounds(
         60.0,
-        "Under berth a round may end early, but not sooner than this after its re-plan. It does when a job's latency ratio has "
-        "reached reserve_lr and has doubled since the re-plan, or when one GPU in a hundred is idle where no waiting job can use "
-        "it, or where a running elastic job would go faster with it, or when a running job would make room for the first to wait "
-        "since the re-plan; empty = never early.",
+        "Under berth a round may end early, but not sooner than this after its re-plan. It does when a job's latency "
+        "ratio has reached reserve_lr and has doubled since the re-plan, or when one GPU in a hundred is idle where no "
+        "waiting job can use it, or where a running elastic job would go faster with it, or when a running job would make "
+        "room for the first to wait since the re-plan; empty = never early.",
         "Down: the largest LRs are those of jobs of a few minutes. It costs more solves and restarts.",
         "s",
         (5, 86400),
@@ -193,9 +194,10 @@ class Parameters:
     )
     restart_cost_s: float = _rounds(
         60.0,
-        "What it costs to stop a job and start it again, if that was not measured for the job. What others give back for a job "
-        "is kept for it for ten times as long. A job keeps its configuration for ten times as long; under berth with gain "
-        "efficient for twice as long, and at least a minute, because there each change must pay for itself.",
+        "The time that a job loses when it is stopped and started again, if that was not measured for the job. GPUs that "
+        "others give back for a job are kept for it for ten times as long. A job keeps its configuration for ten times as "
+        "long; under berth with gain efficient for twice as long, and at least a minute, because there each change must "
+        "pay for itself.",
         "Jobs report another time (`restart_s`). Up: fewer resizes and moves.",
         "s",
         (1, 3600),
@@ -230,9 +232,9 @@ class Parameters:
     )
     sharing_slowdown: float | None = _sharing(
         0.2,
-        "By how much jobs may slow each other on a GPU: who would be slowed more, as measured beside those there or as "
-        "expected of what they used before, is not put there, whatever the policy; who was never seen to run gets an idle GPU "
-        "first. 0.2 = a fifth longer than alone. Empty = neither.",
+        "By how much jobs may slow each other on a GPU. A job that would be slowed more is not put there, under any "
+        "policy: as measured beside those there, or as expected of their earlier use. A job that was never seen to run "
+        "gets an idle GPU first. 0.2 = a fifth longer than alone. Empty = neither.",
         "Down: jobs on shared GPUs are slowed too much. GPUs stay emptier.",
         "of the time alone",
         (0, 10),
@@ -240,10 +242,10 @@ class Parameters:
     )
     tune_cores: str = _tuning(
         "on",
-        "Whether the CPU cores of running training jobs on one node are tuned by how well they keep their GPUs busy; a node and "
-        "a job can be left out of it.",
-        "off: you measure something else. One node: *Core tuning* on its console page. One job: `cores_exactly`. A search that "
-        "is under way ends, and its job goes back to the best number found so far.",
+        "Whether the CPU cores of running training jobs on one node are tuned by how well they keep their GPUs busy; a "
+        "node and a job can be left out of it.",
+        "off: you measure something else. One node: *Core tuning* on its console page. One job: `cores_exactly`. A search "
+        "that is under way ends, and its job goes back to the best number found so far.",
         choices=ON_OFF,
     )
     tune_step_s: float = _tuning(
@@ -255,16 +257,17 @@ class Parameters:
     )
     tune_faster: str = _tuning(
         "off",
-        "Search for the best number of cores by doubling, then halving, instead of one core a step: for starts that are far off.",
+        "Search for the best number of cores by doubling, then halving, instead of one core a step: for starts that are "
+        "far off.",
         "on: jobs start more than three cores off their best. Up to twice the cores are held for a step meanwhile.",
         choices=ON_OFF,
     )
     noise_band: float = _tuning(
         0.01,
-        "Differences of GPU utilisation (or of throughput, against the largest) up to this are noise: they move no cores, and no "
-        "job counts as slowed by its node's memory.",
-        "Up: the steps on job pages go on and on, or CPU jobs are slowed while no training job suffers. Small losses are taken "
-        "then.",
+        "Differences of GPU utilisation (or of throughput, against the largest) up to this are noise: they move no cores, "
+        "and no job counts as slowed by its node's memory.",
+        "Up: the steps on job pages go on and on, or CPU jobs are slowed while no training job suffers. Small losses are "
+        "taken then.",
         "of full scale",
         (0.001, 0.2),
     )
@@ -276,8 +279,8 @@ class Parameters:
     )
     relieve_threshold: float = _memory(
         0.75,
-        "A node's memory counts as pressed from this traffic on. A slowed job is let go when the traffic without the throttle "
-        "would stay a fifth below it for three periods.",
+        "A node's memory counts as pressed from this traffic on. A slowed job is let go when the traffic without the "
+        "throttle would stay a fifth below it for three periods.",
         "Down: training jobs suffer before a node counts as pressed. Up: slowed jobs help no other job.",
         "of its bandwidth",
         (0.1, 1),

@@ -20,7 +20,7 @@ _FIRST_PAUSE_S = 0.2
 _FULL_TOLD_S = 300.0
 _FAULT_PAUSE_S = 60.0
 _REVOKED_TIMES = 6
-"""So many times as long is the pause while the portal refuses the node's token."""
+"""How many times longer the pause is while the portal refuses the node's token."""
 
 
 class Contact:

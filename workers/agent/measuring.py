@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from workers.telemetry.traffic import TrafficMeter
 
 BACKLOG_S = 600
-"""So many seconds of telemetry are kept while the portal is away."""
+"""How many seconds of telemetry are kept while the portal is away."""
 REFUSED_TOLD_S = 60.0
 """So long it is told that figures were refused, after the last that were."""
 DRIVER_S = 30.0

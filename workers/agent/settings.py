@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workers.networks.settings import Service
 
 AUTO_OFF = ("auto", "off")
-_path = partial(declare, None, kind=Path)
+_path = partial(declare, None, kind=Path, syntax="a path")
 
 
 class SettingError(Exception):
@@ -42,17 +42,17 @@ class AgentSettings:
     )
     virtual: str | None = declare(
         None,
-        "Be a virtual node with these resources instead of the machine's: "
-        "`gpus=8,type='A100 80 GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. GPUs of several types are lists: "
-        "`gpus=4+2,type=A100+T4,gpu-memory-mib=81920+16384`. With `core-percent=4` the work of one "
-        "virtual GPU takes 4 % of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE. With `memory-gb-s=200` "
-        "its memory can move so much, and jobs that say so draw from it (VIRTUAL_TRAFFIC).",
+        "Be a virtual node with these resources instead of the machine's: `gpus=8,type='A100 80 "
+        "GB',gpu-memory-mib=81920,cores=64,memory-mib=524288`. GPUs of several types are lists: "
+        "`gpus=4+2,type=A100+T4,gpu-memory-mib=81920+16384`. With `core-percent=4` the work of one virtual GPU takes 4 % "
+        "of a real core (default 100); jobs read that share in BERTH_VIRTUAL_PACE. With `memory-gb-s=200` its memory can "
+        "move so much, and jobs that say so draw from it (VIRTUAL_TRAFFIC).",
         "You try Berth without GPUs.",
     )
     memory_bandwidth: float | None = declare(
         None,
-        "What this machine's memory can move (reads and writes together), where its processor counts traffic (resctrl). Default: "
-        "measured for a third of a second on all cores, at a start without jobs, and kept in DIR.",
+        "The traffic that this machine's memory can carry (reads and writes together), where its processor counts traffic "
+        "(resctrl). Default: measured for a third of a second on all cores, at a start without jobs, and kept in DIR.",
         "The agent never starts without jobs, or the machine's maker says another figure.",
         "GB/s",
         (0.1, 100_000),
@@ -94,11 +94,13 @@ class AgentSettings:
         "Where the pipes of NVIDIA's MPS control daemon lie, if one runs here: jobs of one account that share a GPU use it.",
         "The daemon runs with another CUDA_MPS_PIPE_DIRECTORY.",
         kind=Path,
+        syntax="a path",
     )
     jobs_network: IPv4Network | str = declare(
         RANGE,
-        "The range of private IPv4 addresses for tenants' networks on this node, which nothing here may use; each node may have "
-        "the same. `off`: jobs stay in the node's network, where tenants reach each other's ports. It needs root.",
+        "The range of private IPv4 addresses for tenants' networks on this node, which nothing here may use; each node "
+        "may have the same. `off`: jobs stay in the node's network, where tenants reach each other's ports. It needs "
+        "root.",
         "Something here uses the range.",
         kind=network_read,
         syntax="a private range of IPv4 addresses, as 10.213.0.0/16, or `off`",
@@ -196,7 +198,7 @@ class AgentSettings:
         50.0, "Above this, those longest unused are removed.", "Down: the disk is small.", "GiB", (0.01, 10**6)
     )
     environments_keep_days: float = declare(
-        14.0, "One that no job has used for so long is removed.", "Down: the disk is small.", "days", (0.01, 3650)
+        14.0, "One that no job has used for this time is removed.", "Down: the disk is small.", "days", (0.01, 3650)
     )
     uploads_gib: float = declare(
         10.0,
@@ -221,8 +223,8 @@ class AgentSettings:
     )
     artefacts_wait_s: float = declare(
         2.0,
-        "So long a job's end waits for it to be sent; the rest is sent after the end.",
-        "Up: the next job of a chain begins with what this one wrote.",
+        "The longest that a job's end waits for it to be sent; the rest is sent after the end.",
+        "Up: the next job of a chain begins with this one's files.",
         "s",
         (0, 3600),
     )
@@ -267,8 +269,8 @@ def arguments_parser() -> argparse.ArgumentParser:
 
 URLS = ("url", "environments_index")
 LOGIN = (
-    "it holds a name, a password or a token in its URL, which everybody reads that sees this node's log or processes. Take it "
-    "out. A job is let into a private index by its secret PIP_INDEX_URL."
+    "it holds a name, a password or a token in its URL, which everybody reads that sees this node's log or processes. "
+    "Take it out. A job is let into a private index by its secret PIP_INDEX_URL."
 )
 
 

@@ -32,9 +32,9 @@ PORTAL_KNOBS = (
     _sharing(
         "shared_gpus",
         0.0,
-        "How many of each type's GPUs jobs may share, as a part of them. Those that nobody holds change from one kind to the "
-        "other until it is so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, and count. "
-        "0 = those alone.",
+        "How many of each type's GPUs jobs may share, as a part of them. Those that nobody holds change from one kind to "
+        "the other until it is so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, "
+        "and count. 0 = those alone.",
         "Up: small jobs hold whole GPUs that they hardly use.",
         "of the GPUs",
         (0, 1),
@@ -42,8 +42,8 @@ PORTAL_KNOBS = (
     _sharing(
         "sharing_retrain_days",
         0,
-        "So often the learned sharing policy is trained again from what jobs used here, on the laboratory's worker, and proposed "
-        "on the page Sharing; nothing is switched. 0 = only when an operator asks.",
+        "How often the learned sharing policy is trained again from the use of jobs here, on the laboratory's worker, and "
+        "proposed on the page Sharing; nothing is switched. 0 = only when an operator asks.",
         "7: jobs here change from month to month. It takes some minutes of the laboratory's worker.",
         "days",
         (0, 365),
@@ -51,7 +51,8 @@ PORTAL_KNOBS = (
     _sharing(
         "slo_ms",
         150.0,
-        "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their queries.",
+        "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their "
+        "queries.",
         "Down: people complain of answers of servers that count as well.",
         "ms",
         (1, 60000),
@@ -75,7 +76,7 @@ PORTAL_KNOBS = (
     _jobs(
         "r_num",
         R_NUM,
-        "A range of GPU counts is cut into at most so many.",
+        "The most counts into which a range of GPU counts is cut.",
         "Down: plannings are slow and ranges are wide. It holds for later submissions only.",
         "counts",
         (2, 64),
@@ -83,7 +84,7 @@ PORTAL_KNOBS = (
     _jobs(
         "grace_most_s",
         GRACE_MOST_S,
-        "The longest time that a job may ask for (`grace_s`) from SIGTERM, when it is to stop, to SIGKILL. What it held is not "
+        "The longest time that a job may ask for (`grace_s`) from SIGTERM, when it is to stop, to SIGKILL. Its GPUs are not "
         "free before.",
         "Up: large models need more than ten minutes to save.",
         "s",
