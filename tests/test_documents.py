@@ -10,7 +10,7 @@ from django.urls import Resolver404, resolve
 from portal.health.health import health
 from portal.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
-from workers.agent.settings_list import SETTINGS
+from workers.agent.settings import SETTINGS, flag_of, variable_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -80,7 +80,7 @@ def test_management_command_exists(document, name):
 
 @pytest.mark.parametrize(("document", "flag"), by_document(r"(?<![\w-])(--[a-z][a-z0-9-]+)"))
 def test_flag_exists(document, flag):
-    agents = {setting.flag for setting in SETTINGS} | {"--join"}
+    agents = {flag_of(setting) for setting in SETTINGS} | {"--join"}
     campaign = re.findall(r'"(--[a-z]+)"', (ROOT / "tests/system/campaign/__main__.py").read_text())
     foreign = {
         "--nproc",
@@ -126,7 +126,7 @@ def test_name_exists_in_the_code(document, name):
 
 @pytest.mark.parametrize(("document", "name"), by_document(r"\b(BERTH_[A-Z_]*[A-Z])\b"))
 def test_variable_exists(document, name):
-    agents = {setting.env for setting in SETTINGS}
+    agents = {variable_of(setting) for setting in SETTINGS}
     assert name in SERVICES | agents | OF_TESTS | QUOTED
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from portal.artefacts import remote
 from portal.command_errors import LaunchError
+from portal.environment import env
+from portal.environment.variables import VARIABLES
 
 # SQLite's write-ahead log and the logs need room. With less, the first hour of work may already fail.
 FREE_DISK_MIB = 300
@@ -38,6 +40,16 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> None:
 
 def free_mib(directory: Path) -> int:
     return shutil.disk_usage(directory).free // 2**20
+
+
+def check_variables() -> None:
+    """Check that each environment variable may have its value."""
+    for variable in VARIABLES:
+        try:
+            env(variable.name)
+        except ValueError as error:
+            remedy = "Correct that variable, or leave it out; docs/settings.md says what each may be."
+            raise LaunchError(f"{error}.", remedy) from None
 
 
 def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:

@@ -49,7 +49,7 @@ class Hops:
         solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
         queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
         view = window.fill(queue, solving.ledger, work.parameters.window_size)
-        if work.adjusts_sensitivity:
+        if not work.replan:
             idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
             more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
             view = replace(view, picked=(*view.picked, *more))
