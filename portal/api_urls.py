@@ -14,7 +14,7 @@ from portal.jobs.api.again import JobDescriptionView
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
 from portal.laboratory.api import simulations, traces
-from portal.offers.api import JobOffersView
+from portal.offers import api as offers
 from portal.rounds import api as rounds
 from portal.rounds import api_jobs as planned
 from portal.secrets import api as secrets
@@ -32,8 +32,8 @@ urlpatterns = [
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/description", JobDescriptionView.as_view(), name="api-job-description"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
-    path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
-    path("jobs/<str:number>/offers", JobOffersView.as_view(), name="api-job-offers"),
+    path("jobs/<str:number>/explain", offers.JobExplainView.as_view(), name="api-job-explain"),
+    path("jobs/<str:number>/offers", offers.JobOffersView.as_view(), name="api-job-offers"),
     path("jobs/<str:number>/artefacts", JobArtefactsView.as_view(), name="api-job-artefacts"),
     path("jobs/<str:number>/artefacts.tar", JobArtefactsTarView.as_view(), name="api-job-artefacts-tar"),
     path("jobs/<str:number>/artefacts/<path:path>", JobArtefactView.as_view(), name="api-job-artefact"),

@@ -11,13 +11,11 @@ from django.utils import timezone
 from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError
 from portal.jobs.models import Job
-from portal.jobs.services import job_cancel
-from portal.offers import keeping
-from portal.offers.accepting import offer_accept
-from portal.offers.keeping import offers_kept, offers_of
+from portal.jobs.services import job_cancel, job_hold
+from portal.offers import services
 from portal.offers.models import JobOffers
-from portal.rounds.asking import offers as asking
-from portal.rounds.asking import whatif
+from portal.offers.services import changes_of, offer_accept, offers_kept, offers_of
+from portal.rounds.asking import changes
 from portal.rounds.models import ForecastRecord, StartForecast
 from portal.rounds.planning.run import planning_run
 from portal.tenants.models import AuditEvent, Tenant
@@ -48,14 +46,14 @@ def browser(cluster):
 
 @pytest.fixture
 def planned(monkeypatch):
-    """How often offers were worked out."""
+    """How often changes were worked out."""
     counted = []
 
     def work(job):
         counted.append(job.pk)
-        return asking.offers_work(job)
+        return changes.changes_work(job)
 
-    monkeypatch.setattr(keeping, "offers_work", work)
+    monkeypatch.setattr(services, "changes_work", work)
     return counted
 
 
@@ -136,16 +134,7 @@ def test_a_length_that_was_guessed_stays_a_guess_when_the_job_has_run_before(clu
         waiting.refresh_from_db()
         JobOffers.objects.all().delete()
         first = offers_of(waiting, allow=lambda: None).answer["offers"][0]
-        assert (first["now"], first["gains"]) == (True, gains), source
-
-
-def test_what_was_kept_before_an_upgrade_is_still_shown(browser, waiting):
-    offers_of(waiting, allow=lambda: None)
-    row = JobOffers.objects.get()
-    old = [{name: each[name] for name in each if name not in {"over", "no_gain"}} for each in row.answer["offers"]]
-    row.answer = {name: row.answer[name] for name in ("now", "at", "start", "gathering")} | {"offers": old}
-    row.save()
-    assert "Accept 2 GPUs too" in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+        assert (first["starts"], first["gains"]) == (True, gains), source
 
 
 def test_a_hundred_reloads_plan_once(browser, waiting, planned):
@@ -167,12 +156,15 @@ def test_plannings_in_between_do_not_make_it_plan_each_time(browser, waiting, pl
 def test_a_second_reader_waits_for_the_first(waiting, planned):
     JobOffers.objects.create(job=waiting, until=timezone.now() + timedelta(seconds=20))
     kept = offers_of(waiting, allow=lambda: None)
-    assert (kept.working, kept.answer, planned) == (True, {}, [])
+    assert (kept.working, kept.answer["offers"], planned) == (True, [], [])
+    with pytest.raises(BerthError, match="ask again"):
+        changes_of(waiting, allow=lambda: None)
 
 
 def test_a_reader_who_fails_leaves_no_claim(waiting):
-    with whatif._working, pytest.raises(BerthError):
+    with changes._working, pytest.raises(BerthError) as refused:
         offers_of(waiting, allow=lambda: None)
+    assert (refused.value.code, refused.value.status) == ("busy", 429)
     assert offers_of(waiting, allow=lambda: None).fresh
 
 
@@ -205,11 +197,11 @@ def test_rest_shows_and_takes_them(cluster, waiting):
 def test_a_job_that_changed_meanwhile_is_left_alone(cluster, waiting, monkeypatch):
     offers_of(waiting, allow=lambda: None)
 
-    def somebody_else(job, change, value):
+    def somebody_else(job, only):
         Job.objects.filter(pk=job.pk).update(gpus=[3])
-        return True, True
+        return changes.changes_work(job, only)
 
-    monkeypatch.setattr("portal.offers.accepting.offer_tried", somebody_else)
+    monkeypatch.setattr(services, "changes_work", somebody_else)
     with pytest.raises(BerthError) as refused:
         offer_accept(job=waiting, actor=cluster.owner, change="size", value=2)
     assert refused.value.code == "changed"
@@ -289,6 +281,40 @@ def test_tasks_and_exact_cores_are_not_changed(cluster):
 
 def test_nothing_is_worked_out_for_a_job_that_runs(cluster, planned):
     job = cluster.started(gpus=2).job
-    assert offers_of(job, allow=lambda: None).answer == {}
+    assert offers_of(job, allow=lambda: None).answer == services.NOTHING
     assert planned == []
-    assert offers_kept(job).answer == {}
+    assert offers_kept(job).answer == services.NOTHING
+
+
+def test_every_change_is_told_page_and_rest_and_nothing_is_changed(browser, cluster, waiting):
+    """They are those that offers are taken from."""
+    before = list(Job.objects.order_by("pk").values())
+    assert f"/jobs/{waiting.pk}/what-if" in browser.get(f"/jobs/{waiting.pk}/").content.decode()
+    with changes._working:
+        assert "ask again" in browser.get(f"/jobs/{waiting.pk}/what-if").content.decode()
+    told = browser.get(f"/jobs/{waiting.pk}/what-if").content.decode()
+    assert "b-whatif-starts" in told
+    found = browser.get(f"/api/v1/jobs/{waiting.pk}/explain?what_if=true").json()["what_would_start"]
+    smaller = next(each for each in found if each["change"] == "size")
+    assert (smaller["value"], smaller["starts"], smaller["nodes"]) == (2, True, {"n1": 2})
+    assert smaller["sentence"].startswith("With 2 GPUs it would start now on n1.")
+    assert list(Job.objects.order_by("pk").values()) == before
+    assert changes_of(cluster.started().job, allow=lambda: None).answer["changes"] == []
+    other = given.member("otto", Tenant.objects.create(name="other"))
+    browser.force_login(other, backend=BACKEND)
+    assert browser.get(f"/jobs/{waiting.pk}/what-if").status_code == 404
+
+
+def test_a_held_job_is_told_of_its_release_and_has_no_offers(cluster, waiting):
+    offers_of(waiting, allow=lambda: None)
+    job_hold(job=waiting, actor=cluster.owner)
+    waiting.refresh_from_db()
+    answer = changes_of(waiting, allow=lambda: None).answer
+    assert ([each["change"] for each in answer["changes"]], answer["offers"]) == (["release"], [])
+
+
+def test_what_is_said_of_its_length_is_judged_at_once(waiting):
+    assert offers_of(waiting, allow=lambda: None).answer["offers"][0]["gains"]
+    Job.objects.filter(pk=waiting.pk).update(expected_duration_s=86_400)
+    waiting.refresh_from_db()
+    assert not offers_of(waiting, allow=lambda: None).answer["offers"][0]["gains"]

@@ -6,56 +6,58 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from portal.offers.words import change_words, cost_words, minutes, no_gain_words, others_words
+from portal.dashboard.parts.formatting import duration
 
 if TYPE_CHECKING:
     from portal.dashboard.jobs.waiting.context import OfferRow
+    from portal.offers.services import Kept
     from portal.rounds.read.forecasts import Start
 
 NODES_SHOWN = 2
+SOONER_MIN_S = 30.0
 
 
-def offer_rows(answer: dict[str, Any], said: dict[str, Any] | None, told: Start | None) -> list[OfferRow]:
+def offer_rows(kept: Kept, said: dict[str, Any] | None, told: Start | None) -> list[OfferRow]:
     """Return the rows, best end first. `said`: what became of a press, by its change and value; `told`: the job's start as
     it stands, which they are compared with.
     """
-    rows = [_row(each, answer, said, told) for each in answer.get("offers", ())]
+    rows = [_row(each, kept, said, told) for each in kept.answer["offers"]]
     first = next((row for row in rows if row["gains"]), None)
     if first is not None:
         first["primary"] = True
     return rows
 
 
-def _row(offer: dict[str, Any], answer: dict[str, Any], said: dict[str, Any] | None, told: Start | None) -> OfferRow:
-    start = offer["start"] or {}
-    value, words = json.dumps(offer["value"]), change_words(offer)
-    mine = said is not None and said["change"] == offer["change"] and said["value"] == value
+def _row(offer: dict[str, Any], kept: Kept, said: dict[str, Any] | None, told: Start | None) -> OfferRow:
+    start, nodes, value = offer["start"] or {}, list(offer["nodes"]), json.dumps(offer["value"])
+    button, mine = offer["words"].removesuffix(" too"), said is not None and said["change"] == offer["change"]
     return {
         "change": offer["change"],
         "value": value,
-        "title": words,
-        "note": cost_words(offer),
-        "now": offer["now"],
-        "nodes": ", ".join(offer["nodes"][:NODES_SHOWN]) + (" ..." if len(offer["nodes"]) > NODES_SHOWN else ""),
-        "earliest": moment_iso(start.get("earliest")),
-        "latest": moment_iso(start.get("latest")),
-        "sooner": _sooner(offer, answer, told),
-        "over": moment_iso(offer.get("over")),
-        "others": others_words(offer) if offer["gains"] else no_gain_words(offer),
+        "title": offer["words"],
+        "note": offer["cost"],
+        "now": offer["starts"],
+        "nodes": ", ".join(nodes[:NODES_SHOWN]) + (" ..." if len(nodes) > NODES_SHOWN else ""),
+        "earliest": start.get("earliest_at"),
+        "latest": start.get("latest_at"),
+        "sooner": _sooner(offer, kept, told),
+        "over": offer["over_at"],
+        "others": offer["later"] if offer["gains"] else offer["why"],
         "gains": offer["gains"],
         "primary": False,
-        "button": f"{words.removesuffix(' too')}, start now" if offer["now"] else words.removesuffix(" too"),
-        "said": said["text"] if mine and said else None,
+        "button": f"{button}, start now" if offer["starts"] else button,
+        "said": said["text"] if mine and said and said["value"] == value else None,
     }
 
 
-def _sooner(offer: dict[str, Any], answer: dict[str, Any], told: Start | None) -> str:
-    before = told.median_at.timestamp() if told and told.median_at and not told.passed else None
-    then = answer["at"] if offer["now"] else (offer["start"] or {}).get("median")
-    if before is None or then is None or before - then < 30:
+def _sooner(offer: dict[str, Any], kept: Kept, told: Start | None) -> str:
+    if told is None or told.median_at is None or told.passed:
         return ""
-    return f"{minutes(before - then)} sooner"
+    median = (offer["start"] or {}).get("median_at")
+    then = kept.at if offer["starts"] else median and datetime.fromisoformat(median)
+    sooner_s = (told.median_at - then).total_seconds() if then else 0.0
+    return f"{duration(sooner_s)} sooner" if sooner_s >= SOONER_MIN_S else ""
 
 
-def moment_iso(at_s: float | None) -> str | None:
-    return None if at_s is None else datetime.fromtimestamp(at_s, UTC).isoformat()
+def moment_iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat()
