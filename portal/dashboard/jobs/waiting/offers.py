@@ -1,4 +1,4 @@
-"""The planner's offers as rows: what changes, when it would start, who would start later."""
+"""The planner's offers as rows of the card."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from portal.dashboard.parts.formatting import duration
 
 if TYPE_CHECKING:
-    from portal.dashboard.jobs.waiting.context import OfferRow
     from portal.offers.services import Kept
     from portal.rounds.read.forecasts import Start
 
@@ -17,37 +16,24 @@ NODES_SHOWN = 2
 SOONER_MIN_S = 30.0
 
 
-def offer_rows(kept: Kept, said: dict[str, Any] | None, told: Start | None) -> list[OfferRow]:
-    """Return the rows, best end first. `said`: what became of a press, by its change and value; `told`: the job's start as
-    it stands, which they are compared with.
+def offer_rows(kept: Kept, said: dict[str, Any] | None, told: Start | None) -> list[dict[str, Any]]:
+    """Return the offers, best end first, as `portal.offers` keeps them, with what the page adds.
+
+    `said`: what became of a press, by its change and value; `told`: the job's start as it stands, which they are compared with.
     """
-    rows = [_row(each, kept, said, told) for each in kept.answer["offers"]]
-    first = next((row for row in rows if row["gains"]), None)
-    if first is not None:
-        first["primary"] = True
-    return rows
-
-
-def _row(offer: dict[str, Any], kept: Kept, said: dict[str, Any] | None, told: Start | None) -> OfferRow:
-    start, nodes, value = offer["start"] or {}, list(offer["nodes"]), json.dumps(offer["value"])
-    button, mine = offer["words"].removesuffix(" too"), said is not None and said["change"] == offer["change"]
-    return {
-        "change": offer["change"],
-        "value": value,
-        "title": offer["words"],
-        "note": offer["cost"],
-        "now": offer["starts"],
-        "nodes": ", ".join(nodes[:NODES_SHOWN]) + (" ..." if len(nodes) > NODES_SHOWN else ""),
-        "earliest": start.get("earliest_at"),
-        "latest": start.get("latest_at"),
-        "sooner": _sooner(offer, kept, told),
-        "over": offer["over_at"],
-        "others": offer["later"] if offer["gains"] else offer["why"],
-        "gains": offer["gains"],
-        "primary": False,
-        "button": f"{button}, start now" if offer["starts"] else button,
-        "said": said["text"] if mine and said and said["value"] == value else None,
-    }
+    first = next((offer for offer in kept.answer["offers"] if offer["gains"]), None)
+    return [
+        {
+            **offer,
+            "pressed": (value := json.dumps(offer["value"])),
+            "on": ", ".join(list(offer["nodes"])[:NODES_SHOWN]) + (" ..." if len(offer["nodes"]) > NODES_SHOWN else ""),
+            "sooner": _sooner(offer, kept, told),
+            "button": offer["words"].removesuffix(" too") + (", start now" if offer["starts"] else ""),
+            "primary": offer is first,
+            "said": said["text"] if said and (said["change"], said["value"]) == (offer["change"], value) else None,
+        }
+        for offer in kept.answer["offers"]
+    ]
 
 
 def _sooner(offer: dict[str, Any], kept: Kept, told: Start | None) -> str:
