@@ -6,34 +6,22 @@ are no reservations and no joint solve. CODA's tuning of cores and its contentio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 from scheduler.policies.mode import Mode
+from scheduler.policies.policy import Policy, always
 
 if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
-    from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
 
 MODE = Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Coda:
-    name: str = "coda"
-    meaning: str = POLICIES["coda"]
-    replans: bool = False
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
-
-    def place(self, work: Work) -> Outcome:
-        return arrays_and_windows.place(work, MODE)
+def place(work: Work) -> Outcome:
+    return arrays_and_windows.place(work, MODE)
 
 
-POLICY = Coda()
+POLICY = Policy("coda", POLICIES["coda"], place, is_fair=always)

@@ -8,9 +8,8 @@ from scheduler.model import ClusterState
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import check_invariants, job, node, ticking, where
-
-POLICIES = ["fifo", "drf", "coda", "hops", "berth"]
 
 
 def planned(nodes, jobs, knowledge, **knobs):
