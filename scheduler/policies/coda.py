@@ -4,24 +4,12 @@ Every GPU job asks for its smallest size alone. At its turn it is placed in its 
 are no reservations and no joint solve. CODA's tuning of cores and its contention eliminator are modules of their own.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from functools import partial
 
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 from scheduler.policies.mode import Mode
 from scheduler.policies.policy import Policy, always
 
-if TYPE_CHECKING:
-    from scheduler.placement.outcome import Outcome
-    from scheduler.placement.work import Work
-
 MODE = Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
-
-
-def place(work: Work) -> Outcome:
-    return arrays_and_windows.place(work, MODE)
-
-
-POLICY = Policy("coda", POLICIES["coda"], place, is_fair=always)
+POLICY = Policy("coda", POLICIES["coda"], partial(arrays_and_windows.place, mode=MODE), is_fair=always)

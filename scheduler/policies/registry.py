@@ -11,6 +11,4 @@ if TYPE_CHECKING:
 
     from scheduler.policies.policy import Policy
 
-POLICIES: Mapping[str, Policy] = {
-    policy.name: policy for policy in (fifo.POLICY, drf.POLICY, coda.POLICY, hops.POLICY, berth.POLICY)
-}
+POLICIES: Mapping[str, Policy] = {each.POLICY.name: each.POLICY for each in (fifo, drf, coda, hops, berth)}

@@ -137,9 +137,9 @@ def _iso(at_s: float | None) -> str | None:
 
 
 def _gathering(way: Gathering, own: Mapping[int, Job]) -> dict[str, Any]:
-    ends = [{"at": end.at_s, "free": min(end.free, way.need), **_named(own.get(end.job))} for end in way.ends]
+    ends = []
+    for end in way.ends:
+        number = own[end.job].number if end.job in own else None
+        name = f"#{number}" if number else ANOTHERS
+        ends.append({"at": end.at_s, "free": min(end.free, way.need), "job": number, "name": name})
     return {"node": way.node, "need": way.need, "idle": way.idle, "ends": ends}
-
-
-def _named(own: Job | None) -> dict[str, Any]:
-    return {"job": None, "name": ANOTHERS} if own is None else {"job": own.number, "name": f"#{own.number}"}

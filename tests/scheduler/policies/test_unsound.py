@@ -8,15 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.model import ClusterState, Piece
+from scheduler.model import Piece
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Loading, Part, Profile
-from scheduler.parameters import Parameters
-from scheduler.planning.plan import plan
 from scheduler.policies.registry import POLICIES
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
 from scheduler.policies.rivals.typelevel.program import Row, solve
 from scheduler.simulator.rivals import RIVALS
-from tests.scheduler.builders import NOW_S, check_invariants, job, node, ticking, where, why
+from tests.scheduler.builders import job, make_plan, node, ticking, where, why
 from tests.scheduler.replan.test_replans import beside, elastic
 
 EVERY = POLICIES | RIVALS
@@ -32,12 +30,8 @@ def unknown_on_b(*labels):
 
 
 def replanned(policy, nodes, jobs, live, *, step_s=0.0, knowledge=None):
-    state = ClusterState(nodes, jobs, live, knowledge=knowledge or Knowledge())
-    made = plan(
-        state, NOW_S, Parameters(), np.random.default_rng(1), ticking(step_s), replan=True, policy=EVERY[policy]
-    )
-    check_invariants(made, state)
-    return made
+    more = {"clock": ticking(step_s), "knowledge": knowledge or Knowledge()}
+    return make_plan(nodes, jobs, running=live, replan=True, policy=policy, **more)
 
 
 def described(live, **changes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from portal.dashboard.parts.formatting import duration
@@ -43,7 +43,3 @@ def _sooner(offer: dict[str, Any], kept: Kept, told: Start | None) -> str:
     then = kept.at if offer["starts"] else median and datetime.fromisoformat(median)
     sooner_s = (told.median_at - then).total_seconds() if then else 0.0
     return f"{duration(sooner_s)} sooner" if sooner_s >= SOONER_MIN_S else ""
-
-
-def moment_iso(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).isoformat()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.jobs.waiting.line import axis_make, line_make, range_mark, steps_of
-from portal.dashboard.jobs.waiting.offers import moment_iso, offer_rows
+from portal.dashboard.jobs.waiting.offers import offer_rows
 from portal.dashboard.parts.formatting import duration, number, share
 from portal.dashboard.parts.starts import starts_make
 from portal.offers.services import is_offered, offers_kept
@@ -16,8 +17,6 @@ from portal.rounds.models import StartForecast
 from portal.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at, start_told
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.dashboard.jobs.waiting.context import (
         EarlierRange,
         OffersContext,
@@ -95,7 +94,7 @@ def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[WayPoint], s
     hidden = len(ends) - POINTS
     points: list[WayPoint] = [
         {
-            "at": moment_iso(end["at"]),
+            "at": datetime.fromtimestamp(end["at"], UTC).isoformat(),
             "is_due": end["at"] < now_s,
             "job": end["name"],
             "url": reverse("job-detail", args=[end["job"]]) if end["job"] else None,
