@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from portal.jobs.models import Job
     from portal.tenants.models import User
 
-YOUNG_S = 20.0
-"""Kept for so long in any case, and for ten times what it took."""
-SHARE_OF_TIME = 10.0
-OLD_S = 300.0
-"""Worked out anew after so long even where no planning came since: expected ends move."""
+KEPT_MIN_S = 20.0
+KEPT_TIMES_TOOK = 10.0
+"""An answer is kept for this many times as long as it took."""
+KEPT_MAX_S = 300.0  # expected ends move, also where no planning came since
 CLAIM = timedelta(seconds=30)
 NOTHING: Mapping[str, Any] = {"starts_now": False, "over_at": None, "changes": [], "offers": [], "gathering": None}
 
@@ -56,7 +55,7 @@ def is_offered(job: Job) -> bool:
 
 
 def offers_kept(job: Job) -> Kept:
-    """Return what is kept, without working anything out. Two queries."""
+    """Return the kept answer, without working anything out. Two queries."""
     row = JobOffers.objects.filter(job_id=job.pk).first()
     working = row is not None and row.until is not None and row.until > timezone.now()
     if row is None or row.at is None or row.asked != _asked(job):
@@ -65,15 +64,15 @@ def offers_kept(job: Job) -> Kept:
 
 
 def _asked(job: Job) -> dict[str, Any]:
-    """Return what the answer depends on of the job itself."""
+    """Return the job's own values that its answer depends on."""
     return {**asked_of(job), "state": job.state, "length": [job.expected_duration_s, job.time_limit_s]}
 
 
 def _is_fresh(row: JobOffers) -> bool:
     age_s = (timezone.now() - row.at).total_seconds()
-    if not 0 <= age_s < OLD_S:
+    if not 0 <= age_s < KEPT_MAX_S:
         return False
-    if age_s < max(YOUNG_S, SHARE_OF_TIME * row.took_s):
+    if age_s < max(KEPT_MIN_S, KEPT_TIMES_TOOK * row.took_s):
         return True
     last = planning_last()
     return last is not None and last.number == row.planning_number

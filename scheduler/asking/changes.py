@@ -1,4 +1,4 @@
-"""A change that might start a waiting job: what it changes, what it would bring, and the same in plain words."""
+"""Changes that might start a waiting job: their kinds, their effects, and both in plain words."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change and what it would bring.
+    """One change and its effect.
 
     value       what it is changed to: GPUs; cores in all (a CPU job) or a GPU; the GPU types allowed besides; MiB;
                 seconds to wait; None for the others
     starts      True: it starts in that planning (`wait`: in the one then); False: it does not, `reason` says why;
                 None: there was no time to try
     nodes       {node name: GPUs} where it would start; gpus, cores: in all
-    throughput  estimated, of what it would get; `source` as in configurations; None for CPU jobs
+    throughput  estimated, of the configuration that it would get; `source` as in configurations; None for CPU jobs
     of_asked    that throughput over the best of the job's smallest asked size on empty nodes of its types; None when
                 nothing is known to compare with
     start       the simulated range, of an offer that does not start at once; None: there was no time, or it has none
@@ -76,7 +76,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """What is pressed: Accept 2 GPUs too."""
+        """The words on its button: Accept 2 GPUs too."""
         return OFFERED[self.kind](self.value) if self.kind in OFFERED else ""
 
     @property
@@ -134,7 +134,7 @@ OFFERED: Mapping[Kind, Callable[[Any], str]] = {
     Kind.MEMORY: lambda memory_mib: f"Take {gib(memory_mib)} of memory",
     Kind.GPU_TYPE: lambda types: f"Allow {' and '.join(types)} too",
 }
-"""What a tenant may change of a waiting job without submitting it anew, in words for a button."""
+"""A tenant may change these while the job waits, without submitting it anew. The words of their buttons."""
 
 CONDITIONS: Mapping[Kind, Callable[[Any], str]] = {
     Kind.NONE: lambda _: "As it is,",
@@ -157,4 +157,4 @@ NO_GAIN: Mapping[str, str] = {
     "length": "It would run longer, and nobody knows for how long it runs: say expected_duration_s to learn more.",
     "start": "It would run longer, and when it starts as it stands is not known.",
 }
-"""Why a change gains nothing that can be told (`scheduler.asking.over.NoGain`)."""
+"""Why no gain is claimed for a change (`scheduler.asking.over.NoGain`)."""

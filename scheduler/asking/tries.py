@@ -21,7 +21,7 @@ ENDS_MAX = 200
 
 
 def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]:
-    """The changes that could matter with what they change it to, the cheapest for the tenant first."""
+    """The changes that could matter, each with its value, the cheapest for the tenant first."""
     if job.ineligible_reason in {Reason.RESTORED, Reason.INVALID}:
         return []  # nothing that its tenant could change would be safe, or let it run
     if not job.eligible:
@@ -44,7 +44,7 @@ def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]
 
 
 def _sizes(job: Job, offers: list[Offer]) -> list[int]:
-    """At most three sizes below R_1: what one node has idle at most, the half, one GPU; the largest first."""
+    """At most three sizes below R_1: the most that one node has idle, the half, one GPU; the largest first."""
     block = max((aggregated_gpus(job, offer) for offer in offers if usable(job, offer, Level.TRUST)), default=0)
     return sorted({size for size in (block, job.min_gpus // 2, 1) if 0 < size < job.min_gpus}, reverse=True)
 
@@ -72,7 +72,7 @@ def _memory(job: Job, offers: list[Offer]) -> list[int]:
 
 
 def _fits_at(state: ClusterState, job: Job, ledger: Ledger, now_s: float) -> float | None:
-    """When the expected ends of what runs leave room for the smallest size, were it alone; None = not foreseeable."""
+    """When the expected ends of running jobs leave room for the smallest size, if no other job waits; None = not foreseeable."""
     ledger = ledger.copy()
     for time_s, ended in ahead.releases(state, now_s)[:ENDS_MAX]:
         for live in ended:

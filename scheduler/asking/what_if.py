@@ -1,9 +1,9 @@
-"""What would start a waiting job, or have it over sooner (algorithms.md section 7): re-solves with one change each.
+"""The changes that would start a waiting job, or have it over sooner (algorithms.md section 7): re-solves with one each.
 
 Each change is a whole planning by the same code, on the same snapshot, with one thing about the job changed
 (`scheduler.asking.tries`). A change that its tenant may take while the job waits is simulated forward too, as is the queue
 as it stands, with the same seed, so that their ranges compare. `scheduler.asking.over` decides whether it gains.
-What there was no time for is said.
+A change that there was no time for says so.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Answer:
 
     @property
     def offers(self) -> list[Change]:
-        """What its tenant may take, best end first; what gains nothing comes last."""
+        """The changes that its tenant may take, best end first; those that gain nothing come last."""
         found = [(each.verdict, each) for each in self.changes if each.is_offer and each.verdict]
         found.sort(key=lambda pair: (not pair[0].gains, pair[0].ends_s, -(pair[1].of_asked or 0.0)))
         return [change for _, change in found]
@@ -75,7 +75,7 @@ def what_would_start(
     experience: Experience = NOTHING,
     only: tuple[Kind, Any] | None = None,
 ) -> Answer:
-    """The changes that could start the waiting job, and what each would bring. `only`: this one alone.
+    """The changes that could start the waiting job, and their effects. `only`: the one change to try.
 
     One seed from `rng` serves all, so the same arguments give the same answer unless the time runs out.
     KeyError: no such waiting job; InvalidJob: it cannot be planned at all.

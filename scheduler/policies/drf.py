@@ -57,7 +57,7 @@ def place(work: Work) -> Outcome:
 
 
 def pool_shares(work: Work) -> tuple[Shares, Shares]:
-    """What each tenant holds of all GPUs, and of all cores."""
+    """Each tenant's share of all GPUs, and of all cores."""
     ledger, weights = work.ledger, {tenant.id: tenant.weight for tenant in work.state.tenants}
     held = ledger.held.items()
     return (

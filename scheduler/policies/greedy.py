@@ -1,4 +1,4 @@
-"""One queue, one job after another: what `fifo` and `sjf` have in common."""
+"""One queue, one job after another: the placement of `fifo` and `sjf`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy is: the order of a queue, and who of it is placed where."""
+"""A policy: the order of a queue, and the places of its jobs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def never(_: Parameters) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The order of a queue, and which of its jobs are placed where. Everything else a planning does alike for all policies.
+    """The order of a queue, and which of its jobs are placed where. All else in a planning is the same for all policies.
 
-    place     decides who starts, stops or gets a promise; what is placed is taken from `work.ledger`. When time is up, it
-              returns what there is; it never raises for that.
+    place     decides which jobs start, stop or get a promise, and takes their resources from `work.ledger`. When time is up,
+              it returns the decisions that it has; it never raises for that.
     priority  the queue's order under these knobs; larger is sooner
     replans   whether running elastic jobs take part in its re-plans
     is_fair   whether tenants take turns by their shares under these knobs

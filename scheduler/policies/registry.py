@@ -1,4 +1,4 @@
-"""The policies that an operator can choose. (Rivals, for comparison alone, are the simulator's.)"""
+"""The policies that an operator can choose. (Rivals, which only simulations run, are the simulator's.)"""
 
 from __future__ import annotations
 

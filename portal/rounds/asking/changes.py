@@ -1,4 +1,4 @@
-"""What would start a waiting job, or have it over sooner: worked out on a fresh snapshot, as JSON; nothing is changed.
+"""The changes that would start a waiting job, or have it over sooner, from a fresh snapshot, as JSON; nothing is changed.
 
 Each answer takes seconds of a core: a process works on one at a time, and `portal.offers` keeps what was found.
 """
@@ -21,6 +21,7 @@ from portal.jobs.services.asked.widening import widening_refused
 from portal.rounds.asking.experience import experience_read
 from portal.rounds.endless import within
 from portal.rounds.planning.snapshot import state_load
+from portal.rounds.serializers import finite
 from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.asking.changes import OFFERED, Kind, minutes
 from scheduler.asking.gathering import gathering
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from scheduler.asking.what_if import Answer
 
 CHANGES = tuple(map(str, OFFERED))
-"""What a tenant may change of a waiting job."""
+"""A tenant may change these of a waiting job."""
 OFFERS_MAX = 3
 OTHERS_SHOWN = 3
 WORK_MAX_S = 60.0
-"""A question that used so much processor time never ends, and would keep all later ones waiting."""
+"""A question that used this processor time never ends, and would keep all later ones waiting."""
 
 _working = threading.Lock()
 
@@ -74,10 +75,11 @@ def _worked_out(job: Job, only: tuple[Kind, Any] | None) -> dict[str, Any]:
         raise Conflict("not_waiting", f"Job {job.number} no longer waits; nothing was changed.") from error
     except InvalidJob as error:
         raise BerthError("invalid", f"It cannot be planned at all: {error.detail}.", status=409) from error
-    return _told(found, gathering(state, job.pk, now_s), job, r_num=knobs["r_num"])
+    answer: dict[str, Any] = finite(_answer(found, gathering(state, job.pk, now_s), job, r_num=knobs["r_num"]))
+    return answer
 
 
-def _told(found: Answer, way: Gathering | None, job: Job, *, r_num: int) -> dict[str, Any]:
+def _answer(found: Answer, way: Gathering | None, job: Job, *, r_num: int) -> dict[str, Any]:
     named = {end.job for end in way.ends} if way else set()
     named |= {other for each in found.changes for other in each.later or ()}
     others = Job.objects.select_related(None).only("pk", "tenant_id", "array_id", "array_index").in_bulk(named)

@@ -1,4 +1,4 @@
-"""What a planning would do with a job that is not submitted: the same scheduler call on a snapshot, never applied."""
+"""A dry run: the planning of a job that is not submitted, by the same scheduler call on a snapshot, never applied."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ DRY_ID = 0
 LIMIT_S = 3.0
 """A dry run solves no longer than this, so that people who type do not wait for half a tick."""
 ENDLESS_S = 60.0
-"""Of processor time: one that took so much never ends."""
+"""A dry run that used this processor time never ends."""
 
 
 def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
-    """Return what the next planning would decide now if the job (of an array: one task) were there. Changes nothing.
+    """Return the decision of a planning made now if the job (of an array: one task) were there. Changes nothing.
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,

@@ -21,4 +21,4 @@ def by_age(_: Parameters) -> Priority:
     return PRIORITIES["sjf"]
 
 
-POLICY = Policy("sjf", "shortest expected run time first, who does not fit is passed", greedy, by_age)
+POLICY = Policy("sjf", "shortest expected run time first, a job that does not fit is passed", greedy, by_age)

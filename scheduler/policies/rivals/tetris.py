@@ -102,7 +102,7 @@ class _Packing:
         return found
 
     def _whole(self, job: Job, room: Room) -> list[Configuration]:
-        """What of the machine would serve all that the job demands, at each of its sizes."""
+        """The part of the machine that would serve all of the job's demands, at each of its sizes."""
         offer = Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
         if job.is_cpu:
             short = self.work.ledger.quota_shortfall(job.tenant, 0, job.cores) is not None

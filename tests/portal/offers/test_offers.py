@@ -104,7 +104,7 @@ def test_only_what_was_offered_can_be_pressed(browser, cluster, waiting):
     ids=["a day's job that waits for an hour", "past its limit", "of unknown length"],
 )
 def test_what_starts_it_now_and_gains_nothing_is_told_and_cannot_be_pressed(browser, waiting, asked, told):
-    """What is said of its length is judged at once."""
+    """A length that its tenant gives is judged at once."""
     assert offers_of(waiting, allow=lambda: None).answer["offers"][0]["gains"]
     Job.objects.filter(pk=waiting.pk).update(**asked)
     job = Job.objects.get(pk=waiting.pk)

@@ -22,7 +22,7 @@ def state_of(nodes, jobs, running=(), tenants=(), speeds=None):
 
 
 def half_full(waiting=None, until_s=600):
-    """A job of 4 on a node of 4 GPUs of which 2 are idle now and the others in so many seconds."""
+    """A job of 4 on a node of 4 GPUs of which 2 are idle now and the others in `until_s` seconds."""
     return state_of([node(1, 4, idle=2, idle_cores=30)], [waiting or job(1, 4)], [live(91, 1, 2, NOW_S + until_s)])
 
 
@@ -35,7 +35,7 @@ def two_types(waiting, until_s, other_s=None, speeds=None):
 
 
 def asked(state, number=1, *, knobs=KNOBS, clock=None, only=None, **experience):
-    """The answer, and what holds for every one."""
+    """The answer, once checked for the rules that hold for every one."""
     rng, known = np.random.default_rng(1), Experience(**experience)
     found = what_would_start(state, number, knobs, rng, clock or ticking(), now_s=NOW_S, experience=known, only=only)
     assert len(found.changes) <= 8
@@ -46,7 +46,7 @@ def asked(state, number=1, *, knobs=KNOBS, clock=None, only=None, **experience):
 
 
 def found(state, kind, value=None, **more):
-    """The one change of this kind, with this value if one is given; asked alone it is judged in the same way."""
+    """The one change of this kind, with this value if one is given; as the only question it is judged in the same way."""
     answer = asked(state, **more)
     (each,) = [each for each in answer.changes if each.kind == kind and value in {None, str(each.value)}]
     (alone,) = asked(state, only=(each.kind, each.value), **more).changes

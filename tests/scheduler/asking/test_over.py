@@ -1,4 +1,4 @@
-"""What gains is decided by when a job would be over: not by its start, nor past its limit, nor where nobody knows how long it runs."""
+"""A gain is an earlier end: not a sooner start, nor an end past the limit, nor a guess where nobody knows how long it runs."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def half_cpu(age_s):
     ids=[
         *("half of the GPUs, 5 min", "an hour", "a day: 1.87 times as long on them"),
         *("a slower type now, short", "long", "a slower type later but sooner, short", "long"),
-        *("fewer cores count as so much slower, short", "long"),
+        *("fewer cores count as a slowdown in proportion, short", "long"),
     ],
 )
 def test_a_change_gains_only_where_the_job_is_over_sooner(state, kind, gains):

@@ -1,4 +1,4 @@
-"""What would start a waiting job (algorithms.md section 7): one change each, re-solved by the planning's own code."""
+"""Changes that would start a waiting job (algorithms.md section 7): one each, re-solved by the planning's own code."""
 
 from dataclasses import replace
 

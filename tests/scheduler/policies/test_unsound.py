@@ -1,6 +1,6 @@
 """Re-plans of every policy when something is unsound, or no answer comes in time: nothing is stopped.
 
-Snapshots as the service's are, on which simulations do not come: a job whose speed on one of the types is not to be told.
+Snapshots as the service's are, on which simulations do not come: a job whose speed on one of the types is not known.
 """
 
 from dataclasses import replace

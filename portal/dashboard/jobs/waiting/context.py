@@ -41,7 +41,7 @@ class Trust(TypedDict):
 class OffersContext(TypedDict):
     """The offers of the card."""
 
-    offers: list[dict[str, Any]]  # as `portal.offers` keeps them, and what the page adds
+    offers: list[dict[str, Any]]  # as `portal.offers` keeps them, with more for the page
     over: str | None  # when it is expected to be over as it stands
     offers_at: str | None
     note: str | None  # why there are no offers (yet)
