@@ -13,63 +13,58 @@ from tests.scheduler.builders import NOW_S, job, node, ticking
 
 HELD = job(1, 1, eligible=False, ineligible_reason=Reason.HELD)
 DEPENDS = replace(HELD, ineligible_reason=Reason.DEPENDENCY, ineligible_figures={"depends_on": [3]})
+ON_A100 = job(1, 4, gpu_types=frozenset({"a100"}))
 TORCH = "environment:torch"
+NFS = [node(1, 4, idle=0, storage_domain="nfs"), node(2, 4)]
+WITH_TORCH = [node(1, 4, idle=0, offers=frozenset({TORCH})), node(2, 4)]
+CASES = [
+    (state_of([node(1, 8, idle=3)], [job(1, 8)]), "size", 3, {"n1": 3}, "With 3 GPUs"),
+    (two_types(ON_A100, 600), "gpu-type", ["t4"], {"n2": 4}, "With GPUs of type t4 allowed too"),
+    (
+        state_of([node(1, 4, idle_memory_mib=1024)], [job(1, 2, memory_mib=3000)]),
+        "memory",
+        1024,
+        {"n1": 2},
+        "With 1 GiB of",
+    ),
+    (state_of([node(1, 0, cores=16, idle_cores=5)], [job(1, cores=9)]), "cores", 5, {"n1": 0}, "With 5 cores"),
+    (
+        state_of(NFS, [job(1, 1, checkpoint_domain="nfs")]),
+        "checkpoint",
+        None,
+        {"n2": 1},
+        "Without its checkpoint, so from",
+    ),
+    (
+        state_of(WITH_TORCH, [job(1, 1, software=TORCH)]),
+        "software",
+        None,
+        {"n2": 1},
+        "With the software of the node itself",
+    ),
+    (state_of([node(1)], [HELD]), "release", None, {"n1": 1}, "If it is released,"),
+    (state_of([node(1)], [DEPENDS]), "dependency", None, {"n1": 1}, "Without the jobs that it waits for"),
+    (
+        two_types(ON_A100, 600, 7200),
+        "wait",
+        600.0,
+        {"n1": 4},
+        "In about 10 min, when running jobs are expected to end,",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("state", "kind", "value", "nodes", "sentence"),
-    [
-        (
-            state_of([node(1, 8, idle=3)], [job(1, 8)]),
-            *("size", 3, {"n1": 3}),
-            "With 3 GPUs it would start now on n1. That is 41 % of the speed that it asks for now (assumed, not measured).",
-        ),
-        (
-            two_types(job(1, 4, gpu_types=frozenset({"a100"})), 600, speeds={"a100": 2.0, "t4": 1.0}),
-            *("gpu-type", ["t4"], {"n2": 4}),
-            "With GPUs of type t4 allowed too it would start now on n2. That is 50 % of the speed",
-        ),
-        (
-            state_of([node(1, 4, idle_memory_mib=1024)], [job(1, 2, memory_mib=3000)]),
-            *("memory", 1024, {"n1": 2}, "With 1 GiB of memory it would start now on n1."),
-        ),
-        (
-            state_of([node(1, 0, cores=16, idle_cores=5)], [job(1, cores=9)]),
-            *("cores", 5, {"n1": 0}, "With 5 cores it would start now on n1."),
-        ),
-        (
-            state_of([node(1, 4, idle=0, storage_domain="nfs"), node(2, 4)], [job(1, 1, checkpoint_domain="nfs")]),
-            *(
-                "checkpoint",
-                None,
-                {"n2": 1},
-                "Without its checkpoint, so from the beginning, it would start now on n2.",
-            ),
-        ),
-        (
-            state_of([node(1, 4, idle=0, offers=frozenset({TORCH})), node(2, 4)], [job(1, 1, software=TORCH)]),
-            *("software", None, {"n2": 1}, "With the software of the node itself it would start now on n2."),
-        ),
-        (
-            state_of([node(1)], [HELD]),
-            *("release", None, {"n1": 1}, "If it is released, it would start now on n1."),
-        ),
-        (
-            state_of([node(1)], [DEPENDS]),
-            *("dependency", None, {"n1": 1}, "Without the jobs that it waits for it would start now on n1."),
-        ),
-        (
-            two_types(job(1, 4, gpu_types=frozenset({"a100"})), 600, 7200),
-            *("wait", 600.0, {"n1": 4}),
-            "In about 10 min, when running jobs are expected to end, it would start then on n1.",
-        ),
-    ],
-    ids=lambda given: given if isinstance(given, str) and len(given) < 13 else "",
-)
-def test_a_change_that_starts_it(state, kind, value, nodes, sentence):
+@pytest.mark.parametrize(("state", "kind", "value", "nodes", "words"), CASES, ids=[case[1] for case in CASES])
+def test_a_change_that_starts_it(state, kind, value, nodes, words):
     first = next(each for each in asked(state).changes if each.kind == kind)
     assert (first.value, first.starts, first.nodes) == (value, True, nodes)
-    assert first.sentence.startswith(sentence)
+    assert first.sentence.startswith(words)
+    assert f" it would start {'then' if kind == 'wait' else 'now'} on {next(iter(nodes))}." in first.sentence
+
+
+def test_half_the_speed_is_said():
+    slow = replace(two_types(ON_A100, 600), gpu_speeds={"a100": 2.0, "t4": 1.0})
+    assert "That is 50 % of the speed that it asks for now (assumed, not measured)." in found(slow, "gpu-type").sentence
 
 
 def test_nothing_has_to_change_for_a_job_that_starts_anyway():
@@ -133,7 +128,7 @@ def test_an_offer_that_no_longer_holds():
 
 
 def test_a_later_but_sooner_start_by_another_type():
-    state = two_types(job(1, 4, gpu_types=frozenset({"a100"})), 7200, 300)
+    state = two_types(ON_A100, 7200, 300)
     other = found(state, "gpu-type")
     assert (other.starts, other.gains, other.value) == (False, True, ["t4"])
     assert other.start.median_s < asked(state).start.median_s
