@@ -63,7 +63,6 @@ INSTALLED_APPS = [
     "portal.laboratory",
     "portal.launch",
     "portal.backups",
-    "portal.bench",
 ]
 
 MIDDLEWARE = [
