@@ -16,7 +16,6 @@ from portal.jobs.api.me import MeView
 from portal.laboratory.api import simulations, traces
 from portal.offers import api as offers
 from portal.rounds import api as rounds
-from portal.rounds import api_jobs as planned
 from portal.secrets import api as secrets
 from portal.sharing import api as sharing
 from portal.templating import api as templating
@@ -27,7 +26,7 @@ urlpatterns = [
     path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
-    path("jobs/plan", planned.JobsPlanView.as_view(), name="api-jobs-plan"),
+    path("jobs/plan", rounds.JobsPlanView.as_view(), name="api-jobs-plan"),
     path("jobs/import", imports.JobsImportView.as_view(), name="api-jobs-import"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/description", JobDescriptionView.as_view(), name="api-job-description"),
