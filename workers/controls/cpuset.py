@@ -6,8 +6,7 @@ A job may set its own affinity to any core of the machine; out of a cpuset it ca
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workers.controls.cgroups import MOUNTS, OWN, Group, group_make
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from workers.controls.cgroups import Version
 
 
-@dataclass(frozen=True, slots=True)
-class Cpuset:
+class Cpuset(NamedTuple):
     """One part's directory. `version`: of the kernel's cgroups."""
 
     path: Path

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
 
@@ -20,8 +19,7 @@ _OLD_MARKER = "BERTH_PART"
 """The same for parts of version 0.1. It held the part's directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(NamedTuple):
     """All by which a part's processes are recognised.
 
     `pipes`: names under /proc/PID/fd of the log's pipes, or its files' paths; `family`: the (pid, start) that its shim
@@ -32,7 +30,7 @@ class Traces:
     mark: str = ""
     leader: Identity | None = None
     pipes: frozenset[str] = frozenset()
-    family: frozenset[tuple[int, int]] = field(default_factory=frozenset)
+    family: frozenset[tuple[int, int]] = frozenset()
 
     def environment(self) -> set[bytes]:
         wanted = {f"{_OLD_MARKER}={self.directory}"} | ({f"{MARKER}={self.mark}"} if self.mark else set())
