@@ -13,7 +13,7 @@ from workers.parts.contents import ContentsError, DamagedError
 from workers.parts.laying import SpecError
 from workers.parts.part import Part
 from workers.parts.workspace import Workplace, part_environment, part_prepare
-from workers.protocol.client import PortalAwayError, PortalRefusedError
+from workers.portal_client import PortalAwayError, PortalRefusedError
 from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json

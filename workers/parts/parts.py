@@ -12,7 +12,7 @@ from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
 from workers.parts.faults import MOST_FAULTS, faults_noted, is_faulty
 from workers.parts.reconcile import Action, decide, forgotten
-from workers.protocol.client import Backoff, PortalAwayError, PortalRefusedError
+from workers.portal_client import Backoff, PortalAwayError, PortalRefusedError
 from workers.protocol.names import job_key, part_key
 from workers.system import log
 from workers.system.procs import boot_id, boottime

@@ -19,6 +19,7 @@ Reason = Literal[
     "lost",
     "tenant_not_trusted",
 ]
+OffsetCode = Literal["offset_mismatch", "unknown_part"]
 
 
 class Registered(TypedDict):
@@ -280,7 +281,7 @@ class RecordsBody(TypedDict):
 
 class RecordsTaken(PartName):
     next_offset: int
-    code: Literal["offset_mismatch", "unknown_part"] | None
+    code: OffsetCode | None
 
 
 class RecordsAnswer(TypedDict):
