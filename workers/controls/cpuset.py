@@ -8,13 +8,11 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from workers.controls.cgroups import MOUNTS, OWN, Group, group_make
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from workers.controls.cgroups import Version
+    from workers.controls.cgroups import Group, Version
 
 
 class Cpuset(NamedTuple):
@@ -47,13 +45,4 @@ def cpuset_of(group: Group, cores: Iterable[int]) -> Cpuset | None:
         cpuset.hold(cores)
     except OSError:
         return None
-    return cpuset
-
-
-def cpuset_make(name: str, cores: Iterable[int], *, mounts: Path = MOUNTS, own: Path = OWN) -> Cpuset | None:
-    """Make a part's group with a cpuset alone; None where the machine has none that can be written."""
-    group = group_make(name, ("cpuset",), mounts=mounts, own=own)
-    cpuset = cpuset_of(group, cores)
-    if cpuset is None:
-        group.remove()
     return cpuset
