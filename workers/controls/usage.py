@@ -43,8 +43,8 @@ def usage_read(path: Path) -> Usage | None:
         parts = read_bytes(path, limit=_LINE_BYTES).split()
     except FileNotFoundError:
         return None
-    # The line's number stands at both ends. A shim of version 0.1 writes four figures.
-    if len(parts) not in {6, 8} or parts[0] != parts[-1]:
+    # The line's number stands at both ends.
+    if len(parts) != 8 or parts[0] != parts[-1]:
         return None
     try:
         values = [float(p) for p in parts[1:5]]

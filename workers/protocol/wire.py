@@ -50,7 +50,7 @@ class PartName(TypedDict):
 
 class Wanted(PartName):
     job: int | str
-    job_key: NotRequired[str]  # absent: a portal from before keys, where the job's number names it
+    job_key: str
     action: Literal["run", "stop"]
     started: bool
     state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
@@ -105,7 +105,7 @@ class ArtefactRules(TypedDict):
 
 class Spec(PartName):
     job: int | str
-    job_key: NotRequired[str]
+    job_key: str
     name: str
     tenant: str
     tenant_id: int | str
