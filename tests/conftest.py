@@ -9,8 +9,8 @@ import pytest
 from _pytest import runner
 
 from portal.deep_calls import roomy
-from portal.launch.screenshots.camera import BROWSERS
 from portal.launch.testing import COSTS, FAILED, SKIPPED
+from research.screenshots.camera import BROWSERS
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
 from tests.databases import django_db_setup  # noqa: F401 - a fixture

@@ -100,7 +100,7 @@ FIRST = (
 CORE = "tests/scheduler"
 WITHOUT_DJANGO = ["-p", "no:django", "-W", "ignore:Unknown config option"]
 """The core imports none of it. Where its tests are all there is, making the apps ready takes a third of the time to begin."""
-SECOND = (CORE, "tests/client", f"{PORTAL}/bench", f"{PORTAL}/dashboard", f"{PORTAL}/previews")
+SECOND = (CORE, "tests/client", "tests/research", f"{PORTAL}/dashboard", f"{PORTAL}/previews")
 """With --fast they take as much processor time as all others with the linters do."""
 FAST_PARTS = ([*FAST, "-q", *(f"--ignore={each}" for each in SECOND)], [*FAST, "-q", *SECOND])
 WORTH_TWO = 20  # so many files of named folders are worth a second process of pytest, which takes two seconds to start

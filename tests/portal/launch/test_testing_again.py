@@ -64,7 +64,7 @@ def test_what_was_skipped_is_named_for_another_account(tmp_path):
         tmp_path / "skipped",
         {key: each for key, each in os.environ.items() if key != "BERTH_TRACE_DATA"},
     )
-    file = "tests/scheduler/simulator/packing/test_published.py"
+    file = "tests/research/simulator/packing/test_published.py"
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", file, "tests/test_dialect.py"]
     done = subprocess.run(
         command, env=environment | {testing.SKIPPED: str(told)}, cwd=testing.SOURCE, capture_output=True, text=True
