@@ -16,7 +16,7 @@ from portal.agents.fields import MEASURES
 from tests.native.nvml import built
 from workers.agent.checkscript import CheckScript
 from workers.agent.health import DEAF_S, HOT_LOOKS, OUTSIDE_LOOKS, SHORT_S, XID_KEPT_S, NodeHealth
-from workers.protocol.client import _skew_s
+from workers.portal_client import _skew_s
 from workers.telemetry.beat import Beat, Taken
 from workers.telemetry.sampler import GpuLook, GpuTrouble
 from workers.telemetry.simulated import SimulatedSampler
