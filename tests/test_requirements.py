@@ -1,12 +1,15 @@
 """Ranges, lock files and licences agree: what `./berth` installs is what the ranges ask for, each file with its hash."""
 
+import ast
 import re
+import tomllib
 from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from portal.launch import preflight
 from tests.house import ROOT
 
 PAIRS = {f"{name}.txt": f"{name}.lock" for name in ("requirements", "requirements-dev", "workers/requirements")}
@@ -99,3 +102,15 @@ def test_a_stricter_licence_is_named_beside_the_line_that_brings_it(ranges, lock
     strict = {name for name in needed if not FREE.search(_licence(name)) or COPYLEFT.search(_licence(name))}
     assert [name for name in sorted(strict - UNTOLD) if not re.search(rf"\b{name}\b", named)] == []
     assert strict or lock == "workers/requirements.lock", "the look finds psycopg"
+
+
+def test_all_that_say_which_pythons_do_say_the_same():
+    first, last = preflight.PYTHON_FIRST, preflight.PYTHON_LAST
+    pythons = [(3, minor) for minor in range(first[1], last[1] + 1)]
+    looked_for = re.search(r"^VERSIONS = (\(\(.*\)\))", (ROOT / "berth").read_text(), re.MULTILINE)[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    span = f"Python 3.{first[1]} to 3.{last[1]} with `venv`"
+    assert sorted(ast.literal_eval(looked_for)) == pythons
+    assert project["requires-python"] == f">=3.{first[1]},<3.{last[1] + 1}"
+    assert f"(3, {first[1]}) <= sys.version_info[:2] < (3, {last[1] + 1})" in (ROOT / ".ci/run").read_text()
+    assert [name for name in ("README.md", "CONTRIBUTING.md") if span not in (ROOT / name).read_text()] == []

@@ -165,7 +165,7 @@ def test_pip_failing_gives_its_first_error(berth, tmp_path):
 
 def test_a_python_that_is_too_new_hands_over_to_one_that_does(berth, monkeypatch):
     handed = []
-    monkeypatch.setattr(berth.sys, "version_info", (3, 14, 0))
+    monkeypatch.setattr(berth.sys, "version_info", (3, 15, 0))
     monkeypatch.setattr(berth.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None)
     monkeypatch.setattr(berth.os, "execv", lambda path, _argv: handed.append(path))
     monkeypatch.delenv("BERTH_PYTHON_TRIED", raising=False)
@@ -178,7 +178,7 @@ def test_a_python_that_is_too_new_hands_over_to_one_that_does(berth, monkeypatch
 def test_no_python_that_does(berth, monkeypatch):
     monkeypatch.setattr(berth.sys, "version_info", (3, 9, 2))
     monkeypatch.setattr(berth.shutil, "which", lambda _name: None)
-    with pytest.raises(berth.Refusal, match=r"needs Python 3\.11, 3\.12 or 3\.13, and this is 3\.9.*apt install"):
+    with pytest.raises(berth.Refusal, match=r"needs Python 3\.11 to 3\.14, and this is 3\.9.*apt install"):
         berth.find_python()
 
 
