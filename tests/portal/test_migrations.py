@@ -2,7 +2,7 @@
 
 It is one test, for each way costs many seconds. It begins with a database that the squashed migrations made, and goes
 through those that they replace. What it carries along tells of itself in travellers.py. That no migration is missing is a
-rule of the house (tests/house.py).
+rule of the house (tests/test_house.py).
 """
 
 import re

@@ -14,7 +14,7 @@ from portal.launch.screenshots.seeded import Seeded
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import MARK, Watch, credentials_send, until
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.xdist_group("pages")]
 
 SLOW_MS = 60_000
 """A test machine may be busy; an idle one needs a second or two."""
