@@ -114,5 +114,7 @@ def pytest_terminal_summary(terminalreporter):
             loud.setdefault(reason.partition("SKIPPED LOUDLY: ")[2], []).append(report.nodeid)
     for reason, skipped in loud.items():
         terminalreporter.write_line(f"!!! SKIPPED: {len(skipped)} tests did not run: {reason}", red=True, bold=True)
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.write_line(f"FLAKY: failed, and was run again: {report.nodeid}", red=True, bold=True)
+    stats = terminalreporter.stats
+    failed = {report.nodeid for outcome in ("failed", "error") for report in stats.get(outcome, [])}
+    for name in {report.nodeid: None for report in stats.get("rerun", []) if report.nodeid not in failed}:
+        terminalreporter.write_line(f"FLAKY: failed, and passed when it was run again: {name}", red=True, bold=True)

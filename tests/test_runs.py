@@ -125,7 +125,7 @@ def test_groups_come_to_one_process_a_second_try_is_told_and_so_is_what_was_skip
     told = [line.split() for line in (tmp_path / "told").read_text().splitlines()]
     assert [name for name, _ in told] == sorted(name.removesuffix(".py") for name in grouped)
     assert len({process for _, process in told}) == 1
-    assert "FLAKY: failed, and was run again: test_flaky.py::test_fails_once\n" in done.stdout
+    assert "FLAKY: failed, and passed when it was run again: test_flaky.py::test_fails_once\n" in done.stdout
     assert "the cause" in done.stdout
     assert (tmp_path / "skipped").read_text() == "test_flaky.py::test_skipped[no rights]\n"
     assert "processor time of the tests: " in done.stdout
