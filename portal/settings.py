@@ -63,7 +63,6 @@ INSTALLED_APPS = [
     "portal.laboratory",
     "portal.launch",
     "portal.backups",
-    "portal.bench",
 ]
 
 MIDDLEWARE = [
@@ -183,8 +182,11 @@ STORAGES = {
 WHITENOISE_KEEP_ONLY_HASHED_FILES = False
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["portal.tenants.authentication.BearerToken"],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "portal.tenants.authentication.BearerToken",
+        "portal.tenants.authentication.BrowserSession",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["portal.tenants.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["portal.api.parsers.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",

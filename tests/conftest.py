@@ -12,7 +12,7 @@ from _pytest import runner
 from xdist.scheduler import LoadFileScheduling
 
 from portal.deep_calls import roomy
-from portal.launch.screenshots.camera import BROWSERS
+from research.screenshots.camera import BROWSERS
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
 from tests.databases import django_db_setup  # noqa: F401 - a fixture

@@ -1,4 +1,4 @@
-"""The settings of the tests: the portal's, on a data directory of the tests' own that goes with them.
+"""The settings of the tests: the portal's and research's, on a data directory of the tests' own that goes with them.
 
 An installation in the same clone (`var/`), or one that the caller's environment names, is neither read nor written.
 """
@@ -27,9 +27,9 @@ if MARK not in os.environ:
 
     atexit.register(_remove)
 
-from portal.settings import *  # noqa: E402, F403
 from portal.settings import DATABASES as OF_PRODUCT  # noqa: E402
 from portal.settings import STORAGES as OF_PORTAL  # noqa: E402
+from research.settings import *  # noqa: E402, F403
 
 # Argon2 is slow on purpose, and many a test makes six people. tests/portal/tenants/test_passwords.py has the product's.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

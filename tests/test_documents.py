@@ -40,7 +40,11 @@ def missing(pattern, is_there, but=()):
 def code():
     files = [
         ROOT / "berth",
-        *(path for room in ("portal", "scheduler", "workers", "client") for path in (ROOT / room).rglob("*.py")),
+        *(
+            path
+            for room in ("portal", "scheduler", "workers", "client", "research")
+            for path in (ROOT / room).rglob("*.py")
+        ),
     ]
     return "\n".join(path.read_text() for path in files)
 
@@ -48,7 +52,7 @@ def code():
 CODE = code()
 WORDS, QUOTED = set(re.findall(r"\w+", CODE)), set(re.findall(r'(?<=")[\w-]+(?=")', CODE))
 """Looked up a thousand times: to search ten thousand pages of code each time takes seven seconds."""
-PATH = r"`((?:portal|scheduler|workers|client|tests|templates|static|docs|examples)/(?![\w/.-]*(?:NAME|ROOM))[\w./-]*)`"
+PATH = r"`((?:portal|scheduler|workers|client|research|tests|templates|static|docs|examples)/(?![\w/.-]*(?:NAME|ROOM))[\w./-]*)`"
 """NAME and ROOM stand for the reader's own."""
 ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
 """They tell of what was."""

@@ -11,7 +11,7 @@ import pytest
 
 from portal.layout import SOURCE as ROOT
 
-ROOMS = ("portal", "scheduler", "workers", "client")
+ROOMS = ("portal", "scheduler", "workers", "client", "research")
 FOLDERS = (*ROOMS, "templates", "static/js", "static/css")
 DATA = {"scheduler/parameters/knobs.py", "client/berth_client/shapes.py"}
 """Lists rather than code."""

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework.permissions import IsAuthenticated
 from rest_framework.views import APIView
 
 from portal.agents.authentication import NodeToken
@@ -28,6 +29,7 @@ def checked(serializer_class: type, data: Any) -> dict[str, Any]:
 
 class AgentView(APIView):
     authentication_classes = (NodeToken,)
+    permission_classes = (IsAuthenticated,)
     metadata_class = None  # OPTIONS answers 405: the protocol is described in one place
 
     @property

@@ -11,7 +11,6 @@ from rest_framework.views import APIView
 from portal import checks
 from portal.api.parsers import StrictJSONParser, request_object
 from portal.errors import BerthError
-from portal.tenants.authentication import BearerToken, BrowserSession, HasScope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +39,11 @@ class JsonAlways(BaseContentNegotiation):
 
 
 class ApiView(APIView):
-    """A view names the scopes of its reads and its changes; None means that any token will do."""
+    """A view names the scopes of its reads and its changes; None means that any token will do.
 
-    authentication_classes = [BearerToken, BrowserSession]
-    permission_classes = [HasScope]
+    The settings name the classes that find the caller and check the scopes.
+    """
+
     parser_classes = [StrictJSONParser]
     renderer_classes = [JSONRenderer]
     content_negotiation_class = JsonAlways

@@ -140,6 +140,8 @@ class Task:
             self._take(json.loads(line), notices)
 
     def _take(self, said: dict[str, object], notices: Notices) -> None:
+        if "refused" in said:
+            raise LaunchError(str(said["refused"]))
         if "step" in said:
             notices.step(str(said["step"]))
         if "farewell" in said:

@@ -8,9 +8,9 @@ from datetime import datetime
 
 import pytest
 
-from portal.launch.screenshots.camera import VIEWS, pictures_take
-from portal.launch.screenshots.pages import OPERATOR, PAGES, TENANT, Page
-from portal.launch.screenshots.seeded import Seeded
+from research.screenshots.camera import VIEWS, pictures_take
+from research.screenshots.pages import OPERATOR, PAGES, TENANT, Page
+from research.screenshots.seeded import Seeded
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import MARK, Watch, credentials_send, until
 

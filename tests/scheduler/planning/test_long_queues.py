@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from research.workloads.queues import instance_draw
 from scheduler.fairness import priorities
 from scheduler.fairness.lrf import Age
 from scheduler.model import (
@@ -23,7 +24,6 @@ from scheduler.model import (
 )
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import job, node, ticking
 
 POLICIES = ("berth", "coda", "hops", "fifo", "drf")

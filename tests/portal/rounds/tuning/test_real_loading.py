@@ -20,10 +20,10 @@ from django.utils import timezone
 from portal.estimation.records import records_apply
 from portal.jobs.models import Attempt, CoreSearch, CoreStep
 from portal.jobs.selectors import parts_wanted
-from portal.laboratory.experiments.cores import FILE, Curve, curves
 from portal.rounds.services import settings_update
 from portal.rounds.tuning import searching
 from portal.rounds.tuning.searching import tuning_pass
+from research.experiments.cores import FILE, Curve, curves
 from scheduler.estimator.cores import start_cores
 from tests.portal import given
 from tests.remains import groups_remove, kill_all_of
