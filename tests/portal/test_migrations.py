@@ -54,6 +54,7 @@ def triggers_present():
         return {row[0] for row in cursor.fetchall()} & {*SQLITE, *QUEUE_SQLITE}
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_there_and_back():
     made = schema()

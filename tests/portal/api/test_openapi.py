@@ -126,6 +126,7 @@ def no_limits(monkeypatch):
     api_logs._followers.acquire()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.name.lower())
 def test_no_request_is_answered_by_a_5xx_and_answers_conform(world, operations, no_limits, subtests, mode):
     found, ids = operations
