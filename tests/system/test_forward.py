@@ -21,7 +21,7 @@ from portal.layout import SOURCE
 from tests.servers import stretched
 from tests.system.helpers.client import Tenant, rows
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 PATIENCE_S = 60
 BIG = 3_000_000
 SERVE = f"""

@@ -14,7 +14,7 @@ from tests.native.nvml import built
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.machine import machine
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 
 SPENDS_ITS_BERTH = True  # by nodes that are gone in the end
 FAST, SMALL = "NVIDIA H100 80GB HBM3", "NVIDIA T4"

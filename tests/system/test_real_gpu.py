@@ -22,7 +22,7 @@ from portal.agents.fields import MEASURES
 from tests.system.helpers.client import FINAL, Tenant, operator_node_action, operator_settings, rows
 from tests.system.helpers.machine import machine
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SCRIPT = Path(__file__).parent / "helpers" / "gpu_training.py"
 OUTSIDE = "import torch, time; held = torch.ones(2**29, device='cuda'); print('holds', flush=True); time.sleep(600)"

@@ -12,7 +12,7 @@ import pytest
 from tests.system.helpers.client import Tenant
 from tests.workers.environments.git_server import GitServer, commit, git, repository
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 
 TOKEN, PASSWORD = "hf_q7Zk2mVx9RtLw4", "lena:glpat-T5nB8sYc1Jd6"
 VALUES = (TOKEN, PASSWORD, PASSWORD.partition(":")[2])

@@ -227,6 +227,7 @@ def test_a_node_that_sends_more_than_was_asked_for_is_cut_off(asgi, world, runni
     run(talk())
 
 
+@pytest.mark.slow
 def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world, running, monkeypatch):  # noqa: F811
     monkeypatch.setattr(sessions, "CALL_S", 0.5)
 

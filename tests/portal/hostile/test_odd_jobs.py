@@ -19,6 +19,8 @@ from portal.rounds.planning.run import planning_run
 from portal.rounds.tuning.searching import tuning_pass
 from tests.portal import given
 
+pytestmark = pytest.mark.slow
+
 COUNTS = [1, 2, 3, 7, 64, 2**31 - 1, 10**15]
 SECONDS = [5e-324, 1e-300, 1e-9, 0.5, 60, 3600.5, 316_224_000]
 BOTH = [True, False]

@@ -107,6 +107,7 @@ def failing_or(own, memory, state, rest, more):
     return own(memory, state, *rest, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 3])
 def test_one_over_which_it_never_ends_is_found_too(cluster, planner, monkeypatch, caplog, place):
     """It would keep worker after worker, each for half an hour, and nothing would start."""
