@@ -48,7 +48,7 @@ def key_require() -> None:
 
 
 MARK = "s1:"
-"""Begins each sealed text: which key and which way. One that does not begin so was written before there was a seal."""
+"""Begins each sealed text: which key and which way."""
 
 
 class SealBroken(ValueError):

@@ -1,16 +1,13 @@
-"""The settings of the tests: the portal's, on a data directory of the tests' own that goes with them.
+"""The settings of the tests: the portal's and research's, on a data directory of the tests' own that goes with them.
 
 An installation in the same clone (`var/`), or one that the caller's environment names, is neither read nor written.
 """
 
 import atexit
 import copy
-import gc
 import os
 import shutil
 import tempfile
-
-gc.disable()  # while apps load, as in every process of Berth; `LaunchConfig` wakes it
 
 MARK = "BERTH_TESTS_DATA"
 """Set for the processes that tests start: they use the data directory that the test gave them, or share this one."""
@@ -27,9 +24,9 @@ if MARK not in os.environ:
 
     atexit.register(_remove)
 
-from portal.settings import *  # noqa: E402, F403
 from portal.settings import DATABASES as OF_PRODUCT  # noqa: E402
 from portal.settings import STORAGES as OF_PORTAL  # noqa: E402
+from research.settings import *  # noqa: E402, F403
 
 # Argon2 is slow on purpose, and many a test makes six people. tests/portal/tenants/test_passwords.py has the product's.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

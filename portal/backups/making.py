@@ -23,6 +23,7 @@ from portal.backups.archive import MANIFEST, archive_written
 from portal.backups.contents import files_here, layout_here
 from portal.backups.errors import BackupError
 from portal.backups.models import Backup
+from portal.backups.older import database_refuse
 from portal.environment import env
 from portal.layout import SOURCE
 
@@ -42,6 +43,7 @@ def backup_make(*, to: Path | None = None, automatic: bool = False, tell: Tell =
 
     Raises BackupError; then no file is left under the name.
     """
+    database_refuse()
     began, at = time.monotonic(), timezone.now()
     path = _target(to, at, prefix=AUTOMATIC if automatic else "berth-")
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as scratch:
@@ -56,10 +58,7 @@ def backup_make(*, to: Path | None = None, automatic: bool = False, tell: Tell =
             path.unlink()
             raise
     row = Backup(at=at, path=str(path), size_bytes=path.stat().st_size, took_s=time.monotonic() - began, proof=proof)
-    if Backup._meta.db_table in connection.introspection.table_names():  # noqa: SLF001 - Django's documented Meta API
-        row.save()
-    else:
-        tell("not recorded: the database is an older Berth's, which ./berth up will bring up to date")
+    row.save()
     return row
 
 

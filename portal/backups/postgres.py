@@ -13,7 +13,6 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg import sql
 
 from portal.backups.errors import BackupError
-from portal.backups.migrating import OneByOne, migrating
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,18 +108,15 @@ def database_load(directory: Path, facts: dict[str, Any]) -> None:
 
 
 def _tables_make(applied: list[tuple[str, str]]) -> None:
-    """Migrate an empty database to exactly these migrations: by squashed ones if all of those are among them."""
+    """Migrate an empty database to exactly these migrations."""
     executor = MigrationExecutor(connection)
-    if not set(executor.loader.replacements) <= set(applied):
-        executor = OneByOne(connection)
     graph, wanted = executor.loader.graph, set(applied) & set(executor.loader.graph.nodes)
     last = [
         key
         for key in sorted(wanted)
         if not any(child in wanted and child[0] == key[0] for child in _children(graph, key))
     ]
-    with migrating():
-        executor.migrate(last)
+    executor.migrate(last)
 
 
 def _children(graph: Any, key: tuple[str, str]) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from portal.backups.archive import Unpacked, archive_unpack, header_read
 from portal.backups.contents import file_put, layout_here
 from portal.backups.errors import BackupError
 from portal.backups.making import Tell, room_check
+from portal.backups.older import database_refuse, older_refuse
 from portal.backups.settling import Settled, database_settle
 from portal.layout import read_json, write_json
 
@@ -40,6 +41,8 @@ def backup_restore(path: Path, *, tell: Tell = lambda _: None) -> Settled:
     _refuse_other_database(path, header.get("database"))
     if connection.vendor == "postgresql":
         _refuse_while_used()
+    database_refuse()
+    connection.close()  # its file will be moved
     layout = layout_here()
     layout.prepare()
     with unpacked(path, layout.root) as found:
@@ -76,7 +79,7 @@ def unpacked(path: Path, root: Path) -> Iterator[Unpacked]:
             found = archive_unpack(path, Path(scratch))
         except OSError as error:
             raise BackupError(f"{path} cannot be unpacked ({error.strerror or error}).", "Free some space.") from error
-        _refuse_newer(path, found)
+        _refuse_other_version(path, found)
         if found.header["database"] == "sqlite":
             sqlite.database_check(found.path(sqlite.MEMBER), found.manifest["database"])
         yield found
@@ -94,9 +97,11 @@ def _named(vendor: str | None) -> str:
     return {"sqlite": "SQLite", "postgresql": "Postgres"}.get(vendor or "", f"the database {vendor!r}")
 
 
-def _refuse_newer(path: Path, found: Unpacked) -> None:
+def _refuse_other_version(path: Path, found: Unpacked) -> None:
+    applied: list[tuple[str, str]] = [(app, name) for app, name in found.manifest["database"]["migrations"]]
+    older_refuse(applied, subject=str(path), remedy="another backup")
     known = MigrationLoader(None).disk_migrations
-    newer = [each for each in map(tuple, found.manifest["database"]["migrations"]) if each not in known]
+    newer = [each for each in applied if each not in known]
     if newer:
         raise BackupError(
             f"{path} was made by a newer Berth ({found.header['berth']}): this one does not know {'.'.join(newer[0])}.",

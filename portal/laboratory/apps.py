@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SimulationsConfig(AppConfig):
-    """The laboratory: simulations, and the experiments that regenerate the papers' figures."""
+    """The laboratory simulates for users."""
 
     name = "portal.laboratory"
     label = "simulations"

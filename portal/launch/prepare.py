@@ -14,12 +14,18 @@ from portal.layout import Layout
 JOIN_TOKEN_LIFE_S = 3600
 
 
-def _migrate() -> None:
-    from django.core.management import call_command
+def _migrate() -> bool:
+    """Bring the database up to date. Return False when it is refused, and tell `up` why."""
+    from django.core.management import CommandError, call_command
 
     with open(os.devnull, "w") as nothing:  # noqa: PTH123
-        call_command("migrate", interactive=False, verbosity=0, stdout=nothing)
+        try:
+            call_command("migrate", interactive=False, verbosity=0, stdout=nothing)
+        except CommandError as error:
+            emit(refused=str(error))
+            return False
     step("database migrated")
+    return True
 
 
 def _join_tokens(layout: Layout, *, demo: bool) -> None:
@@ -44,7 +50,8 @@ def main() -> int:
     from portal.launch.demo import people as demo
 
     layout = Layout.at(settings.DATA_DIR)
-    _migrate()
+    if not _migrate():
+        return 1
     for line in operator.operator_ensure(layout):
         farewell(line)
     if settings.DEMO:

@@ -23,7 +23,7 @@ from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units
 from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Reason, Share
 from scheduler.model.parts import WHOLE
-from scheduler.placement.parts.gaps import gap_worth
+from scheduler.planning.gaps import gap_worth
 from scheduler.planning.harvesting import Harvests
 from scheduler.planning.shared_places import Places
 from scheduler.planning.sharing_askers import Askers, expected_parts
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from scheduler.model.parts import Regrant
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.parts.pool import Floats
     from scheduler.placement.rooms import Room
+    from scheduler.planning.gaps import Floats
     from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Flags, Numbers
 

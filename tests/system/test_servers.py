@@ -7,7 +7,7 @@ import psycopg
 import pytest
 import redis
 
-from portal.bench import postgres
+from research.bench import postgres
 from tests.servers import private_directory
 
 pytestmark = pytest.mark.system

@@ -9,14 +9,14 @@ from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
-from portal.laboratory.experiments.base import cell
 from portal.laboratory.output.plots import Style, styles_of
+from portal.laboratory.output.tables import cell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.laboratory.experiments.base import Table
     from portal.laboratory.output.plots import Plot
+    from portal.laboratory.output.tables import Table
 
 _FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
 
@@ -47,7 +47,7 @@ def page_html(
 
 
 def _shown(table: Table) -> dict[str, object]:
-    numeric = [any(not isinstance(row[n], str | None) for row in table.rows) for n in range(len(table.columns))]
+    numeric = table.numeric
     return {
         "title": table.title,
         "note": table.note,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Table
+from portal.laboratory.output.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,9 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.experiments.base import Table, cell
 from portal.laboratory.output.page import page_html
 from portal.laboratory.output.plots import plots_of
+from portal.laboratory.output.tables import Table, cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

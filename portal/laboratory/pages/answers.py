@@ -9,8 +9,8 @@ from django.urls import reverse
 from portal.dashboard.parts.formatting import number
 from portal.errors import NotFound
 from portal.laboratory.errors import CurvesError
-from portal.laboratory.experiments.base import cell
 from portal.laboratory.output.plots import plots_of, styles_of
+from portal.laboratory.output.tables import cell
 from portal.laboratory.output.told import jobs_note
 from portal.laboratory.selectors import curves_of
 

@@ -3,7 +3,7 @@
 What every job has (rank, latency ratio, age, reason, array, side, turn, binding node) is packed as numbers; placements,
 windows, shares and reservations stand in a small JSON head. A job's figures and candidates are rows of their own
 (`portal.rounds.record.explanations`). A planning's bytes follow those of the planning before, back to a key frame: `keyframe`
-is the number of the planning that has it. Plannings from before frames are read as they were packed, whole.
+is the number of the planning that has it, and null where the frame stands alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from portal.rounds.models import Planning
-from portal.rounds.record.frames import LONGEST, VERSION, FrameError, frame_head, frame_pack, frame_read
-from portal.rounds.record.packing import COLUMNS, DELTAS, REASONS, RESULTS, SIDES, Columns, columns_of, head_of
+from portal.rounds.record.frames import LONGEST, FrameError, frame_head, frame_pack, frame_read
+from portal.rounds.record.packing import COLUMNS, REASONS, RESULTS, SIDES, Columns, columns_of, head_of
 from scheduler.explaining.places import queue_of
 
 if TYPE_CHECKING:
@@ -146,9 +146,8 @@ def decisions_read(planning: Planning | None) -> Decisions:
     if (known := _recent.get(packed)) is not None:
         return known
     if planning.keyframe is None:
-        head, blob = frame_head(packed, planning.number)
-        whole = head["version"] < VERSION
-        return _keep(packed, _whole(head, blob)) if whole else _kept(packed, frame_read(packed, None))
+        frame_head(packed, planning.number)  # its error names the planning
+        return _kept(packed, frame_read(packed, None))
     rows = Planning.objects.filter(number__gte=planning.keyframe, number__lt=planning.number)
     stored = dict(rows.values_list("number", "decisions"))
     chain, known = [packed], None
@@ -189,26 +188,12 @@ _recent: dict[bytes, Decisions] = {}
 
 def _kept(packed: bytes, frame: Frame) -> Decisions:
     columns = {name: frame.jobs[frame.rows] if name == "job" else frame.columns[name][frame.rows] for name in COLUMNS}
-    return _keep(packed, Decisions(frame.head, columns, frame))
-
-
-def _keep(packed: bytes, read: Decisions) -> Decisions:
+    read = Decisions(frame.head, columns, frame)
     _recent.pop(packed, None)
     _recent[packed] = read
     for old in list(_recent)[:-RECENT]:
         _recent.pop(old, None)  # another thread may have been quicker
     return read
-
-
-def _whole(head: Mapping[str, Any], blob: bytes) -> Decisions:
-    """Return what a planning from before frames decided."""
-    at, columns = 0, {}
-    for name, dtype in {**COLUMNS, "age_s": np.float32}.items():
-        size = head["count"] * np.dtype(dtype).itemsize
-        values = np.frombuffer(blob[at : at + size], dtype=dtype)
-        columns[name] = np.cumsum(values, dtype=dtype) if name in DELTAS else values
-        at += size
-    return Decisions(head, columns)
 
 
 class Packed(NamedTuple):

@@ -42,9 +42,6 @@ REASONS = ["", *(str(reason) for reason in Reason)]
 SIDES = ["", *(str(side) for side in Side)]
 
 
-DELTAS = ("job", "rank", "turn")
-
-
 def binding_node(decision: Decision) -> str:
     """Return the node whose resource binds the best rejected candidate; empty when none does."""
     binding = decision.figures.get("binding")

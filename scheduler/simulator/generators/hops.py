@@ -35,7 +35,7 @@ from scheduler.simulator.world.training import Training
 from scheduler.simulator.world.truth import TracedJob, World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.random import Generator
 
@@ -237,13 +237,3 @@ def data_times(loading: Loading, count: int, rng: Generator) -> Sequence[float]:
     mean_s, sigma_s = np.array([(part.data_s, part.data_sigma_s) for part in loading.parts]).T
     times_s: list[float] = np.maximum(0.0, rng.normal(mean_s[which], sigma_s[which])).tolist()
     return times_s
-
-
-def sensitivities(jobs: Sequence[TracedJob]) -> Mapping[str, float]:
-    """The true placement sensitivity of each model drawn (eq. 10), the largest over the GPU types."""
-    laws = {job.job.model_label or "": job.law for job in jobs}
-    return {
-        label: max(law.per_gpu(name, 1, 1) / law.per_gpu(name, 2, 2) for name in GPU_TYPES)
-        for label, law in laws.items()
-        if isinstance(law, Training)
-    }

@@ -22,11 +22,10 @@ from scheduler.simulator.sharing.pairs import MEMORY_MIB, PairWorld
 from scheduler.simulator.sharing.usage import SharingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.random import Generator
 
-    from scheduler.sharing.series import Floats
     from scheduler.simulator.sharing.laws import Law
     from scheduler.simulator.sharing.usage import Usage
 
@@ -122,12 +121,3 @@ def enrolled(lessons: Lessons, seed: int, updates: int | None = None) -> Trainin
     """Return a training at its beginning. `updates`: other than the recipe's."""
     recipe = RECIPE if updates is None else replace(RECIPE, updates=updates)
     return Training(lessons.eyes.frame, lessons, recipe, seed)
-
-
-def schooled(lessons: Lessons, seed: int, updates: int | None, tell: Callable[[float], None]) -> list[Floats]:
-    """Train to the end and return the network's layers. `tell` hears after each update which part is done."""
-    training = enrolled(lessons, seed, updates)
-    while not training.over:
-        training.update()
-        tell(training.made / training.recipe.updates)
-    return training.network.layers

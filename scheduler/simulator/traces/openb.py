@@ -1,27 +1,29 @@
-"""Alibaba's openb trace (USENIX ATC '23): pods of an AI platform, many of which ask for a part of a GPU, and its nodes.
+"""Alibaba's openb trace (USENIX ATC '23): pods of an AI platform, many of which ask for a part of a GPU.
 
-Two readers: `pods` and `hosts` for the packing protocol (`scheduler.simulator.packing`), which needs no times, and `read` for
-a simulation, which does. The simulator's scheduler hands out whole GPUs, so there a part of a GPU takes a whole one, or
-such pods are left out (`parts`). Pods that never started are left out, because their run time is not known.
+The simulator's scheduler hands out whole GPUs. So a part of a GPU takes a whole one, or such pods are left out (`parts`).
+Pods that never started are left out, because their run time is not known.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job
-from scheduler.placement.parts.pool import MILLI, Demand, Host
 from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.csvrows import rows
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format
 from scheduler.simulator.world.truth import Steady, TracedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from scheduler.simulator.traces.csvrows import Row
     from scheduler.simulator.traces.source import Source
+
+MILLI = 1000
+"""Thousandths in a GPU, and in a core."""
 
 POD_COLUMNS = (
     Column("name", "", "the pod's name"),
@@ -36,30 +38,42 @@ TIME_COLUMNS = (
     Column("scheduled_time", "s", "start; empty = it never started"),
     Column("deletion_time", "s", "end"),
 )
-NODE_COLUMNS = (
-    Column("sn", "", "the node's name"),
-    Column("cpu_milli", "1/1000 core", "its cores"),
-    Column("memory_mib", "MiB", "its memory"),
-    Column("gpu", "GPUs", "how many it has"),
-    Column("model", "", "their model; may be empty for 0 GPUs"),
-)
 OPTIONS = {
     "tenants": "how many tenants the pods are dealt out to, in turn; default 4",
     "parts": "whole (default): a part of a GPU takes a whole one; none: pods that ask for a part are left out",
 }
 
 
-def pods(source: Source) -> Iterator[Demand]:
-    """What the pods ask for, in the file's order."""
-    return (_demand(row) for row in rows(source.name, source.lines, [each.name for each in POD_COLUMNS]))
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job asks for on one node; equal demands are one class of the workload.
 
+    `gpus` GPUs with `gpu_milli` thousandths of each: below 1000 only for a single GPU; no GPU: both 0. `models`: allowed
+    GPU types, empty = any. Raises ValueError for anything else.
+    """
 
-def hosts(file: str, lines: Iterable[str]) -> Iterator[Host]:
-    """The nodes, in the file's order."""
-    for row in rows(file, lines, [each.name for each in NODE_COLUMNS]):
-        gpus = row.whole("gpu", least=0)
-        model = row.text("model") if gpus else row.values["model"].strip()
-        yield Host(row.text("sn"), row.whole("cpu_milli", least=0), row.whole("memory_mib", least=0), gpus, model)
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    gpu_milli: int
+    models: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if min(self.cpu_milli, self.memory_mib, self.gpus, self.gpu_milli) < 0:
+            raise ValueError("a demand must not be negative")
+        if (self.gpus == 0) != (self.gpu_milli == 0) or self.gpu_milli > MILLI:
+            raise ValueError(f"{self.gpus} GPUs of {self.gpu_milli} thousandths each: give 1-1000 a GPU, or neither")
+        if self.gpus > 1 and self.gpu_milli != MILLI:
+            raise ValueError(f"{self.gpus} GPUs are taken whole: 1000 thousandths each, not {self.gpu_milli}")
+
+    @property
+    def milli(self) -> int:
+        """Thousandths of GPU in all."""
+        return self.gpus * self.gpu_milli
+
+    @property
+    def shares(self) -> bool:
+        return 0 < self.gpu_milli < MILLI
 
 
 def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
@@ -68,12 +82,12 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     tenants, whole = choices.whole("tenants", 4), choices.word("parts", "whole", "none") == "whole"
     columns = [each.name for each in (*POD_COLUMNS, *TIME_COLUMNS)]
     for number, row in enumerate(rows(source.name, source.lines, columns), start=1):
-        demand = _demand(row)
+        demand = read_demand(row)
         if row.values["scheduled_time"].strip() and (whole or not demand.shares):
             yield _job(row, number, demand, (number - 1) % tenants + 1)
 
 
-def _demand(row: Row) -> Demand:
+def read_demand(row: Row) -> Demand:
     models = frozenset(filter(None, row.values.get(GPU_SPEC.name, "").strip().split("|")))
     cpu_milli, memory_mib, gpus, gpu_milli = (row.whole(each.name, least=0) for each in POD_COLUMNS[1:])
     if gpus > MOST_GPUS:

@@ -1,11 +1,9 @@
 """What is kept of a second factor opens with the signing key alone; operators may have to have one; the time zone."""
 
-import importlib
 from datetime import UTC
 
 import pyotp
 import pytest
-from django.apps import apps
 from django.test import Client
 
 from portal.accounts import second
@@ -18,7 +16,6 @@ from tests.portal import given
 from tests.portal.accounts.test_people import person
 
 pytestmark = pytest.mark.django_db
-MIGRATION = importlib.import_module("portal.accounts.migrations.0005_sealed_second_factors")
 
 
 def browser(user):
@@ -63,20 +60,6 @@ def test_one_begun_under_another_key_begins_anew(viktor, settings):
     settings.SECRET_KEY = "another" * 12
     assert browser(viktor).get("/account/").status_code == 200
     assert second.factor_begin(user=viktor).sealed != first
-
-
-def test_the_migration_seals_what_there_was_and_opens_it_again(viktor, settings):
-    plain = second.secret_new()
-    SecondFactor.objects.create(user=viktor, sealed=plain)
-    settings.SECRET_KEY_PROBLEM = None
-    MIGRATION.secrets_seal(apps, None)
-    assert SecondFactor.objects.get().secret == plain != SecondFactor.objects.get().sealed
-    MIGRATION.secrets_open(apps, None)
-    assert SecondFactor.objects.get().sealed == plain
-    settings.SECRET_KEY_PROBLEM = "There is no key."
-    with pytest.raises(RuntimeError):
-        MIGRATION.secrets_seal(apps, None)
-    assert SecondFactor.objects.get().sealed == plain
 
 
 def test_the_square_is_drawn_by_the_server(viktor):

@@ -1,10 +1,8 @@
 """Continue from an earlier job's artefact: the form, REST and the description; who began from whom; other tenants see none of it."""
 
-import importlib
 from html import escape
 
 import pytest
-from django.apps import apps
 from django.test import Client
 from django.urls import reverse
 
@@ -168,12 +166,3 @@ def test_lines_of_the_form_and_the_description_say_the_same():
     text = "41:a b/last.pt as start.pt\n41_3:checkpoints/"
     assert inputs_text(inputs_read(text)) == text
     assert inputs_text(None) == inputs_text([3]) == ""
-
-
-def test_jobs_of_before_get_their_rows(cluster, first):
-    job = cluster.submit(**began(first))
-    job.payload.description["inputs"] = [{"job": first.pk, "path": "x/a.pt"}, {"job": 999_999, "path": "b", "as": "c"}]
-    job.payload.save()
-    JobInput.objects.all().delete()
-    importlib.import_module("portal.jobs.migrations.0041_inputs_of_old_jobs").fill(apps, None)
-    assert list(job.inputs.values_list("source", "path", "target")) == [(first.pk, "x/a.pt", "a.pt"), (None, "b", "c")]

@@ -10,6 +10,9 @@ from contextlib import closing
 
 import pytest
 
+from portal.backups.archive import MANIFEST, archive_unpack, archive_written
+from portal.backups.older import COMMIT, NAMED_BEFORE
+from portal.launch.broker import free_port
 from portal.launch.processes.lock import SupervisorLock
 from portal.layout import SOURCE, Layout, read_json, write_json
 
@@ -21,7 +24,7 @@ attempt = cluster.running(restartable=True, name="runs \\u00e4 \\\\N")
 log_append(node=cluster.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=bytes(range(256)))
 cluster.submit(name="waits", environment={"A": "b\\tc"})
 """
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 STATE = """
 import json
@@ -174,19 +177,59 @@ def there_and_back(site, tmp_path, elsewhere):
     return aside
 
 
-def older_berths(site, file):
-    """A database from before there was a table of backups: `git pull`, `./berth backup`, and later a restore."""
-    site.command("migrate", "backups", "zero", "-v", "0")
+def with_a_migration_less(site, file):
+    """The database of an earlier version: its tables are made as they were, and then brought to the newest."""
+    site.command("migrate", "offers", "zero", "-v", "0")
     before = site.state
-    assert "not recorded" in site.run("backup", "--to", file).stdout
+    assert "compared: the backup is good" in site.run("backup", "--to", file).stdout
     site.run("restore", file)
     assert site.state == before
     assert site.command("migrate", "--check") == "", "it is up to date"
 
 
+def from_before_0_1(site, good, tmp_path):
+    """No command changes such a database, and such a backup is restored nowhere. Each says so in one line."""
+    older = older_backup(good, tmp_path)
+    before, files = site.state, {path.name for path in site.data.iterdir()}
+    refused = site.command("restore", older)
+    assert refused.startswith(f"refused: {older} was made before Berth 0.1: use another backup, or commit {COMMIT}, ")
+    site.python(RECORD.format("record_applied"))
+    said = [site.command(*each) for each in (("migrate",), ("restore", good), ("backup", "--to", tmp_path / "none"))]
+    where = "DATABASE_URL" if "DATABASE_URL" in site.environment else "--data directory"
+    history = "which writes its history as CSV (the job list's button, `berth usage TENANT -o csv`)."
+    assert set(said) == {
+        f"refused: The database was made before Berth 0.1: use another {where}, or commit {COMMIT}, {history}\n"
+    }
+    up = site.run("up", "--port", str(free_port()), check=False)
+    assert (up.returncode, up.stderr) == (1, said[0].replace("refused", "berth"))
+    assert site.state == before
+    assert not {path.name for path in site.data.glob("b*")} - files, "nothing was put aside"
+    site.python(RECORD.format("record_unapplied"))
+
+
+RECORD = f"""
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+MigrationRecorder(connection).{{}}{NAMED_BEFORE}
+"""
+
+
+def older_backup(good, tmp_path):
+    """Make a backup say that it was made before 0.1."""
+    (tmp_path / "unpacked").mkdir()
+    found, older = archive_unpack(good, tmp_path / "unpacked"), tmp_path / "0.0.berth-backup"
+    found.manifest["database"]["migrations"].append(NAMED_BEFORE)
+    with archive_written(older, found.header) as writer:
+        for name in found.manifest["members"]:
+            writer.add(name, found.path(name))
+        writer.add_json(MANIFEST, found.manifest)
+    return older
+
+
 def test_there_and_back_on_sqlite(sqlite_site, tmp_path):
     aside = there_and_back(sqlite_site, tmp_path, Site(tmp_path / "elsewhere"))
-    older_berths(sqlite_site, tmp_path / "older.berth-backup")
+    with_a_migration_less(sqlite_site, tmp_path / "earlier.berth-backup")
+    from_before_0_1(sqlite_site, tmp_path / "earlier.berth-backup", tmp_path)
     with closing(sqlite3.connect(aside / "berth.sqlite3")) as old:
         assert old.execute("SELECT name FROM jobs_job").fetchall() == [("changed",)]
 
@@ -205,16 +248,9 @@ def test_there_and_back_on_postgres(postgres_url, postgres_server, tmp_path):
     )
     assert left.strip().splitlines()[-1] == "[] []"
     with_an_account_that_makes_no_database(site, run_sql, tmp_path)
-    from_before_the_squashed_migrations(site, tmp_path / "older.berth-backup")
+    with_a_migration_less(site, tmp_path / "earlier.berth-backup")
+    from_before_0_1(site, tmp_path / "earlier.berth-backup", tmp_path)
     site.python(MORE)  # ids go on: no row is given one that is taken
-
-
-def from_before_the_squashed_migrations(site, file):
-    """Its tables are made one migration after the other, to where that database was, and then brought to the newest."""
-    site.command("migrate", "jobs", "0044", "-v", "0")
-    assert "compared: the backup is good" in site.run("backup", "--to", file).stdout
-    site.run("restore", file)
-    assert site.command("migrate", "--check") == "", "it is up to date"
 
 
 def with_an_account_that_makes_no_database(site, run_sql, tmp_path):

@@ -1,7 +1,5 @@
 """Telemetry is stored in small rows, packed when a block is over, rolled up by the day, read back as it came, and expired."""
 
-import json
-import zlib
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -293,12 +291,3 @@ def test_a_flood_of_attempts_is_bounded_and_said(cluster, monkeypatch, caplog):
     series = next(frames_of(bytes(TelemetryBlock.objects.get().means)))["series"]
     assert {name for name in series if name.startswith("attempt")} == {"attempt3.cpu_cores", "attempt4.cpu_cores"}
     assert "5 attempts" in caplog.text
-
-
-# ---- migration -------------------------------------------------------------------------------------------------------
-
-
-def test_the_packed_form_is_what_the_migration_writes():
-    """The migration has its own copy: what it wrote must stay readable."""
-    packed = zlib.compress(json.dumps({"series": {}}).encode(), 6)
-    assert list(frames_of(len(packed).to_bytes(4, "big") + packed)) == [{"series": {}}]

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from portal.laboratory.management.commands import experiment, simulate, trace
+from portal.laboratory.management.commands import simulate, trace
 from portal.layout import SOURCE
 
-COMMANDS = {"simulate": simulate, "experiment": experiment, "trace": trace}
+COMMANDS = {"simulate": simulate, "trace": trace}
 CLUSTER = "nodes: [{count: 1, cores: 16, memory_gib: 64, gpus: 4, gpu_type: A100}]"
 
 
@@ -23,7 +23,7 @@ def files(tmp_path):
 @pytest.fixture
 def call(capsys):
     def called(name, *arguments):
-        """Its exit status, what it printed and what it complained of."""
+        """Return exit status, output and complaint."""
         with pytest.raises(SystemExit) as ended:
             COMMANDS[name].Command().run_from_argv(["manage.py", name, *arguments])
         said = capsys.readouterr()
@@ -50,24 +50,17 @@ def test_a_refusal_is_one_line_and_status_2(call, files):
         2,
         "berth: trace: give one of --trace (with --format), --history and --generator\n",
     )
-    assert call("experiment", "cores", "--seeds", "0") == (2, "", "berth: --seeds must be at least 1.\n")
-    assert call("experiment", "cores", "--processes", "0") == (2, "", "berth: --processes must be at least 1.\n")
-    assert call("experiment", "cores")[0::2] == (
-        2,
-        "berth: This experiment reads public data: give --data DIR, the folder that holds synergy/.\n",
-    )
 
 
-@pytest.mark.parametrize("name", ["simulate", "experiment"])
-def test_its_help_is_its_own(call, name):
-    code, out, _ = call(name, "--help")
+def test_its_help_is_its_own(call):
+    code, out, _ = call("simulate", "--help")
     assert code == 0
-    assert out.startswith(f"usage: ./berth {name} ")
+    assert out.startswith("usage: ./berth simulate ")
     assert "--settings" not in out
     assert "--traceback" not in out
-    code, _, err = call(name, "--seed" if name == "simulate" else "--seeds", "x")
+    code, _, err = call("simulate", "--seed", "x")
     assert code == 2
-    assert f"./berth {name}: error: argument" in err
+    assert "./berth simulate: error: argument" in err
 
 
 def test_files_that_cannot_be_written_are_refused_before_anything_is_computed(call, files, tmp_path, uncomputed):
@@ -77,7 +70,6 @@ def test_files_that_cannot_be_written_are_refused_before_anything_is_computed(ca
         assert err == f"berth: {option}: {tmp_path} is a folder; name a file in it\n"
         err = call("simulate", *files, option, str(tmp_path / "no" / "o"))[2]
         assert "cannot be written: there is no folder" in err
-    assert "no folder" in call("experiment", "cores", "--html", str(tmp_path / "no" / "o"))[2]
     assert call("trace", "export", str(tmp_path / "no" / "o.csv"))[0] == 2
     assert sorted(each.name for each in tmp_path.iterdir()) == ["c.yaml", "t.csv"]
 
@@ -104,6 +96,7 @@ def test_a_reader_who_leaves_early_leaves_no_traceback(files, tmp_path):
     assert (process.wait(120), process.stderr.read()) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.impure
 def test_history_of_a_berth_that_never_ran_says_so_and_makes_no_database(tmp_path):
     data = tmp_path / "data"

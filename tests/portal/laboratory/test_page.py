@@ -5,8 +5,6 @@ import re
 
 import pytest
 
-from portal.laboratory.experiments.base import Figure, Table
-from portal.laboratory.output.page import page_html
 from portal.laboratory.output.plots import plots_of, styles_of
 from portal.laboratory.output.told import as_html
 from portal.laboratory.run.simulating import Request, simulation_run
@@ -72,14 +70,6 @@ def test_policies_are_told_apart_without_colour_too():
 def test_figures_are_data_that_the_script_can_read(page, answer):
     text = re.search(r'<script id="figures" type="application/json">(.*?)</script>', page, re.DOTALL).group(1)
     assert set(json.loads(text)) == {plot.key for plot in plots_of(answer)}
-
-
-def test_an_experiment_has_a_page_of_tables():
-    table = Table("Hops, 512 GPUs", ("policy", "JCT, h"), [("berth", Figure(2.0, 2.24))], "Why.")
-    page = page_html(title="Experiment hops-512", facts=[("Seeds", "1")], tables=[table])
-    assert "2.00 (2.24; 0.893)" in page
-    assert "Why." in page
-    assert "plotly" not in page.lower().split("</style>", 1)[1].split("<script>", 1)[0]
 
 
 @pytest.mark.browser

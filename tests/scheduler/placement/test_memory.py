@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from research.workloads.queues import instance_draw
 from scheduler.model import ClusterState
 from scheduler.parameters import Parameters
 from scheduler.placement.aggregated import formulation
@@ -15,7 +16,6 @@ from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING, SHARPLY, Solved
 from scheduler.planning.plan import plan, plan_on
-from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import job, node, ticking
 from tests.scheduler.placement.test_aggregated import check, clusters, stage_of
 

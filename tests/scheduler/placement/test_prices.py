@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from research.workloads.queues import instance_draw
 from scheduler.estimator.estimator import Estimator
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
@@ -22,7 +23,6 @@ from scheduler.placement.aggregated.prices import COARSE, FALL, FINE, _minimised
 from scheduler.placement.core_choices import per_gpu, share_of_speed
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.running import Factors
-from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import job, node, ticking
 from tests.scheduler.placement.test_aggregated import (
     Known,

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from research.workloads.moved_on import moved_on
+from research.workloads.queues import instance_draw
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, order
@@ -14,8 +16,6 @@ from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.matrix import Columns
 from scheduler.placement.matrix_solver import solve_matrix
-from scheduler.workloads.moved_on import moved_on
-from scheduler.workloads.queues import instance_draw
 from tests.scheduler.builders import ticking
 
 NEVER_MET = 1e-7

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from portal.bench.postgres import postgres_started
 from portal.launch import broker
 from portal.layout import SOURCE, Layout
+from research.bench.postgres import postgres_started
 from tests.native.clock import Clock
 from tests.remains import kill_all_of
 from tests.servers import BrokerServer, RunningBerth, private_directory

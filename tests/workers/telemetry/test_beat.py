@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.workers.conftest import wait_until
 from workers.telemetry.beat import LAST, RING, Beat, percentile
-from workers.telemetry.cost import measured
 from workers.telemetry.sampler import GpuLook, GpuSample, GpuTrouble
 
 
@@ -132,11 +131,3 @@ def test_the_percentile_is_a_value_that_enough_of_them_do_not_exceed(values, sha
 
 def test_the_percentile_of_ten():
     assert percentile(list(map(float, range(1, 11))), 0.8) == pytest.approx(8.0)
-
-
-def test_what_measuring_costs_is_measured_with_real_processes():
-    figures = measured(seconds=2.5, heartbeat_s=0.05, gpus=2, jobs=2)
-    assert (figures["gpus"], figures["gpus_by"], figures["jobs"]) == (2, "virtual", 2)
-    assert figures["readings_s"] > 1
-    assert figures["bytes_s"] > figures["stored_bytes_s"] > 0
-    assert figures["core_percent"] > 0

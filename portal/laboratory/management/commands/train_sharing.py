@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from portal.laboratory.command import INTERRUPTED, LabCommand, Refused, database_check, outputs_check
 from portal.laboratory.errors import SimulationError
-from portal.laboratory.experiments.base import Table
+from portal.laboratory.output.tables import Table
 from portal.laboratory.run.bars import progress_bars
 from portal.laboratory.sources.lessons import GENERATORS, generator_lessons, pair_lessons, telemetry_lessons
 from scheduler.sharing.learned.record import PolicyFileError, Stored, packed, unpacked

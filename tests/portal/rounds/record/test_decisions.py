@@ -3,12 +3,9 @@
 import time
 import zlib
 from datetime import timedelta
-from importlib import import_module
 
 import numpy as np
 import pytest
-from django.apps import apps
-from django.db import connection
 from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -182,20 +179,6 @@ class TestFrames:
             decisions_read(last)
         with django_assert_num_queries(0):
             decisions_read(last)
-
-    def test_going_back_before_frames_keeps_every_decision(self, cluster):
-        made = self.plannings(cluster, 3)
-        import_module("portal.rounds.migrations.0010_planning_frames").whole(apps, connection.schema_editor())
-        Planning.objects.update(keyframe=None)
-        decisions._recent.clear()
-        for planning, entries in made:
-            found = decisions_read(Planning.objects.get(number=planning.number))
-            assert found.head["version"] == 2
-            for place, entry in enumerate(entries):
-                read = found.entry(place)
-                for name in ("latency_ratio", "wait_s", "age_s"):
-                    assert read.pop(name) == pytest.approx(entry.pop(name), rel=1e-3, abs=1e-6)
-                assert read == entry
 
 
 @settings(max_examples=30, deadline=None)

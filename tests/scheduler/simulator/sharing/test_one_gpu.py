@@ -1,4 +1,4 @@
-"""DqnGPU's setting: one GPU, who starts when, what it costs, and its rivals."""
+"""DqnGPU's setting: one GPU, who starts when, and what it costs."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from scheduler.simulator.generators.dqngpu import APPS, GPU_MIB, GROUPS, dqngpu_
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
 from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
 from scheduler.simulator.sharing.pairs import PairWorld, explained, half_of, memory_of
-from scheduler.simulator.sharing.pickers import Sharing, placed, sjf, tetris
+from scheduler.simulator.sharing.pickers import Sharing, placed
 from scheduler.simulator.sharing.school import EYES, LAW
 from scheduler.simulator.sharing.usage import SharingJob, Usage
 
@@ -93,17 +93,6 @@ def test_who_crashes_for_memory_comes_back_first_and_is_seen_by_its_peak():
         gpu.act(int(np.flatnonzero(gpu.may())[-1]))
     assert gpu.figures()["oom"] == 1
     assert gpu.now_s == pytest.approx(80.0)
-
-
-def test_sjf_runs_the_shortest_alone_and_tetris_what_aligns_with_what_is_idle():
-    gpu = gpu_of(job(0, 9), job(1, 3))
-    assert sjf(gpu) == [1]
-    gpu.start([1])
-    assert sjf(gpu) == []
-    gpu = gpu_of(job(0, 4, gpu=0.6), job(1, 4, gpu=0.3), job(2, 4, gpu=0.5))
-    assert tetris(gpu) == [0]
-    gpu.start([0])
-    assert tetris(gpu) == [1]
 
 
 @pytest.mark.parametrize("name", ["res-ag", "cbp", "cbp-pp"])

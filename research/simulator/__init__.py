@@ -1,0 +1,1 @@
+"""Additions to `scheduler.simulator` that only experiments and benchmarks use. It is as pure as that."""

@@ -1,0 +1,1 @@
+"""Jobs that share GPUs, as two published simulators have them."""
