@@ -7,6 +7,7 @@ import re
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from portal.dashboard.jobs.compare.asked import asked_of
 from portal.dashboard.jobs.compare.curves import ATTEMPTS_MOST
@@ -102,7 +103,7 @@ def test_of_a_secret_the_name_alone_is_told(lena, cluster):
 
 
 def test_each_field_of_a_description_is_told(cluster):
-    job, samples = cluster.submit(), {"flag": True, "choice": "cv", "text": "words"}
+    job, samples = cluster.submit(), {"flag": True, "choice": "cv", "text": "words", "time": timezone.now()}
     told = [each for each in PLAIN if each.name not in OWN_WORDS]
     for each in told:
         setattr(job, each.name, samples.get(each.kind, 90))
