@@ -10,7 +10,7 @@ from django.urls import Resolver404, resolve
 from portal.health.health import health
 from portal.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
-from workers.agent.settings_list import SETTINGS
+from workers.agent.settings import SETTINGS, flag_of, variable_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -80,7 +80,7 @@ def test_paths_exist():
 
 
 def test_flags_exist():
-    agents = {setting.flag for setting in SETTINGS} | {"--join"}
+    agents = {flag_of(setting) for setting in SETTINGS} | {"--join"}
     campaign = re.findall(r'"(--[a-z]+)"', (ROOT / "tests/system/campaign/__main__.py").read_text())
     sbatch = {f"--{name}" for name in OPTIONS}
     known = {*agents, *FOREIGN, *QUOTED, *campaign, *sbatch, *OF_TESTS}
@@ -122,7 +122,7 @@ def test_names_exist_in_the_code():
 
 
 def test_variables_exist():
-    known = {*QUOTED, *SERVICES, *OF_TESTS, *(setting.env for setting in SETTINGS)}
+    known = {*QUOTED, *SERVICES, *OF_TESTS, *map(variable_of, SETTINGS)}
     assert missing(r"\b(BERTH_[A-Z_]*[A-Z])\b", known.__contains__) == {}
 
 

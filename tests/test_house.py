@@ -21,7 +21,8 @@ LIMIT_S = 240
 DOORSTEP = set(
     """
         .ci .git .gitattributes .github .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md berth client
-        docs examples manage.py portal pyproject.toml requirements-dev.txt requirements.txt research scheduler static templates tests workers
+        docs examples manage.py portal pyproject.toml requirements-dev.lock requirements-dev.txt requirements.lock
+        requirements.txt research scheduler static templates tests workers
     """.split()
 )
 """What may lie at the top of the repository, beside what .gitignore names. A new name is a choice, and is made here."""

@@ -15,7 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from portal.agents.fields import MEASURES
@@ -114,7 +114,7 @@ def told(tenant, number, limit_s=150.0):
 
 def page(berth, path):
     """A page as an operator reads it, without tags."""
-    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+    with httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)[1]
         assert browser.post("/login", data={"csrfmiddlewaretoken": form, **berth.operator}).status_code == 200
         return " ".join(re.sub(r"<[^>]+>", " ", browser.get(path).text).split())

@@ -28,7 +28,7 @@ from workers.networks.finding import Asked, network_find
 from workers.networks.site import MOST_ADDRESSES, own_addresses
 from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
-from workers.protocol.client import Portal
+from workers.portal_client import Portal
 from workers.system import log
 from workers.system.filework import FileWork
 from workers.system.modes import entries, put_right
@@ -78,7 +78,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
     inventory["software"] = software.offer.to_wire()
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files, mps=settings.mps_pipes)
+    measuring = Measuring(sources=sources, files=files, mps=settings.mps_pipes)
     channel = Channel(settings.url, token=enrolled.token, verify=enrolled.verify)
     agent = Agent(
         settings=settings,

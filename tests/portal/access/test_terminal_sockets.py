@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from portal.agents import channel as channels
 from portal.agents.calls import CALLS
-from portal.agents.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
 from portal.dashboard.terminal import session as sessions
@@ -20,6 +19,7 @@ from portal.tenants.services import membership_remove
 from tests.portal.access.test_sockets import _apart, asgi, poll, run, world  # noqa: F401 - fixtures
 from tests.portal.access.wire import Socket
 from tests.portal.access.world import CASTS
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 
 OURS = (b"origin", b"http://testserver")
 
@@ -269,7 +269,7 @@ def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running,
 def test_nobody_uses_it(asgi, world, running, monkeypatch):  # noqa: F811
     """A terminal in which nothing moves, and a channel without a stream."""
     monkeypatch.setattr(watching, "CHECK_S", 0.1)
-    monkeypatch.setenv("BERTH_TERMINAL_IDLE_S", "0")
+    monkeypatch.setattr(watching, "env", lambda _: 0)
     for name, value in (("CHECK_S", 0.1), ("UNUSED_S", 0.3)):
         monkeypatch.setattr(channels, name, value)
 

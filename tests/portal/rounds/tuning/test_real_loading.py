@@ -164,7 +164,7 @@ def held_too_long(steps, optimum):
 @pytest.mark.slow
 def test_loaders_are_given_the_fewest_cores_that_keep_them_fast(tuned, monkeypatch):
     monkeypatch.setattr(searching, "LAG_S", 2.5)  # nothing is sent here, and records are written each second
-    settings_update(actor=None, tune_step_s=5, tune_band=0.08)
+    settings_update(actor=None, tune_step_s=5, noise_band=0.08)
     for each in tuned(FEW, within_s=400):
         best, steps, outcome = each.found
         assert (best, outcome) == (each.curve.optimum, "found"), (each.curve.name, steps)

@@ -1,7 +1,7 @@
 """The lines of requirements that pip, uv and Berth read alike, and nothing besides. Pure.
 
-`portal/jobs/fields` and `workers/environments` each hold this very file; a test compares them. The portal checks with it what a
-user sends. A node writes what it returns, so that no installer sees another text than the one that was checked.
+The portal checks with it what a user sends. A node writes what it returns, so that no installer sees another text than the one
+that was checked.
 
 A line is a package (`name==1.2; marker`), a package at an https URL (`name @ https://...`), with `--hash=ALGORITHM:DIGEST` behind
 it, or one of OPTIONS in full. Other files, folders, continuations, variables and separators of lines have no place in it.

@@ -1,19 +1,12 @@
 """Frames of a channel and one stream's window: what arrives is what was sent, and nobody holds more than was asked for."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.agents import frames
-from portal.agents.frames import MOST_DATA, WINDOW, ClosedError, FrameError, Kind, Stream, pack, saying, unpack
-from portal.layout import SOURCE
-
-
-def test_portal_and_agent_hold_the_same_file():
-    assert Path(frames.__file__).read_bytes() == (SOURCE / "workers/protocol/frames.py").read_bytes()
+from workers.protocol.frames import MOST_DATA, WINDOW, ClosedError, FrameError, Kind, Stream, pack, saying, unpack
 
 
 @given(st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.binary(max_size=8))
