@@ -8,7 +8,7 @@ A *period* is a span of measurement on one node. In each at most one thing is do
 - *Trial* (ours): a training job that has known no other than pressed periods, because it began beside the traffic, has
   nothing to be compared with. The largest drawer is then throttled, and further while the training gains by it and the
   node is still pressed; the step that gained nothing is taken back at once, and no other trial is made of these two.
-- *Lifted* is a throttle when the training job for which it was made has left the node; or when for `periods` in a row the
+- *Lifted* is a throttle when the training job for which it was made has left the node; or when for `CALM_PERIODS` in a row the
   traffic would stay below `release` without it. The paper's text counts the traffic as it is; with the throttle on, that
   falls by the throttle itself, and it would swing (our reading). What the job would draw is what it drew before, or less
   where it does not use the share that it was left.
@@ -22,14 +22,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-THRESHOLD, RELEASE, PERIODS, BAND = 0.75, 0.60, 3, 0.01
+CALM_PERIODS = 3
+"""How many periods in a row must be calm before a slowed job is let go."""
 LEAST_SHARE = 1 / 16
 LEAST_DRAWN = 0.05
 """Who draws a smaller part of the bandwidth is not held back (ours): a training job may fill the memory by itself, and idle."""
@@ -45,30 +46,17 @@ class Cause(StrEnum):
     CALM = "calm"  # there is room for the traffic again
 
 
-class Knobs(Protocol):
-    """What an operator sets (`scheduler.parameters`)."""
-
-    @property
-    def relieve_threshold(self) -> float: ...
-    @property
-    def relieve_release(self) -> float: ...
-    @property
-    def relieve_band(self) -> float: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`threshold`, `release`: parts of the node's bandwidth; `band`: part of full GPU utilisation."""
+    """Which knobs decide: `threshold` is a part of the node's bandwidth, `band` one of full GPU utilisation."""
 
-    threshold: float = THRESHOLD
-    release: float = RELEASE
-    periods: int = PERIODS
-    band: float = BAND
+    threshold: float
+    band: float
 
-    @classmethod
-    def of(cls, knobs: Knobs) -> Rules:
-        """Return the rules as the operator set them."""
-        return cls(knobs.relieve_threshold, knobs.relieve_release, band=knobs.relieve_band)
+    @property
+    def release(self) -> float:
+        """A slowed job is let go when the traffic without the throttle would stay below this, a fifth less."""
+        return self.threshold / 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +118,8 @@ class Order:
     fell: float | None = None  # utilisation lost by the training job, where that is known
 
 
-def observe(watch: Watch, reading: Reading, rules: Rules | None = None) -> tuple[Watch, Order | None]:
+def observe(watch: Watch, reading: Reading, rules: Rules) -> tuple[Watch, Order | None]:
     """The node after a period, and what to do there, if anything."""
-    rules = rules or Rules()
     watch = _present(watch, reading)
     if (order := _lifted(watch, reading, rules)) is not None:
         return _after_lift(watch, order), order
@@ -171,7 +158,7 @@ def _counted(watch: Watch, reading: Reading, rules: Rules) -> dict[int, Throttle
 
 
 def _lifted(watch: Watch, reading: Reading, rules: Rules) -> Order | None:
-    """The first throttle whose time is over: of those alike the one that holds back least."""
+    """The first throttle whose time is over; of equal ones, the one that holds back least."""
     for job, each in sorted(watch.throttles.items(), key=lambda item: (item[1].wanted, item[0])):
         helped = reading.trainings.get(each.helped)
         if helped is None:
@@ -179,7 +166,7 @@ def _lifted(watch: Watch, reading: Reading, rules: Rules) -> Order | None:
         if each.tried_at is not None and helped.utilisation <= each.tried_at + rules.band:
             return Order(job, each.back, Cause.HARMLESS, each.helped)
         calm = _room(each, reading.drawn[job], reading.total) < rules.release
-        if calm and each.calm + 1 >= rules.periods:
+        if calm and each.calm + 1 >= CALM_PERIODS:
             return Order(job, 1.0, Cause.CALM, each.helped)
     return None
 

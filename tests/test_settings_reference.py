@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from portal.environment import VARIABLES
-from portal.reference import INTERNAL, agent_entries, knob_entries, variable_entries
-from workers.agent.settings_list import SETTINGS
+from portal.environment.variables import VARIABLES
+from portal.reference import INTERNAL
+from portal.rounds.settings.knobs import KNOBS
+from workers.agent.settings import SETTINGS, variable_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DIMENSIONS = {"_s": "s", "_hours": "h", "_days": "days", "_MIB": "MiB", "_S": "s", "_MINUTES": "min"}
-ENTRIES = [*knob_entries(), *variable_entries(), *agent_entries(SETTINGS)]
+EVERY = [*((each.name, each) for each in (*KNOBS, *VARIABLES)), *((variable_of(each), each) for each in SETTINGS)]
 VARIABLE = re.compile(r"\bBERTH_[A-Z][A-Z_]*[A-Z]\b")
 
 
@@ -35,6 +36,11 @@ def test_the_file_is_up_to_date():
     call_command("settings_reference", "--check")
 
 
+def test_the_program_berth_which_imports_nothing_has_the_same_hang_limit():
+    (limit,) = (each for each in VARIABLES if each.name == "BERTH_HANG_LIMIT_S")
+    assert f'os.environ.get("{limit.name}") or "{limit.default}"' in (ROOT / "berth").read_text()
+
+
 def test_a_stale_file_is_noticed(settings, tmp_path):
     settings.BASE_DIR = tmp_path
     (tmp_path / "docs").mkdir()
@@ -44,19 +50,26 @@ def test_a_stale_file_is_noticed(settings, tmp_path):
     call_command("settings_reference", "--check")
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_each_setting_says_what_it_is(entry):
-    assert entry.meaning.endswith(".")
-    assert entry.default
-    assert entry.range
-    for ending, unit in DIMENSIONS.items():
-        if entry.name.split(", ")[-1].endswith(ending):
-            assert entry.unit == unit
+def test_each_setting_says_what_it_is_and_when_to_turn_it_and_may_have_its_default():
+    wrong = []
+    for name, each in EVERY:
+        units = {unit for ending, unit in DIMENSIONS.items() if name.endswith(ending)}
+        said = each.meaning.endswith(".") and each.turn_when.endswith(".") and each.default_words and each.range_words
+        numeric = isinstance(each.default, int | float) and not isinstance(each.default, bool)
+        if not said or units - {each.unit} or (numeric and each.check(each.default) != each.default):
+            wrong.append(name)
+    assert wrong == []
 
 
 def test_names_are_used_once():
-    names = [entry.name for entry in ENTRIES]
+    names = [name for name, _ in EVERY]
     assert len(names) == len(set(names))
+
+
+def test_each_knob_stands_in_a_group_and_in_the_document_once():
+    chapter = (ROOT / "docs/settings.md").read_text().split("## Policy knobs")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", chapter, re.MULTILINE) == [knob.name for knob in KNOBS]
+    assert re.findall(r"^### (.*)", chapter, re.MULTILINE) == list(dict.fromkeys(knob.group for knob in KNOBS))
 
 
 def test_each_berth_variable_in_the_code_is_documented():

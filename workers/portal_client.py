@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # its command line: a third of what an agent would load
-if find_spec("sniffio") is None:
-    # httpcore looks for it again at each lock and event, four times a request: 5 % of what an agent that sends logs used.
-    sys.modules["sniffio"] = None  # type: ignore[assignment]
-import httpx  # noqa: E402 - see above
+import httpx2
 
 if TYPE_CHECKING:
     import ssl
@@ -98,7 +92,7 @@ class Backoff:
         self._tries = 0
 
 
-def _raise_for(response: httpx.Response) -> None:
+def _raise_for(response: httpx2.Response) -> None:
     if response.status_code < 400:
         return
     if response.status_code == 507:
@@ -125,7 +119,7 @@ def _told_at(refusal: PortalRefusedError) -> LogAnswer:
     raise refusal
 
 
-def _answer_of(response: httpx.Response, path: str) -> Any:
+def _answer_of(response: httpx2.Response, path: str) -> Any:
     """Return the value of an answer. Raises ValueError for what is no JSON, PortalAwayError for what is not the portal's."""
     answer = response.json() if response.content else None
     if path == "telemetry":
@@ -138,7 +132,7 @@ def _answer_of(response: httpx.Response, path: str) -> Any:
     return answer
 
 
-def _skew_s(response: httpx.Response, begun: float) -> float | None:
+def _skew_s(response: httpx2.Response, begun: float) -> float | None:
     """Return by how much this machine's clock is ahead of the portal's, to a second or so; None when it does not say.
 
     The portal wrote its time, in whole seconds, at some moment between `begun` and now.
@@ -157,7 +151,7 @@ class Portal:
     """One node's view of the portal. Every call raises PortalAwayError or PortalRefusedError."""
 
     def __init__(self, url: str, *, token: str, verify: ssl.SSLContext | bool) -> None:
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             base_url=url + _PREFIX,
             headers={"Authorization": f"Bearer {token}"},
             timeout=_TIMEOUT_S,
@@ -179,7 +173,7 @@ class Portal:
             _raise_for(response)
             answer = _answer_of(response, path)
             self.on_success()
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise PortalAwayError(f"{type(error).__name__}: {error}") from error
         except (ValueError, RecursionError) as error:
             raise PortalAwayError(f"the portal's answer is no JSON: {error}") from error
@@ -221,7 +215,7 @@ class Portal:
                     _raise_for(response)
                 async for piece in response.aiter_bytes(256 * 1024):
                     yield piece
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise PortalAwayError(f"{type(error).__name__}: {error}") from error
 
     async def report(self, body: ReportBody) -> ReportAnswer:

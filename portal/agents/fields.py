@@ -22,7 +22,7 @@ COMMIT_PATTERN = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 CLOCK_AHEAD_S = 120
 """So far may a node's clock be ahead of the portal's."""
 OLDEST_S = 2 * 86_400
-"""An agent keeps a day of telemetry at most (`telemetry_backlog_s`)."""
+"""Older telemetry is refused. An agent keeps ten minutes of it."""
 _SHARE, _MEMORY, _RATE, _COUNT = 100.0, 2.0**40, 1e7, 1e18
 _FAST = {"utilisation": _SHARE, "memory_mib": 2.0**24, "power_w": 1e5}
 MEASURES: Mapping[str, Mapping[str, float]] = {

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.jobs.description import GRACE_MOST_S, GRACE_S, R_NUM
+from portal.jobs.description import GRACE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from portal.jobs.models import Job
-
-SLO_MS = 150.0
-EXTEND_MOST = 1.0
 
 _readers: list[Callable[[], Mapping[str, Any]]] = []
 
@@ -26,23 +23,23 @@ def knobs_read_by(reader: Callable[[], Mapping[str, Any]]) -> None:
 
 
 def r_num() -> int:
-    """Return the knob's value in force; its default when nothing was registered."""
-    return int(_readers[0]()["r_num"]) if _readers else R_NUM
+    """Return into how many sizes a range is cut at most."""
+    return int(_readers[0]()["r_num"])
 
 
 def grace_most_s() -> int:
     """Return the longest grace that a job may have."""
-    return int(_readers[0]()["grace_most_s"]) if _readers else GRACE_MOST_S
+    return int(_readers[0]()["grace_most_s"])
 
 
 def extend_most() -> float:
     """Return by which share of the time limit that was asked for members may make a running job's longer."""
-    return float(_readers[0]()["time_limit_extend"]) if _readers else EXTEND_MOST
+    return float(_readers[0]()["time_limit_extend"])
 
 
 def slo_ms() -> float:
     """Return after how many milliseconds a server's answer is late."""
-    return float(_readers[0]()["slo_ms"]) if _readers else SLO_MS
+    return float(_readers[0]()["slo_ms"])
 
 
 def grace_of(job: Job) -> int:

@@ -87,6 +87,7 @@ def _up(arguments: argparse.Namespace) -> int:
         demo_minutes=arguments.demo_minutes,
         with_node=arguments.with_node,
     )
+    preflight.check_variables()
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -13,25 +14,26 @@ from portal.console.base import ConsoleAdmin, is_operator
 from portal.errors import BerthError, Forbidden
 from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update
-from portal.rounds.settings.knobs import GROUPS, KNOBS, knobs_current
-from portal.rounds.settings.words import range_shown, shown
+from portal.rounds.settings.knobs import KNOBS, knobs_current
+from scheduler.setting import value_words
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from scheduler.parameters import Parameter
+    from scheduler.setting import Setting
 
 
 def value_shown(value: Any) -> str:
     """A knob's value in its field: 30, not 30.0; None is empty."""
-    return "" if value is None else shown(value)
+    return "" if value is None else value_words(value)
 
 
-def _field(knob: Parameter) -> forms.Field:
+def _field(knob: Setting) -> forms.Field:
     if knob.choices:
         return forms.ChoiceField(choices=[(word, word) for word in knob.choices])
     kind = forms.IntegerField if isinstance(knob.default, int) else forms.FloatField
-    widget = forms.NumberInput(attrs={"step": "any", "min": knob.low, "max": knob.high})
+    low, high = knob.bounds or (None, None)
+    widget = forms.NumberInput(attrs={"step": "any", "min": low, "max": high})
     # The range is the service's to check, in one place; the browser only helps.
     return kind(required=not knob.optional, widget=widget)
 
@@ -81,7 +83,9 @@ class PolicyAdmin(ConsoleAdmin):
             form.add_error(error.field if error.field in form.fields else None, error.detail)
             return False
         changed = [
-            f"{name} {shown(before[name])} to {shown(after[name])}" for name in after if before[name] != after[name]
+            f"{name} {value_words(before[name])} to {value_words(after[name])}"
+            for name in after
+            if before[name] != after[name]
         ]
         messages.success(request, f"Changed: {'; '.join(changed)}." if changed else "Nothing was changed.")
         return True
@@ -90,19 +94,16 @@ class PolicyAdmin(ConsoleAdmin):
 def _groups(form: PolicyForm, values: dict[str, Any]) -> list[dict[str, Any]]:
     """The knobs as the page shows them: title and rows of each group."""
     changes = {row.name: row for row in OperatorSetting.objects.select_related("updated_by")}
-    knobs = {knob.name: knob for knob in KNOBS}
     return [
-        {"title": title, "rows": [_row(knobs[name], form, values[name], changes.get(name)) for name in names]}
-        for title, names in GROUPS
+        {"title": title, "rows": [_row(knob, form, values[knob.name], changes.get(knob.name)) for knob in knobs]}
+        for title, knobs in groupby(KNOBS, key=lambda knob: knob.group)
     ]
 
 
-def _row(knob: Parameter, form: PolicyForm, value: Any, change: OperatorSetting | None) -> dict[str, Any]:
+def _row(knob: Setting, form: PolicyForm, value: Any, change: OperatorSetting | None) -> dict[str, Any]:
     return {
         "knob": knob,
         "field": form[knob.name],
-        "range": range_shown(knob.low, knob.high, knob.choices, optional=knob.optional),
-        "default": shown(knob.default),
         "is_default": value == knob.default,
         "change": change,
     }

@@ -84,7 +84,7 @@ def _gap(gpus: int, workload: str) -> float:
 
 def _place(instance: Instance, formulation: str, gap: float, limit_s: float, seed: int) -> dict[str, Any]:
     # The placement's own share of a planning is 4/5; the limit given here is the placement's.
-    parameters = Parameters.from_mapping({"gap": gap, "time_limit_s": limit_s / 0.8})
+    parameters = Parameters(gap=gap, time_limit_s=limit_s / 0.8)
     ledger = Ledger(instance.nodes, (), ())
     queue = order(instance.jobs, PRIORITIES["lrf"], Moment(0.0), lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked

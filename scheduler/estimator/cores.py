@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CATEGORY_CORES: Mapping[str, int] = {"cv": 3, "nlp": 5, "speech": 5}
 DEFAULT_CORES = 4
 DISTRIBUTED_CORES = 2
+LARGE_MODEL_PARAMETERS = 100_000_000
+"""A model with more parameters than this is large."""
 
 
 def start_cores(
@@ -26,7 +28,6 @@ def start_cores(
     given: int | None = None,
     pipelined: bool = False,
     model_parameters: int | None = None,
-    large_model_parameters: int = 100_000_000,
     heavy_between_iterations: bool = False,
 ) -> int:
     """N_start per GPU. `tuned`: the owner's largest tuned number per category of its past jobs (None = no category).
@@ -35,7 +36,7 @@ def start_cores(
     """
     if given:
         return given
-    large = model_parameters is not None and model_parameters > large_model_parameters
+    large = model_parameters is not None and model_parameters > LARGE_MODEL_PARAMETERS
     start = _from_past(category, tuned) - pipelined - large + heavy_between_iterations
     return max(1, start)
 

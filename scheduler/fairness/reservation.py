@@ -2,15 +2,15 @@
 
 If a job at the head of an array's window has LR >= `reserve_lr`, nodes are kept for it: those where it will fit soonest, by the
 expected ends of what runs there. Another job is placed on them only if its expected end is earlier. Reservations are made before
-the solve, so that many small gains together do not outbid the job when it fits. In each array at most `reserve_jobs` jobs have
-one. Their number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041).
+the solve, so that many small gains together do not outbid the job when it fits. In each array one job at a time has one: their
+number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041).
 An unknown expected end counts as one hour after the start, and one that has passed as one second from now.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from scheduler.model import Job, Piece, Ranked, Running
 
 
-def starving(picked: Sequence[Ranked], reserve_lr: float | None, most: int) -> list[Ranked]:
-    """The jobs of an array's window that nodes may be kept for: the first, and jobs behind it, all with LR >= `reserve_lr`."""
+def starving(picked: Sequence[Ranked], reserve_lr: float | None) -> Ranked | None:
+    """The job of an array's window that nodes may be kept for: the first, if its LR >= `reserve_lr`."""
     if reserve_lr is None or not picked or picked[0].latency_ratio < reserve_lr:
-        return []
-    return list(islice((each for each in picked if each.latency_ratio >= reserve_lr), most))
+        return None
+    return picked[0]
 
 
 def expected_end_s(live: Running, now_s: float) -> float:

@@ -73,8 +73,3 @@ class Work:
     def changeable(self) -> Mapping[int, Participant]:
         """All running jobs that this re-plan may change."""
         return {**self.participants, **self.left_out} if self.left_out else self.participants
-
-    @property
-    def adjusts_sensitivity(self) -> bool:
-        """Whether windows are adjusted by sensitivity: between re-plans, unless the operator switched it off."""
-        return not self.replan and self.parameters.sensitivity_adjustment == "on"

@@ -10,7 +10,7 @@ Rules, so that measuring costs little:
 - tenants take turns: the one with the fewest profiles first, then by the queue. For a job, types with more GPUs come first;
 - a profile uses only what is idle and promised to no job, and what the tenant's quotas leave beside the job's smallest size.
   It takes the node with the fewest idle GPUs, so that larger blocks stay whole, and no more cores than the job wants per GPU;
-- a signature has one profile at a time on a type, and after one that told nothing no other for a while;
+- a signature has one profile at a time on a type, and after one that told nothing no other for `PROFILE_AGAIN_S`;
 - a job whose LR has reached `reserve_lr` does not wait for profiles any longer, and nothing is profiled on types that it may
   use: what is idle there may be reserved for it (section 4). *Ours*: in the paper the profiler has no such rival.
 """
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 NEW_BELOW = -(2**62)
 """Profiles that begin in this planning have ids from here downwards. The driver gives earlier ones ids from -1 downwards."""
+PROFILE_AGAIN_S = 3600.0
+"""A signature whose profile on a GPU type told nothing is not profiled there again for this long."""
 LEAST_S = 5.0
 """With less time than this left for its profiles a job begins no further one: ten iterations could hardly be measured."""
 

@@ -1,9 +1,13 @@
 """FIFO, the baseline of CODA's evaluation: one queue by submission, strictly in order.
 
-The first job that does not fit ends the planning: no job passes it, and there is no backfill.
+GPU and CPU jobs stand in one queue. The first job that does not fit ends the planning: no job passes it, and there is no
+backfill.
 """
 
-from scheduler.parameters.choices import POLICIES
-from scheduler.policies.greedy import Greedy
+from functools import partial
 
-POLICY = Greedy("fifo", POLICIES["fifo"], order="fifo", blocks=True)
+from scheduler.parameters.choices import POLICIES
+from scheduler.policies.greedy import greedy
+from scheduler.policies.policy import Policy
+
+POLICY = Policy("fifo", POLICIES["fifo"], partial(greedy, passes=False))

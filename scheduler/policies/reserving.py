@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules) -> frozenset[int]:
-    """Reserve nodes for the starving jobs of each array, no node for two jobs. Stopping attempts are left out: what they hold
+    """Reserve nodes for the starving first job of each array. Stopping attempts are left out: what they hold
     is promised already.
 
     A job that fits now needs no reservation if the solver can be told to place it, so that the others may use the rest.
@@ -33,17 +33,17 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules)
     must_start: set[int] = set()
     reserve_lr = None if RESERVATIONS in work.parameters.off else mode.reserve_lr
     for window in windows.by_array.values():
-        taken: frozenset[int] = frozenset()
-        for ranked in starving(window.picked, reserve_lr, work.parameters.reserve_jobs):
-            offers = [each for each in access_rules.offers(ranked, home_only=True) if each.node.id not in taken]
-            found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
-            if found is None:
-                continue
-            taken |= found.nodes
-            if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, must_start):
-                must_start.add(ranked.job.id)
-            else:
-                kept.append(found)
+        ranked = starving(window.picked, reserve_lr)
+        if ranked is None:
+            continue
+        offers = list(access_rules.offers(ranked, home_only=True))
+        found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
+        if found is None:
+            continue
+        if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, must_start):
+            must_start.add(ranked.job.id)
+        else:
+            kept.append(found)
     access_rules.reservations = [(each, now_s) for each in kept]
     return frozenset(must_start)
 

@@ -60,7 +60,7 @@ class SimulatedCluster:
         self._parameters = parameters
         self._tunes = world.tunes_cores and parameters.tune_cores == "on"
         self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
-        self.profiles = Profiles(world, self.cluster, self.knowing, parameters.profile_again_s)
+        self.profiles = Profiles(world, self.cluster, self.knowing)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
         self.loads: dict[int, Load] = {}
         self.waiting: dict[int, Load] = {}
@@ -68,7 +68,8 @@ class SimulatedCluster:
         self.reporting: dict[int, Load] = {}  # of those running
         self.stopping: dict[int, Load] = {}  # of those running
         relieves = world.relieves_memory and parameters.relieve_memory == "on"
-        self.relief = Relief(self.cluster, self.running, Rules.of(parameters)) if relieves else None
+        rules = Rules(parameters.relieve_threshold, parameters.noise_band)
+        self.relief = Relief(self.cluster, self.running, rules) if relieves else None
         self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
         self.line = ArrivalQueue()
         self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
@@ -86,7 +87,7 @@ class SimulatedCluster:
         load.unit_rate = self.ideal.unit_rate(load)
         self.past.arrived(load)
         if self._tunes:
-            load.cores = tuning.wish(load, self.past, self._parameters.large_model_parameters)
+            load.cores = tuning.wish(load, self.past)
         self.knowing.arrived(load)
         self._join(load, now_s)
 

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.contention import LEAST_SHARE, Cause, Order, Reading, Rules, Training, Watch, observe
+from scheduler.parameters import Parameters
 
 TRAINING, HOG, OTHER = 1, 2, 3
+RULES = Rules(Parameters().relieve_threshold, Parameters().noise_band)
 
 
 class Node:
@@ -28,7 +30,7 @@ class Node:
         for _ in range(times):
             drawn = self.drawn()
             seen = {each: Training(self.utilisation(each), self.cores) for each in self.trainings}
-            self.watch, order = observe(self.watch, Reading(sum(drawn.values()), seen, drawn))
+            self.watch, order = observe(self.watch, Reading(sum(drawn.values()), seen, drawn), RULES)
             self.said.append(order)
             if order is not None:
                 self.shares[order.job] = order.share
@@ -140,8 +142,8 @@ def test_a_trial_that_gains_nothing_is_over_after_a_period_and_not_repeated():
 def test_the_rules_are_the_operators():
     node = calm_then({HOG: 0.7})
     seen = {TRAINING: Training(0.5, 4)}
-    assert observe(node.watch, Reading(0.7, seen, {HOG: 0.7}))[1] is None
-    assert observe(node.watch, Reading(0.7, seen, {HOG: 0.7}), Rules(threshold=0.65))[1] is not None
+    assert observe(node.watch, Reading(0.7, seen, {HOG: 0.7}), RULES)[1] is None
+    assert observe(node.watch, Reading(0.7, seen, {HOG: 0.7}), Rules(0.65, RULES.band))[1] is not None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
@@ -169,7 +171,7 @@ def test_whatever_the_meters_say_shares_are_bounded_and_training_jobs_are_left_a
         reading = Reading(
             others + sum(drawn.values()), {job: Training(*each) for job, each in trainings.items()}, drawn
         )
-        watch, order = observe(watch, reading)
+        watch, order = observe(watch, reading, RULES)
         shares = {job: share for job, share in shares.items() if job in drawn}
         if order is not None:
             assert order.job in drawn
@@ -198,6 +200,6 @@ def test_who_draws_next_to_nothing_is_not_held_back_for_traffic_that_others_make
     """A training job may fill the memory by itself, and idle: a small job beside it is not to pay for that."""
     before = Watch(before={TRAINING: Training(0.9, 4)})
     reading = Reading(0.95, {TRAINING: Training(0.1, 4)}, {OTHER: draws})
-    assert observe(before, reading)[1] is None
-    assert observe(Watch(), reading)[1] is None, "not for a trial either"
-    assert observe(before, Reading(0.95, reading.trainings, {OTHER: 0.051}))[1].job == OTHER
+    assert observe(before, reading, RULES)[1] is None
+    assert observe(Watch(), reading, RULES)[1] is None, "not for a trial either"
+    assert observe(before, Reading(0.95, reading.trainings, {OTHER: 0.051}), RULES)[1].job == OTHER

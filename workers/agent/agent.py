@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from workers.protocol.wire import Hello
     from workers.system.filework import FileWork
 
+_SYNC_WAIT_S = 25.0
+"""How long one request for work waits at the portal."""
 _TIDY_S = 60.0
 _DISK_S = 2.0
 _MODES_S = 1.0
@@ -128,7 +130,6 @@ class Agent:
         contact = Contact(
             problems=self._problems,
             retry_max_s=self._settings.retry_max_s,
-            revoked_retry_s=self._settings.revoked_retry_s,
             token_file=self._settings.dir / "node.json",
         )
         contact.on_away = self._forget_revision
@@ -204,7 +205,7 @@ class Agent:
 
     async def _sync(self) -> None:
         asked_at = boottime()
-        answer = await self._portal.sync(revision=self._revision, wait_s=self._settings.sync_wait_s)
+        answer = await self._portal.sync(revision=self._revision, wait_s=_SYNC_WAIT_S)
         if "heartbeat_s" in answer:
             self._measuring.heartbeat(answer["heartbeat_s"])
         if answer.get("environments", self._software.wanted) != self._software.wanted:

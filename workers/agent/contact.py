@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_S = 0.2
 _FULL_TOLD_S = 300.0
 _FAULT_PAUSE_S = 60.0
+_REVOKED_TIMES = 6
+"""How many times longer the pause is while the portal refuses the node's token."""
 
 
 class Contact:
@@ -27,10 +29,9 @@ class Contact:
     `on_boot_changed` is awaited when the portal does not know that the machine was started again.
     """
 
-    def __init__(self, *, problems: Problems, retry_max_s: float, revoked_retry_s: float, token_file: Path) -> None:
+    def __init__(self, *, problems: Problems, retry_max_s: float, token_file: Path) -> None:
         self._problems = problems
         self._retry_max_s = retry_max_s
-        self._revoked_retry_s = revoked_retry_s
         self._token_file = token_file
         self._revoked = False
         self._away_since: float | None = None
@@ -126,4 +127,4 @@ class Contact:
                 "the portal refuses this node's token: no job starts here, and running jobs end with their leases",
                 remedy=f"remove {self._token_file} and start with a new join token",
             )
-        return self._revoked_retry_s
+        return self._retry_max_s * _REVOKED_TIMES

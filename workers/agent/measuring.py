@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from workers.system.filework import FileWork
     from workers.telemetry.traffic import TrafficMeter
 
+BACKLOG_S = 600
+"""How many seconds of telemetry are kept while the portal is away."""
 REFUSED_TOLD_S = 60.0
 """So long it is told that figures were refused, after the last that were."""
 DRIVER_S = 30.0
@@ -92,12 +94,12 @@ class Measuring:
     `on_over` hears of each part that is above its grant of GPU memory: its attempt, and what to say of it.
     """
 
-    def __init__(self, *, sources: Sources, backlog_s: int, files: FileWork, mps: Path = DIRECTORY) -> None:
+    def __init__(self, *, sources: Sources, files: FileWork, mps: Path = DIRECTORY) -> None:
         self._files = files
         self._sampling = Sampling(host=sources.host, meter=sources.meter, daemon=lambda: mps_daemon(mps))
         sampler = sources.sampler
         self.sampler, self.beat, self.driver_trouble = sampler, Beat(sampler), sampler.trouble()
-        self._window = Window(backlog_s)
+        self._window = Window(BACKLOG_S)
         self._shims: dict[str, Shim] = {}
         self._last: LastReadings | None = None
         self._due: float | None = None

@@ -78,7 +78,7 @@ async def _serve_alive(settings: AgentSettings) -> None:
     inventory["software"] = software.offer.to_wire()
     enrolled = await enrol(settings, inventory)
     portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
-    measuring = Measuring(sources=sources, backlog_s=settings.telemetry_backlog_s, files=files, mps=settings.mps_pipes)
+    measuring = Measuring(sources=sources, files=files, mps=settings.mps_pipes)
     channel = Channel(settings.url, token=enrolled.token, verify=enrolled.verify)
     agent = Agent(
         settings=settings,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.environment import env
-
 if TYPE_CHECKING:
     from portal.jobs.use import Use
     from portal.tenants.models import Tenant
 
+WARNING_PERCENT = 90
+
 
 def near(used: float, quota: int | None) -> bool:
-    """Say whether so much is used that it is to be said (BERTH_QUOTA_WARNING_PERCENT)."""
-    return bool(quota) and used * 100 >= env("BERTH_QUOTA_WARNING_PERCENT") * (quota or 0)
+    """Say whether so much is used that it is to be said (`WARNING_PERCENT`)."""
+    return bool(quota) and used * 100 >= WARNING_PERCENT * (quota or 0)
 
 
 def quota_sentence(tenant: Tenant, use: Use) -> str | None:

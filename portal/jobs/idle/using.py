@@ -9,7 +9,6 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from portal.environment import env
 from portal.errors import Conflict
 from portal.events.services import page_event
 from portal.jobs.models import Attempt, IdleWatch
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
 
 KEPT = "kept"
 KEPT_ONCE_S = 60.0
+WARNING_S = 1800.0
 IDLE_END = ", its idle time-out"
 """How the reason of such an end ends."""
 
 
 def warning_s(limit_s: float) -> float:
     """Return how long before a limit a job is warned of: at most a fifth of the limit, so that short jobs are not all."""
-    return min(60.0 * env("BERTH_LIMIT_WARNING_MINUTES"), limit_s / 5)
+    return min(WARNING_S, limit_s / 5)
 
 
 def ends_s(limit_s: float, warned_idle_s: float) -> float:

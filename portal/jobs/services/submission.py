@@ -15,7 +15,7 @@ from portal.cluster.selectors import capacity_check, gpu_memory_check, software_
 from portal.disk import disk_require
 from portal.errors import BerthError, Conflict
 from portal.events.services import page_event, plan_nudge
-from portal.jobs.description import SHORT_NAMES, JobDescription, description_examine, description_parse
+from portal.jobs.description import R_NUM, SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.jobs.models import IdempotencyKey, Job, JobDependency
 from portal.jobs.searching import job_text_add
 from portal.jobs.services.asked.bringing import files_resolved
@@ -59,7 +59,7 @@ def job_submit(
     tenant: Tenant | None = None,
     description: Mapping[str, Any],
     idempotency_key: str | None = None,
-    r_num: int = 8,
+    r_num: int = R_NUM,
     template: Mapping[str, Any] | None = None,
 ) -> Job:
     """Accept a job and return it once it is committed. `template`: what it was made of, kept beside its description.
@@ -89,7 +89,7 @@ def job_submit(
 
 
 def submission_check(
-    *, user: User, tenant: Tenant | None = None, description: Mapping[str, Any], r_num: int = 8
+    *, user: User, tenant: Tenant | None = None, description: Mapping[str, Any], r_num: int = R_NUM
 ) -> tuple[Tenant, JobDescription]:
     """Check a description as `job_submit` would, with the same errors, and change nothing. Takes no lock."""
     parsed = description_parse(description, r_num=r_num)
@@ -103,7 +103,7 @@ def submission_check(
     return tenant, parsed
 
 
-def submission_problems(*, user: User, description: Mapping[str, Any], r_num: int = 8) -> list[BerthError]:
+def submission_problems(*, user: User, description: Mapping[str, Any], r_num: int = R_NUM) -> list[BerthError]:
     """Return every reason to refuse a submission, at most one error for each field; [] when it would be accepted.
 
     Checks that read other rows leave out the fields that are wrong by themselves. Changes nothing.

@@ -9,7 +9,6 @@ from portal.laboratory.errors import SimulationError
 from portal.laboratory.limits import asked_check
 from portal.laboratory.run.parallel import Task, run_tasks
 from portal.laboratory.run.scenario import simulated
-from scheduler.errors import InvalidParameter
 from scheduler.parameters import PARAMETERS
 from scheduler.simulator.errors import SimulationError as EngineError
 
@@ -114,7 +113,7 @@ def knobs_parse(*, given: Sequence[str]) -> dict[str, Any]:
             raise SimulationError("knob", f"{text!r} is not name=value with a name of {', '.join(known)}")
         try:
             found[name] = knob.check(value if knob.choices else _number_or_none(value))
-        except (InvalidParameter, ValueError) as error:
+        except ValueError as error:
             raise SimulationError("knob", f"{text!r}: {error}") from error
     return found
 

@@ -16,10 +16,9 @@ from portal.tenants import services as tenants
 from portal.tenants.models import Tenant, User
 
 TICK_S, REPLAN_S = 5, 60
-RESTART_COST_S = 5
-TUNING = {"tune_step_s": 10, "tune_band": 0.05}
-RELIEF = {"relieve_period_s": 10, "relieve_band": 0.05}
+MEASURING = {"tune_step_s": 10, "relieve_period_s": 10, "noise_band": 0.05}
 """Short steps; and the demo's processes share few real cores, so their speed is noisy."""
+RESTART_COST_S = 5
 """Used until a job's own restarts are measured. A training of the demo lasts two minutes: with the default, a minute for a
 restart, resizing it would never be worth it."""
 TOKEN_SCOPES = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write")
@@ -54,8 +53,7 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
         tick_s=TICK_S,
         replan_s=REPLAN_S,
         restart_cost_s=RESTART_COST_S,
-        **TUNING,
-        **RELIEF,
+        **MEASURING,
     )
     for gpu_type, memory_mib in {node.gpu_type: node.gpu_memory_mib for node in DEMO_NODES}.items():
         cluster.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)

@@ -206,7 +206,7 @@ class _Period:
 
     @property
     def rules(self) -> Rules:
-        return Rules.of(self.parameters)
+        return Rules(self.parameters.relieve_threshold, self.parameters.noise_band)
 
     def _carry_out(self, order: Order, watch: Watch, *, drew: float) -> bool:
         before = watch.before.get(order.training)

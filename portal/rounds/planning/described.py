@@ -51,7 +51,6 @@ class Known:
     """
 
     now_s: float
-    parameters: Parameters
     tuned: Tuned
     promises: Mapping[int, model.Promise] = field(default_factory=dict)
     profiled: Mapping[int, datetime] = field(default_factory=dict)
@@ -79,7 +78,7 @@ class Known:
         """
         promise = self.promises.get(job.pk)
         promised = promise.cores_wanted if promise is not None else None
-        wanted = promised or cores_wanted(job=job, parameters=self.parameters, tuned=self.tuned)
+        wanted = promised or cores_wanted(job=job, tuned=self.tuned)
         if job.cores_per_gpu or (part := self.part(job)) is None:
             return wanted
         return max(1, round(wanted * part.compute / WHOLE))
@@ -126,7 +125,7 @@ def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
             log.exception("job %d cannot be described, which is a fault of Berth: it is set aside", row.pk)
             return _undescribed(row)
 
-    common = (known.tuned, known.parameters.large_model_parameters, restored, known.shared)
+    common = (known.tuned, restored, known.shared)
     beside = Beside(blocked, known.promises, known.profiled, known.apart, refused, common)
     return kept.describe(look, beside, known.now_s, make)
 
@@ -201,14 +200,14 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
     aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
-    known = Known(now.timestamp(), parameters, tuned, shared=shared_memory(parameters))
+    known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
     return job_described(job, times_of(job), known, aside)
 
 
 def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
     """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
     tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
-    known = Known(now.timestamp(), parameters, tuned, shared=shared_memory(parameters))
+    known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
     found = (job_described(row, times_of(row), known) for row in rows)
     return [
         replace(
@@ -218,7 +217,7 @@ def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters)
     ]
 
 
-def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
+def cores_wanted(*, job: Any, tuned: Tuned) -> int:
     """Return the cores a GPU (of a CPU job: in all): what an earlier attempt of it was tuned to, else what the tenant asked
     for, else by the start rule of section 8 from what the owner's past jobs were tuned to.
     """
@@ -230,6 +229,5 @@ def cores_wanted(*, job: Any, parameters: Parameters, tuned: Tuned) -> int:
         given=given_cores(own=getattr(job, "cores_tuned", None), asked=job.cores_per_gpu, exactly=job.cores_exactly),
         pipelined=bool(job.pipelined),
         model_parameters=job.parameters,
-        large_model_parameters=parameters.large_model_parameters,
         heavy_between_iterations=bool(job.heavy_between_iterations),
     )

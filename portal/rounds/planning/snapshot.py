@@ -36,6 +36,7 @@ from portal.rounds.planning.sharing import (
 from portal.rounds.planning.too_small import too_small_load
 from portal.tenants.models import Tenant
 from scheduler import model
+from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,8 +72,8 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     parts, kinds = _parts(), list(GpuType.objects.all())
     shared = shared_memory(parameters)
     apart = apart_signatures() if shared else {}
-    running_known = Known(now.timestamp(), parameters, cores_tuned(), promises_load(), shared=shared, apart=apart)
-    look, past = memory.queue.look(), profiles_past(now=now, again_s=parameters.profile_again_s)
+    running_known = Known(now.timestamp(), cores_tuned(), promises_load(), shared=shared, apart=apart)
+    look, past = memory.queue.look(), profiles_past(now=now, again_s=PROFILE_AGAIN_S)
     jobs = culprits_aside(jobs_described(look, replace(running_known, profiled=past.since), memory.jobs))
     running = _running(parts, running_known)
     sharing = any(job.part is not None for job in jobs) if shared else False
@@ -93,7 +94,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         array_history=array_history_now(),
         profiles_tried=past.tried,
         replanned_s=_replanned_s(),
-        links_wanted=links_wanted(now=now, again_s=parameters.profile_again_s),
+        links_wanted=links_wanted(now=now, again_s=PROFILE_AGAIN_S),
         uses=uses_load(jobs, parts, policies),
         too_small=too_small_load(jobs, kinds),
         pairs=pairs_load(jobs, parts, now=now) if sharing else {},

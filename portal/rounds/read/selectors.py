@@ -14,8 +14,7 @@ from portal.rounds.planning.described import cores_wanted
 from portal.rounds.read.places import Turns
 from portal.rounds.record.decisions import decisions_read
 from portal.rounds.record.explanations import explanations_of
-from portal.rounds.settings.knobs import knobs_current, scheduler_parameters
-from scheduler.estimator.cores import start_cores
+from scheduler.estimator.cores import LARGE_MODEL_PARAMETERS, start_cores
 from scheduler.explaining.sentences import sentence
 
 if TYPE_CHECKING:
@@ -120,8 +119,7 @@ def cores_effects(user: User) -> dict[str, str]:
         - start_cores(category=None, tuned={}),
     }
     effects |= {name: f"{change:+d} core".replace("-", "\u2212") for name, change in changes.items()}
-    limit = knobs_current()["large_model_parameters"]
-    effects["parameters"] = f"Above {limit / 1e6:g} M it starts with one core per GPU less."
+    effects["parameters"] = f"Above {LARGE_MODEL_PARAMETERS / 1e6:g} M it starts with one core per GPU less."
     return effects | {"cores": f"Empty: by the hints, {base} without any. Of a CPU job: in all."}
 
 
@@ -132,7 +130,7 @@ def _start_words(category: str | None, tuned: Mapping[str | None, int]) -> str:
 
 
 def cores_wanted_of(jobs: Iterable[Job]) -> dict[int, int]:
-    """Return how many cores each job would get at its smallest size: what it asked, else the start rule. Two queries."""
+    """Return how many cores each job would get at its smallest size: what it asked, else the start rule. One query."""
     jobs = list(jobs)
-    parameters, tuned = scheduler_parameters(knobs_current()), cores_tuned(owner_ids={job.owner_id for job in jobs})
-    return {job.pk: cores_wanted(job=job, parameters=parameters, tuned=tuned) * max(1, job.gpus[0]) for job in jobs}
+    tuned = cores_tuned(owner_ids={job.owner_id for job in jobs})
+    return {job.pk: cores_wanted(job=job, tuned=tuned) * max(1, job.gpus[0]) for job in jobs}

@@ -5,130 +5,162 @@ The admin console, the settings reference and the tests read `KNOBS`; values awa
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from portal.errors import BerthError
+from portal.jobs.description import GRACE_MOST_S, R_NUM
 from portal.rounds.models import OperatorSetting
-from scheduler.errors import InvalidParameter
-from scheduler.parameters import PARAMETERS, Parameter, Parameters
+from scheduler.parameters import PARAMETERS, Parameters
+from scheduler.setting import Setting
+
+_shares = partial(Setting, group="Arrays and tenants' shares")
+_sharing = partial(Setting, group="Shared GPUs")
+_figures = partial(Setting, group="Figures and what is kept")
+_jobs = partial(Setting, group="Job descriptions")
+_laboratory = partial(Setting, group="Laboratory")
 
 PORTAL_KNOBS = (
-    Parameter("planning_keep_days", "How long plannings and their decisions are kept.", "days", 7, 1, 3650),
-    Parameter("round_keep_days", "How long rounds and their figures are kept.", "days", 90, 1, 3650),
-    Parameter(
+    _shares(
         "array_history_days",
-        "How far back the arrays are divided by: tuned cores and the peak of large jobs; in force from the next round.",
-        "days",
         7,
-        1,
-        90,
-    ),
-    Parameter("laboratory_minutes", "How long a simulation of the laboratory may run.", "min", 30, 1, 1440),
-    Parameter(
-        "laboratory_queue", "How many simulations of a tenant may wait or run at one time.", "simulations", 5, 1, 1000
-    ),
-    Parameter(
-        "laboratory_jobs",
-        "How many jobs a trace or a drawn workload of the laboratory may have.",
-        "jobs",
-        20000,
-        1,
-        1000000,
-    ),
-    Parameter("laboratory_nodes", "How many nodes a simulated cluster may have.", "nodes", 2000, 1, 100000),
-    Parameter("laboratory_trace_mib", "How long an uploaded trace may be.", "MiB", 8, 1, 256),
-    Parameter("laboratory_traces", "How many traces a tenant may keep.", "traces", 50, 1, 10000),
-    Parameter("laboratory_keep_days", "How long simulations are kept after their end.", "days", 90, 1, 3650),
-    Parameter(
-        "shared_gpus",
-        "How many of each type's GPUs jobs may share, as a part of them. Those that nobody holds change from one kind to the "
-        "other until it is so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, and count. "
-        "0 = those alone.",
-        "of the GPUs",
-        0.0,
-        0,
-        1,
-    ),
-    Parameter(
-        "sharing_retrain_days",
-        "So often the learned sharing policy is trained again from what jobs used here, on the laboratory's worker, and proposed "
-        "on the page Sharing; nothing is switched. 0 = only when an operator asks.",
+        "How far back the arrays are divided by: tuned cores and the peak of large jobs; in force from the next round.",
+        "Down: the load changes from week to week.",
         "days",
-        0,
-        0,
-        365,
+        (1, 90),
     ),
-    Parameter(
+    _sharing(
+        "shared_gpus",
+        0.0,
+        "How many of each type's GPUs jobs may share, as a part of them. Those that nobody holds change from one kind to "
+        "the other until it is so, the last of the last nodes first; GPUs whose kind an operator set stay as they are, "
+        "and count. 0 = those alone.",
+        "Up: small jobs hold whole GPUs that they hardly use.",
+        "of the GPUs",
+        (0, 1),
+    ),
+    _sharing(
+        "sharing_retrain_days",
+        0,
+        "How often the learned sharing policy is trained again from the use of jobs here, on the laboratory's worker, and "
+        "proposed on the page Sharing; nothing is switched. 0 = only when an operator asks.",
+        "7: jobs here change from month to month. It takes some minutes of the laboratory's worker.",
+        "days",
+        (0, 365),
+    ),
+    _sharing(
         "slo_ms",
-        "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their queries.",
-        "ms",
         150.0,
-        1,
-        60000,
+        "A server's answer that takes longer is late. It counts for jobs of `latency_class` latency that tell of their "
+        "queries.",
+        "Down: people complain of answers of servers that count as well.",
+        "ms",
+        (1, 60000),
     ),
-    Parameter("r_num", "A range of GPU counts is cut into at most so many.", "counts", 8, 2, 64),
-    Parameter(
+    _figures(
+        "planning_keep_days",
+        7,
+        "How long plannings and their decisions are kept.",
+        "Up: you need longer proof of every decision. Plannings of 5 s keep about 17 000 rows a day.",
+        "days",
+        (1, 3650),
+    ),
+    _figures(
+        "round_keep_days",
+        90,
+        "How long rounds and their figures are kept.",
+        "Up: figures over time must reach further back. A round is one short row.",
+        "days",
+        (1, 3650),
+    ),
+    _jobs(
+        "r_num",
+        R_NUM,
+        "The most counts into which a range of GPU counts is cut.",
+        "Down: plannings are slow and ranges are wide. It holds for later submissions only.",
+        "counts",
+        (2, 64),
+    ),
+    _jobs(
         "grace_most_s",
-        "The longest time that a job may ask for (`grace_s`) from SIGTERM, when it is to stop, to SIGKILL. What it held is not "
+        GRACE_MOST_S,
+        "The longest time that a job may ask for (`grace_s`) from SIGTERM, when it is to stop, to SIGKILL. Its GPUs are not "
         "free before.",
+        "Up: large models need more than ten minutes to save.",
         "s",
-        600,
-        30,
-        86400,
+        (30, 86400),
     ),
-    Parameter(
+    _jobs(
         "time_limit_extend",
+        1.0,
         "By how much members may make a running job's time limit longer, as a share of the limit that it was submitted with: "
         "1 = up to twice as long. 0 = only operators may. A longer limit delays who waits for its GPUs.",
+        "Up: tenants' jobs end just before they are done.",
         "of the limit",
-        1.0,
-        0,
-        100,
+        (0, 100),
+    ),
+    _laboratory(
+        "laboratory_minutes",
+        30,
+        "How long a simulation of the laboratory may run.",
+        "Up: simulations end at their limit. The laboratory's one worker is busy for longer then.",
+        "min",
+        (1, 1440),
+    ),
+    _laboratory(
+        "laboratory_queue",
+        5,
+        "How many simulations of a tenant may wait or run at one time.",
+        "Down: one tenant fills the queue.",
+        "simulations",
+        (1, 1000),
+    ),
+    _laboratory(
+        "laboratory_jobs",
+        20000,
+        "How many jobs a trace or a drawn workload of the laboratory may have.",
+        "Up: a month of your cluster has more jobs.",
+        "jobs",
+        (1, 1000000),
+    ),
+    _laboratory(
+        "laboratory_nodes",
+        2000,
+        "How many nodes a simulated cluster may have.",
+        "Up: your cluster is larger.",
+        "nodes",
+        (1, 100000),
+    ),
+    _laboratory(
+        "laboratory_trace_mib",
+        8,
+        "How long an uploaded trace may be.",
+        "Up: uploads are refused. Traces are kept in the database.",
+        "MiB",
+        (1, 256),
+    ),
+    _laboratory(
+        "laboratory_traces",
+        50,
+        "How many traces a tenant may keep.",
+        "Up: uploads are refused. Traces are kept in the database.",
+        "traces",
+        (1, 10000),
+    ),
+    _laboratory(
+        "laboratory_keep_days",
+        90,
+        "How long simulations are kept after their end.",
+        "Down: the database must be smaller.",
+        "days",
+        (1, 3650),
     ),
 )
-KNOBS: tuple[Parameter, ...] = (*PARAMETERS, *PORTAL_KNOBS)
+_GROUPS = list(dict.fromkeys(knob.group for knob in (*PARAMETERS, *PORTAL_KNOBS)))
+KNOBS: tuple[Setting, ...] = tuple(sorted((*PARAMETERS, *PORTAL_KNOBS), key=lambda knob: _GROUPS.index(knob.group)))
+"""By group, as the console and docs/settings.md show them."""
 _BY_NAME = {knob.name: knob for knob in KNOBS}
 _PORTAL_NAMES = {knob.name for knob in PORTAL_KNOBS}
-
-GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Who is next, and where", ("policy", "priority", "placement", "lambda", "gain", "sigma")),
-    (
-        "Arrays and tenants' shares",
-        tuple(
-            """
-                arrays fair_shares borrowing reserved_cores_per_gpu large_array_share array_history_days reserve_lr
-                reserve_jobs sweep
-            """.split()
-        ),
-    ),
-    ("Window and solver", ("window_size", "sensitivity_adjustment", "gap", "time_limit_s", "tick_s")),
-    ("Rounds and re-plans", ("replan_s", "replan_early_s", "preemption", "restart_cost_s")),
-    ("Profiles", ("profile_share", "profile_limit_s", "profile_again_s")),
-    (
-        "Shared GPUs",
-        ("sharing_policy", "sharing_shadow", "sharing_slowdown", "shared_gpus", "sharing_retrain_days", "slo_ms"),
-    ),
-    ("Core tuning", ("tune_cores", "tune_step_s", "tune_band", "tune_faster")),
-    (
-        "Memory bandwidth",
-        ("relieve_memory", "relieve_threshold", "relieve_release", "relieve_band", "relieve_period_s"),
-    ),
-    ("Job descriptions", ("r_num", "grace_most_s", "time_limit_extend", "large_model_parameters")),
-    (
-        "Laboratory",
-        (
-            "laboratory_minutes",
-            "laboratory_queue",
-            "laboratory_jobs",
-            "laboratory_nodes",
-            "laboratory_trace_mib",
-            "laboratory_traces",
-            "laboratory_keep_days",
-        ),
-    ),
-    ("Figures and what is kept", ("raqlr_hours", "planning_keep_days", "round_keep_days")),
-)
-"""How the console and the operator's guide present the knobs: each stands in one group."""
 
 
 def knob_check(*, name: str, value: Any) -> Any:
@@ -138,8 +170,8 @@ def knob_check(*, name: str, value: Any) -> Any:
         raise BerthError("unknown_field", f"No setting {name!r}; there are {', '.join(_BY_NAME)}.", field=name)
     try:
         return knob.check(value)
-    except InvalidParameter as error:
-        raise BerthError("invalid", str(error), field=name) from error
+    except ValueError as error:
+        raise BerthError("invalid", f"parameter {name}: {error}", field=name) from error
 
 
 def knobs_current() -> dict[str, Any]:

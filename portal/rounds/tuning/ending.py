@@ -102,7 +102,7 @@ class _Ending:
             _, cores = step(tuning, room, 0.0)
             self._go_on(tuning, cores, pause_s=self.search.step_s)
             return
-        band = self.parameters.tune_band
+        band = self.parameters.noise_band
         value = value_of(self.search, self.figures, band=band)
         if value is None:
             self._go_on(tuning, room.held, pause_s=0.0)

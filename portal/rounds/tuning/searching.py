@@ -88,7 +88,7 @@ def _over(
     searches: Sequence[CoreSearch], figures: Mapping[int, Figures], *, parameters: Parameters, now: datetime
 ) -> list[CoreSearch]:
     """Return those whose step told something, or that may get the cores they wait for; the others' is made again."""
-    band = parameters.tune_band
+    band = parameters.noise_band
     measured = [search for search in searches if search.pk in figures]
     gathering = [search for search in searches if search.pk not in figures]
     told = [search for search in measured if value_of(search, figures[search.pk], band=band) is not None]

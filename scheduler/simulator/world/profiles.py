@@ -2,7 +2,7 @@
 
 The planning chooses which profiles are made. A profile takes the world's `profiling_s` on the GPU and cores that the plan gives
 it, and tells what `TracedJob.profiles` has for the type. If it would take longer than its limit it is cut off and tells nothing.
-Then the signature is not profiled again on that type for `profile_again_s`.
+Then the signature is not profiled again on that type for `PROFILE_AGAIN_S`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.model import Profiled, Running
+from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
     from scheduler.model import ProfileOrder
@@ -30,8 +31,8 @@ class _Run:
 class Profiles:
     """The running profiles, with ids from -1 downwards, and those that told nothing."""
 
-    def __init__(self, world: World, cluster: Cluster, knowing: Knowing, again_s: float) -> None:
-        self._profiling_s, self._cluster, self._knowing, self._again_s = world.profiling_s, cluster, knowing, again_s
+    def __init__(self, world: World, cluster: Cluster, knowing: Knowing) -> None:
+        self._profiling_s, self._cluster, self._knowing = world.profiling_s, cluster, knowing
         self._running: dict[int, _Run] = {}
         self._begun = 0
         self._until: dict[tuple[str, str], float] = {}  # (signature, type) -> not again before
@@ -57,7 +58,7 @@ class Profiles:
         self.gpu_s += (now_s - run.started_s) * len(order.piece.gpus)
         told = self._profiling_s <= order.limit_s and self._knowing.learn(run.load, order.gpu_type)
         if not told:
-            self._until[order.signature, order.gpu_type] = now_s + self._again_s
+            self._until[order.signature, order.gpu_type] = now_s + PROFILE_AGAIN_S
 
     def running(self) -> list[Running]:
         """The running profiles as a snapshot shows them."""

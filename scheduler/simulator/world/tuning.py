@@ -32,7 +32,7 @@ def is_tuned(load: Load) -> bool:
     return load.cores is not None and not load.tuned and attempt is not None and len(attempt.pieces) == 1
 
 
-def wish(load: Load, past: Past, large_model_parameters: int) -> int | None:
+def wish(load: Load, past: Past) -> int | None:
     """The cores per GPU to ask for when the job arrives; None = as many as its tenant asked for."""
     job, hints = load.traced.job, load.traced.hints
     if hints is None or job.is_cpu:
@@ -42,7 +42,6 @@ def wish(load: Load, past: Past, large_model_parameters: int) -> int | None:
         tuned=past.tuned_cores(job.tenant if job.owner is None else job.owner),
         pipelined=hints.pipelined,
         model_parameters=hints.model_parameters,
-        large_model_parameters=large_model_parameters,
         heavy_between_iterations=hints.heavy_between_iterations,
     )
 
@@ -60,7 +59,7 @@ def step(load: Load, cluster: Cluster, utilisation: float, parameters: Parameter
     law = load.traced.law
     used = law.used(room.held / room.gpus) * room.gpus if isinstance(law, CoreBound) else None
     attempt.tuning, cores = tuner.step(
-        attempt.tuning, room, min(1.0, utilisation), band=parameters.tune_band, used=used
+        attempt.tuning, room, min(1.0, utilisation), band=parameters.noise_band, used=used
     )
     attempt.exchange(cluster, cores, load.traced.job.tenant)
     if attempt.tuning.way is not Way.GATHER:

@@ -227,6 +227,7 @@ def test_a_node_that_sends_more_than_was_asked_for_is_cut_off(asgi, world, runni
     run(talk())
 
 
+@pytest.mark.slow
 def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world, running, monkeypatch):  # noqa: F811
     monkeypatch.setattr(sessions, "CALL_S", 0.5)
 
@@ -268,7 +269,7 @@ def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running,
 def test_nobody_uses_it(asgi, world, running, monkeypatch):  # noqa: F811
     """A terminal in which nothing moves, and a channel without a stream."""
     monkeypatch.setattr(watching, "CHECK_S", 0.1)
-    monkeypatch.setenv("BERTH_TERMINAL_IDLE_S", "0")
+    monkeypatch.setattr(watching, "env", lambda _: 0)
     for name, value in (("CHECK_S", 0.1), ("UNUSED_S", 0.3)):
         monkeypatch.setattr(channels, name, value)
 

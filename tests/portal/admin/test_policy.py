@@ -4,9 +4,11 @@ import pytest
 from django.urls import reverse
 
 from portal.rounds.admin_policy import value_shown
+from portal.rounds.models import OperatorSetting
 from portal.rounds.services import settings_update
-from portal.rounds.settings.knobs import KNOBS, knobs_current
+from portal.rounds.settings.knobs import KNOBS, knobs_current, scheduler_parameters
 from portal.tenants.models import AuditEvent
+from scheduler.parameters import Parameters
 
 URL = reverse("admin:rounds_operatorsetting_changelist")
 
@@ -28,14 +30,14 @@ def test_saving_what_is_shown_changes_nothing(console):
 
 
 def test_changes_are_in_force_and_in_the_trail(console, operator):
-    console.post(URL, form(tick_s="5", gap="0.02", policy="fifo"))
-    assert (knobs_current()["tick_s"], knobs_current()["gap"], knobs_current()["policy"]) == (5.0, 0.02, "fifo")
+    console.post(URL, form(tick_s="5", reserve_lr="0.02", policy="fifo"))
+    assert (knobs_current()["tick_s"], knobs_current()["reserve_lr"], knobs_current()["policy"]) == (5.0, 0.02, "fifo")
     events = AuditEvent.objects.filter(action="setting.change")
-    assert {event.target for event in events} == {"setting:tick_s", "setting:gap", "setting:policy"}
+    assert {event.target for event in events} == {"setting:tick_s", "setting:reserve_lr", "setting:policy"}
     assert {event.actor for event in events} == {operator}
     assert "by olga" in console.get(URL).content.decode()
-    console.post(URL, form(gap=""))
-    assert knobs_current()["gap"] is None
+    console.post(URL, form(reserve_lr=""))
+    assert knobs_current()["reserve_lr"] is None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_changes_are_in_force_and_in_the_trail(console, operator):
         ("lambda", "x"),
         ("r_num", "2.5"),
         ("policy", "luck"),
-        ("gap", "-1"),
+        ("reserve_lr", "-1"),
     ],
 )
 def test_a_bad_value_names_its_field_and_changes_nothing(name, value, console):
@@ -63,6 +65,12 @@ def test_reset_sets_one_back_only(console, operator):
     console.post(URL, {"reset": "tick_s"})
     assert (knobs_current()["tick_s"], knobs_current()["raqlr_hours"]) == (30, 3)
     assert console.post(URL, {"reset": "nonsense"}).status_code == 400
+
+
+def test_a_stored_value_of_a_knob_that_is_no_more_changes_nothing(console):
+    OperatorSetting.objects.create(name="reserve_jobs", value=4)
+    assert scheduler_parameters(knobs_current()) == Parameters()
+    assert console.get(URL).status_code == 200
 
 
 def test_nobody_else_may(console, member):

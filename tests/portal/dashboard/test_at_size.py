@@ -18,6 +18,8 @@ from portal.jobs.use import usage_of
 from portal.rounds.planning.run import planning_run
 from tests.portal import given
 
+pytestmark = pytest.mark.slow
+
 PAGES = {
     "node-detail": ({"name": "n1"}, ""),
     "node-fragment": ({"name": "n1", "fragment": "gpus"}, ""),

@@ -103,21 +103,23 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("text", TAKEN)
-def test_what_all_read_alike_is_taken(text):
-    assert requirement_lines(text) == (TAKEN[text] or text.split("\n"))
+def test_what_all_read_alike_is_taken(subtests):
+    for text, lines in TAKEN.items():
+        with subtests.test(text):
+            assert requirement_lines(text) == (lines or text.split("\n"))
 
 
-@pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in REFUSED.items() for text in texts])
-def test_what_another_reader_could_read_otherwise_is_refused_by_name(code, text):
-    with pytest.raises(LineError) as caught:
-        requirement_lines(f"torch\n{text}")
-    assert (caught.value.code, caught.value.number) == (code, 2)
-    with pytest.raises(BerthError) as refused:
-        software_check({"requirements": f"torch\n{text}"}, {})
-    assert (refused.value.code, refused.value.field) == (code, "software.requirements")
-    for part in ("pass-word-1", "token-1"):
-        assert part not in refused.value.detail + str(caught.value)
+def test_what_another_reader_could_read_otherwise_is_refused_by_name(subtests):
+    for code, text in ((code, text) for code, texts in REFUSED.items() for text in texts):
+        with subtests.test(f"{code}: {text}"):
+            with pytest.raises(LineError) as caught:
+                requirement_lines(f"torch\n{text}")
+            assert (caught.value.code, caught.value.number) == (code, 2)
+            with pytest.raises(BerthError) as refused:
+                software_check({"requirements": f"torch\n{text}"}, {})
+            assert (refused.value.code, refused.value.field) == (code, "software.requirements")
+            for part in ("pass-word-1", "token-1"):
+                assert part not in refused.value.detail + str(caught.value)
 
 
 PIECES = [

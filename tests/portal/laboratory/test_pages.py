@@ -90,7 +90,7 @@ def test_this_cluster_is_frozen_as_it_is_when_asked(browser):
 
 
 def test_knobs_away_from_their_default_are_kept(browser):
-    browser.post(reverse("laboratory-new"), FORM | {"knob_lambda": "2", "knob_sigma": "1.4", "knob_gap": ""})
+    browser.post(reverse("laboratory-new"), FORM | {"knob_lambda": "2", "knob_sigma": "1.4", "knob_reserve_lr": ""})
     assert Simulation.objects.get().knobs == {"lambda": 2.0}
 
 
@@ -103,7 +103,7 @@ def test_a_wrong_knob_is_shown_where_it_was_typed(browser):
     ("changes", "field"),
     [
         ({"knob_lambda": "9"}, "id_knob_lambda"),
-        ({"knob_gap": "x"}, "id_knob_gap"),
+        ({"knob_reserve_lr": "x"}, "id_knob_reserve_lr"),
         ({"seed": "-1"}, "id_seed"),
         ({"until_h": "0"}, "id_until_h"),
     ],

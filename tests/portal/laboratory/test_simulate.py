@@ -63,6 +63,7 @@ def timeless(answer):
 COMPARED = ["--policy", "fifo,berth", "--seed", "3", "--json"]
 
 
+@pytest.mark.slow
 @pytest.mark.impure  # two processes
 def test_two_processes_say_what_one_does(files):
     one, two = (json.loads(simulate(*files, *COMPARED, *more)) for more in ([], ["--processes", "2"]))
@@ -212,4 +213,8 @@ def test_what_cannot_be_generated_is_refused(arguments, complaint):
 
 
 def test_knobs_are_taken_in_their_own_kinds():
-    assert knobs_parse(given=["lambda=2", "arrays=off", "gap="]) == {"lambda": 2.0, "arrays": "off", "gap": None}
+    assert knobs_parse(given=["lambda=2", "arrays=off", "reserve_lr="]) == {
+        "lambda": 2.0,
+        "arrays": "off",
+        "reserve_lr": None,
+    }

@@ -75,7 +75,7 @@ def test_what_was_decided_names_the_nodes(layout):
     ("name", "value", "words"),
     [
         ("BERTH_AGENT_NICE", "abc", "BERTH_AGENT_NICE: 'abc' is not a whole number."),
-        ("BERTH_AGENT_NICE", "20", "BERTH_AGENT_NICE: 20 is not within 0 to 19."),
+        ("BERTH_AGENT_NICE", "20", "BERTH_AGENT_NICE: 20 is outside 0 to 19."),
         ("BERTH_AGENT_LOG_PERIOD_S", "soon", "BERTH_AGENT_LOG_PERIOD_S: 'soon' is not a number."),
         ("BERTH_AGENT_ISOLATION", "some", "BERTH_AGENT_ISOLATION: 'some' is not one of auto, off."),
     ],

@@ -11,15 +11,31 @@ from portal.launch.broker import free_port
 from portal.layout import Layout
 
 
-@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13), (3, 14)])
 def test_pythons_that_do(version):
     preflight.check_python(version)
 
 
-@pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7)])
+@pytest.mark.parametrize("version", [(3, 10), (3, 15), (2, 7)])
 def test_pythons_that_do_not(version):
     with pytest.raises(LaunchError, match=rf"Python {version[0]}\.{version[1]}.*apt install"):
         preflight.check_python(version)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("BERTH_LEASE_S", "1", "BERTH_LEASE_S: 1 is outside 5 to 86400 s."),
+        ("BERTH_LEASE_S", "soon", "BERTH_LEASE_S: 'soon' is not a whole number."),
+        ("BERTH_HANG_LIMIT_S", "3", "BERTH_HANG_LIMIT_S: 3 is neither 0 nor at least 5 s."),
+        ("BERTH_SMTP_TLS", "some", "BERTH_SMTP_TLS: 'some' is not one of starttls, tls, none."),
+    ],
+)
+def test_a_variable_out_of_range_is_named_with_what_it_may_be(monkeypatch, name, value, said):
+    preflight.check_variables()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(LaunchError, match=said):
+        preflight.check_variables()
 
 
 def test_a_taken_port_is_named_with_a_way_out():

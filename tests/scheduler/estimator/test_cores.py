@@ -22,7 +22,6 @@ from scheduler.estimator.cores import start_cores
         ({"category": "cv", "pipelined": True}, 2),
         ({"category": "cv", "model_parameters": 100_000_000}, 3),
         ({"category": "cv", "model_parameters": 100_000_001}, 2),
-        ({"category": "cv", "model_parameters": 11, "large_model_parameters": 10}, 2),
         ({"category": "cv", "heavy_between_iterations": True}, 4),
         ({"category": "nlp", "tuned": {"nlp": 7}, "pipelined": True, "heavy_between_iterations": True}, 7),
         ({"category": "nlp", "pipelined": True, "model_parameters": 10**9, "heavy_between_iterations": True}, 4),

@@ -65,15 +65,13 @@ def test_a_fill_planning_lets_a_job_that_may_be_spread_into_the_window():
     nodes, jobs, knobs = scattered(policy="hops")
     known = {"knowledge": measured(rho=1.05)}
     assert where(make_plan(nodes, jobs, **knobs, **known)) == {3: {1: 1, 2: 1}}
-    for off in ({"sensitivity_adjustment": "off"}, {"replan": True}):
-        made = make_plan(nodes, jobs, **knobs, **known, **off)
-        assert (where(made), why(made)[3]) == ({}, "outside-window")
+    made = make_plan(nodes, jobs, **knobs, **known, replan=True)
+    assert (where(made), why(made)[3]) == ({}, "outside-window")
     assert where(make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.5))) == {}
 
 
-@pytest.mark.parametrize("adjusted", ["on", "off"])
-def test_under_berth_the_sweep_starts_it_without_any_adjustment(adjusted):
-    nodes, jobs, knobs = scattered(policy="berth", sensitivity_adjustment=adjusted)
+def test_under_berth_the_sweep_starts_it_without_any_adjustment():
+    nodes, jobs, knobs = scattered(policy="berth")
     assert where(make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.05))) == {3: {1: 1, 2: 1}}
     assert where(make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.5))) == {}
     strictly = make_plan(nodes, jobs, **knobs, knowledge=measured(rho=1.05), sweep="off")

@@ -65,10 +65,8 @@ def clusters(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    clusters(), st.none() | st.integers(0, 6), st.booleans(), st.sampled_from([0.3, 1.0]), st.sampled_from([1, 2, 16])
-)
-def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size, reserve_jobs):
+@given(clusters(), st.none() | st.integers(0, 6), st.booleans(), st.sampled_from([0.3, 1.0]))
+def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_size):
     nodes, jobs, live = cluster
     made = make_plan(
         nodes,
@@ -78,7 +76,6 @@ def test_nothing_idles_beside_a_job_that_fits(cluster, quota, replan, window_siz
         policy="berth",
         replan=replan,
         window_size=window_size,
-        reserve_jobs=reserve_jobs,
     )
     assert made.metrics.idle_beside_fitting == 0
     assert "outside-window" not in why(made).values()

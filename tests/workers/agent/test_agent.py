@@ -282,7 +282,7 @@ def test_a_second_tenant_is_refused_unless_tenants_trust_each_other(portal, node
 
 def test_a_revoked_token_is_said_and_starts_nothing(portal, node):
     first = portal.want(command="sleep 30")
-    node.start("--revoked-retry-s", "0.2")
+    node.start()
     portal.wait_report(first, "running")
     portal.revoked = True
     second = portal.want(attempt=2, job=2)

@@ -56,7 +56,7 @@ class Portal:
 def test_refused_figures_are_no_problem_any_more_when_they_are_taken_again(monkeypatch, told_s, left):
     """But some time later: who looks shall see that some are missing."""
     portal, problems = Portal(), Problems()
-    figures = Measuring(sources=Sources(NoGpus("")), backlog_s=60, files=FileWork())
+    figures = Measuring(sources=Sources(NoGpus("")), files=FileWork())
     figures.on_refused = lambda why: problems.note("telemetry", why) if why else problems.clear("telemetry")
 
     def send(at):

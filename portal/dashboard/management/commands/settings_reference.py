@@ -15,10 +15,12 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="change nothing; fail when the file is out of date")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        from workers.agent.settings_list import SETTINGS  # the one place where both sides' settings meet
+        # The one place where both sides' settings meet.
+        from workers.agent.settings import SETTINGS, flag_of, variable_of
 
         path = settings.BASE_DIR / "docs" / "settings.md"
-        text = document(SETTINGS)
+        names = {"url": "--join"}  # as `./berth node` has it
+        text = document((f"{names.get(each.name) or flag_of(each)}, {variable_of(each)}", each) for each in SETTINGS)
         if not options["check"]:
             path.write_text(text)
             self.stdout.write(f"wrote {path.relative_to(settings.BASE_DIR)}")

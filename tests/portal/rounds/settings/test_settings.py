@@ -1,8 +1,6 @@
 """The operator's knobs: one bad value changes none, each change is in the trail, beat follows the tick."""
 
-import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -15,13 +13,11 @@ from portal.rounds.models import OperatorSetting, Round
 from portal.rounds.planning import run as planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.services import settings_update
-from portal.rounds.settings.knobs import GROUPS, KNOBS, knobs_current
+from portal.rounds.settings.knobs import knobs_current
 from portal.rounds.settings.schedule import FIXED_S, schedule_make
 from portal.tenants.models import AuditEvent
 from scheduler.parameters import PARAMETERS
 from tests.portal import given
-
-ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.mark.parametrize(
@@ -72,20 +68,6 @@ def test_the_schedule_is_made_once_and_again(db):
     assert tasks["rounds.plan"] == round(knobs_current()["tick_s"])
 
 
-@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
-def test_every_default_is_within_its_own_range(knob):
-    assert knob.check(knob.default) == knob.default
-
-
-def test_each_knob_stands_in_one_group_and_is_explained_in_the_operators_guide():
-    grouped = [name for _, names in GROUPS for name in names]
-    assert sorted(grouped) == sorted(knob.name for knob in KNOBS)
-    guide = (ROOT / "docs" / "operators-guide.md").read_text()
-    chapter = guide.split("## Knobs", 1)[1].split("\n## ", 1)[0]
-    explained = re.findall(r"^\| `([a-z_]+)` \|", chapter, re.MULTILINE)
-    assert explained == grouped, "in the console's order"
-
-
 def test_the_arrays_history_reaches_as_far_back_as_the_operator_says(cluster):
     job = cluster.submit(gpus=[4])
     ended = timezone.now() - timedelta(days=10)
@@ -103,10 +85,11 @@ def another(knob):
     """A value within the knob's range that is not its default."""
     if knob.choices:
         return next(word for word in knob.choices if word != knob.default)
+    low, high = knob.bounds
     if knob.default is None:
-        return type(knob.low)(max(knob.low, min(knob.high, 0.5)))
-    value = min(knob.high, knob.default * 2 or 1) if knob.default < knob.high else knob.low
-    return type(knob.default)(value) if value != knob.default else knob.low
+        return type(low)(max(low, min(high, 0.5)))
+    value = min(high, knob.default * 2 or 1) if knob.default < high else low
+    return type(knob.default)(value) if value != knob.default else low
 
 
 KNOBS_TICK_S = next(knob.default for knob in PARAMETERS if knob.name == "tick_s")
