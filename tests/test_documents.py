@@ -7,8 +7,8 @@ import pytest
 from django.core.management import get_commands
 from django.urls import Resolver404, resolve
 
-from portal.health.health import health
-from portal.jobs.imports.options import OPTIONS
+from portal.operate.health.health import health
+from portal.work.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
 from workers.agent.settings import SETTINGS, flag_of, variable_of
 

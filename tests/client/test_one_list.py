@@ -7,7 +7,7 @@ import re
 import pytest
 
 from berth_client.cli.parser import parser_make
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 ABOUT_THINGS = ("artefacts", "templates", "secrets", "members", "lab")
 
