@@ -1,4 +1,4 @@
-"""The Redis-compatible server that `up` starts: finds one and says how to start it. `portal.foundation.redis_urls` knows its addresses."""
+"""The Redis-compatible server that `up` starts: finds one and says how to start it. Addresses: `portal.foundation.redis_urls`."""
 
 import os
 import re

@@ -126,7 +126,8 @@ PLANNING, LABORATORY_S = "celery -q -A portal".split(), "celery -q -A portal.fou
 WORKER = "worker --pool prefork --loglevel WARNING --without-gossip --without-mingle".split()
 LABORATORY = "--queues laboratory --hostname laboratory@%h --max-memory-per-child 400000".split()
 LOW_PRIORITY = "nice -n 5".split()
-BEAT = "celery -q -A portal.foundation.celery:clock beat --scheduler portal.foundation.beat:LivingScheduler --max-interval 1 --loglevel WARNING".split()
+BEAT = "celery -q -A portal.foundation.celery:clock beat --max-interval 1 --loglevel WARNING".split()
+BEAT += "--scheduler portal.foundation.beat:LivingScheduler".split()
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:

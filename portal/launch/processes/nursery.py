@@ -19,7 +19,8 @@ import threading
 from typing import Any, NoReturn
 
 MODULES = """
-    portal.asgi portal.foundation.celery portal.foundation.beat celery.__main__ celery.bin.celery celery.bin.worker celery.bin.beat
+    portal.asgi portal.foundation.celery portal.foundation.beat celery.__main__
+    celery.bin.celery celery.bin.worker celery.bin.beat
     celery.apps.worker celery.apps.beat celery.concurrency.prefork celery.worker.consumer kombu.transport.redis
     portal.launch.serving.server uvicorn.loops.auto uvicorn.lifespan.on uvicorn.protocols.http.auto
 """.split()

@@ -1,4 +1,4 @@
-"""The policy settings' page: one row a knob, made from `portal.planning.rounds.settings.knobs.KNOBS`, saved through `settings_update`."""
+"""The policy settings' page: one row a knob of `portal.planning.rounds.settings.knobs`, saved through `settings_update`."""
 
 from __future__ import annotations
 

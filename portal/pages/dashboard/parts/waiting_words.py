@@ -1,4 +1,4 @@
-"""How many jobs wait, in words: the same on overview, queue page and tiles. The words are those of `portal.work.jobs.queue_counts`."""
+"""How many jobs wait, in words: the same on overview, queue page and tiles. Words: `portal.work.jobs.queue_counts`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 What every job has (rank, latency ratio, age, reason, array, side, turn, binding node) is packed as numbers; placements,
 windows, shares and reservations stand in a small JSON head. A job's figures and candidates are rows of their own
-(`portal.planning.rounds.record.explanations`). A planning's bytes follow those of the planning before, back to a key frame: `keyframe`
-is the number of the planning that has it, and null where the frame stands alone.
+(`portal.planning.rounds.record.explanations`). A planning's bytes follow those of the planning before, back to a key frame:
+`keyframe` is the number of the planning that has it, and null where the frame stands alone.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ SET_S = 5.0
 """A clock that moved by less against the time since boot was not set; a clock that is slewed moves both."""
 FORGOTTEN = timedelta(days=400)
 LEAP = timedelta(days=1)
-"""What is deleted for its age is kept for days: a clock that went ahead by less does no harm (`portal.planning.rounds.settings.leaps`)."""
+"""What is deleted for its age is kept for days: a clock that went ahead by less does no harm
+(`portal.planning.rounds.settings.leaps`)."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
