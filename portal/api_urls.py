@@ -14,9 +14,8 @@ from portal.jobs.api.again import JobDescriptionView
 from portal.jobs.api.logs import JobLogsView
 from portal.jobs.api.me import MeView
 from portal.laboratory.api import simulations, traces
-from portal.offers.api import JobOffersView
+from portal.offers import api as offers
 from portal.rounds import api as rounds
-from portal.rounds import api_jobs as planned
 from portal.secrets import api as secrets
 from portal.sharing import api as sharing
 from portal.templating import api as templating
@@ -27,13 +26,13 @@ urlpatterns = [
     path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
-    path("jobs/plan", planned.JobsPlanView.as_view(), name="api-jobs-plan"),
+    path("jobs/plan", rounds.JobsPlanView.as_view(), name="api-jobs-plan"),
     path("jobs/import", imports.JobsImportView.as_view(), name="api-jobs-import"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/description", JobDescriptionView.as_view(), name="api-job-description"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
-    path("jobs/<str:number>/explain", planned.JobExplainView.as_view(), name="api-job-explain"),
-    path("jobs/<str:number>/offers", JobOffersView.as_view(), name="api-job-offers"),
+    path("jobs/<str:number>/explain", offers.JobExplainView.as_view(), name="api-job-explain"),
+    path("jobs/<str:number>/offers", offers.JobOffersView.as_view(), name="api-job-offers"),
     path("jobs/<str:number>/artefacts", JobArtefactsView.as_view(), name="api-job-artefacts"),
     path("jobs/<str:number>/artefacts.tar", JobArtefactsTarView.as_view(), name="api-job-artefacts-tar"),
     path("jobs/<str:number>/artefacts/<path:path>", JobArtefactView.as_view(), name="api-job-artefact"),

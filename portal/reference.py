@@ -20,7 +20,6 @@ INTERNAL = {
     "BERTH_PYTHON_TRIED": "`./berth` tells the Python it hands over to, so that it does not hand over for ever.",
     "BERTH_SUPERVISED": "The supervisor marks its children with it, to know them again after it was killed.",
     "BERTH_READY_DESCRIPTOR": "`up --detach` gives it to the supervisor, which says there when all is well.",
-    "BERTH_PART": "Marks the processes of jobs that an agent of version 0.1 began; they are found by it during an upgrade.",
     "BERTH_MARK": "The shim marks a job's processes with a random word, to find those that left their process group.",
     "BERTH_GIT_SECRET": "The shim gives it to the stage that fetches a job's code, and to nothing else: the repository's secret.",
     "BERTH_ALIVE_DESCRIPTOR": "The pipe into which what `./berth up` or `./berth node` starts signs that it lives.",

@@ -225,5 +225,5 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env("BERTH_LOG_LEVEL")},
-    "loggers": {"httpx": {"level": "WARNING"}},
+    "loggers": {"httpx2": {"level": "WARNING"}},
 }

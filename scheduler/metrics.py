@@ -216,17 +216,6 @@ def _fits_but_for_cores(job: Job, offer: Offer, offers: Sequence[Offer], ledger:
     return any(size <= fitting and offer.cores < size * job.least_cores for size in job.requirement)
 
 
-def time_weighted(
-    samples: Sequence[tuple[float, float | None]], until_s: float, hold_s: float = math.inf
-) -> float | None:
-    """Mean over time of a figure that holds from one sample to the next, the last one until `until_s`.
-
-    Samples are (seconds, value), ascending; a stretch whose value is None does not count, nor what is later than
-    `hold_s` after its sample: nothing is known of it. None when nothing counts.
-    """
-    return _weighted(_lengths([at_s for at_s, _ in samples], until_s, hold_s), [value for _, value in samples])
-
-
 def _lengths(begins_s: Sequence[float], until_s: float, hold_s: float) -> list[float]:
     """For how long each sample holds."""
     ends = [*begins_s, until_s][1:]

@@ -1,23 +1,26 @@
 """What all tests share: real servers on free ports and private directories, and skips that nobody can overlook."""
 
+import functools
 import gc
 import os
 import shutil
 import sys
 
 import pytest
+import pytest_rerunfailures
 from _pytest import runner
+from xdist.scheduler import LoadFileScheduling
 
 from portal.deep_calls import roomy
-from portal.launch.testing import COSTS, FAILED, SKIPPED
 from research.screenshots.camera import BROWSERS
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs
 from tests.databases import django_db_setup  # noqa: F401 - a fixture
+from tests.ending import Ending
 from tests.examples import examples_cut
-from tests.failures import Named
-from tests.house import running_checks
-from tests.purity import is_pure, leave_django_out, none_is_pure
+from tests.failures import SKIPPED, Skipped
+from tests.order import group_of, put_in_order, waits
+from tests.purity import all_are_left_out, is_pure, leave_django_out
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
 # The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
@@ -40,56 +43,58 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Count what each file costs, when `./berth test` asks; not in the process that only hands out work to others."""
+    """Watch over what the tests start and cost. A process that gets its tests from another one tells that one."""
     config.pluginmanager.import_plugin("tests.together")
-    hands_out = config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ
-    if COSTS in os.environ and not hands_out:
-        config.pluginmanager.register(Costs(os.environ.pop(COSTS)))
-    for outcome, variable in (("failed", FAILED), ("skipped", SKIPPED)):
-        if variable in os.environ and not hasattr(config, "workerinput"):
-            config.pluginmanager.register(Named(outcome, os.environ.pop(variable)))
+    config.pluginmanager.register(Costs())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Ending())
+        if SKIPPED in os.environ:
+            config.pluginmanager.register(Skipped(os.environ.pop(SKIPPED)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let the files of a group come to one process. (`--dist loadgroup` of xdist 3.8 finds no group with pytest 9.2.)"""
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(super()._split_scope(nodeid))
+
+    return ByGroup(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@functools.cache
 def chromium_path():
     """The browser on PATH, or None."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def house_checks(request):
-    """{rule: process} of the linters, started first when the house's rules are among the tests, which come last."""
-    if not any(item.path.name == "test_house.py" for item in request.session.items):
-        yield {}
-        return
-    with running_checks() as started:
-        yield started
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
     """Run the test as pytest does, with room for deep calls: it begins thirty calls down."""
-    return roomy(runner.pytest_runtest_protocol, item, nextitem)
+    protocol = pytest_rerunfailures if item.get_closest_marker("flaky") else runner
+    return roomy(protocol.pytest_runtest_protocol, item, nextitem)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Where impure tests are left out, files of which no test is pure are not even imported."""
-    left_out = "not impure" in config.option.markexpr and none_is_pure(collection_path, config.rootpath)
-    return True if left_out else None
+    """Files whose tests are all left out are not even imported."""
+    return all_are_left_out(collection_path, config.rootpath, config.option.markexpr) or None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark what is not pure; the core needs no Django; without a browser skip browser tests; the house's rules come last."""
+    """Mark what is not pure and what may fail once; the core needs no Django; without a browser skip browser tests."""
     for item in items:
         if not is_pure(item):
             item.add_marker(pytest.mark.impure)
+        if waits(item):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+        if chromium_path() is None and item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=f"SKIPPED LOUDLY: {LOUD['browser']}"))
         leave_django_out(item)
-    items.sort(key=lambda item: item.path.name == "test_house.py")
+    put_in_order(items)
     if config.getoption("--fewer-examples"):
         examples_cut(getattr(item.obj, "__func__", item.obj) for item in items)
-    if chromium_path() is None:
-        for item in items:
-            if item.get_closest_marker("browser"):
-                item.add_marker(pytest.mark.skip(reason=f"SKIPPED LOUDLY: {LOUD['browser']}"))
 
 
 def pytest_collection_finish(session):
@@ -109,3 +114,7 @@ def pytest_terminal_summary(terminalreporter):
             loud.setdefault(reason.partition("SKIPPED LOUDLY: ")[2], []).append(report.nodeid)
     for reason, skipped in loud.items():
         terminalreporter.write_line(f"!!! SKIPPED: {len(skipped)} tests did not run: {reason}", red=True, bold=True)
+    stats = terminalreporter.stats
+    failed = {report.nodeid for outcome in ("failed", "error") for report in stats.get(outcome, [])}
+    for name in {report.nodeid: None for report in stats.get("rerun", []) if report.nodeid not in failed}:
+        terminalreporter.write_line(f"FLAKY: failed, and passed when it was run again: {name}", red=True, bold=True)

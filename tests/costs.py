@@ -1,7 +1,5 @@
 """What each test file costs in processor time, for the end of `./berth test`: that of all processes it started included."""
 
-import ctypes
-import json
 import os
 import resource
 from collections import Counter
@@ -10,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from portal.launch.processes.together import become_subreaper
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_PR_SET_CHILD_SUBREAPER = 36
+COSTLIEST = 10
+OUTPUT = "costs"
 _STATE, _OWN_AND_WAITED = 0, slice(11, 15)
 """Fields of /proc/PID/stat after the program's name: Z for a zombie; user and system time, its own and of the children it waited for."""
 
@@ -42,15 +43,14 @@ def spent_s():
 
 
 class Costs:
-    """A plug-in that writes {file: seconds} into a folder. Processes whose parents end become ours, so that they count."""
+    """A plug-in that counts {file: seconds}. Processes whose parents end become ours, so that they count."""
 
-    def __init__(self, folder):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.file = Path(folder) / f"{os.getpid()}.json"
+    def __init__(self):
         self.by_file, self.before_s = Counter(), 0.0
 
     @pytest.hookimpl
     def pytest_collection_finish(self):
+        become_subreaper()
         self.before_s = spent_s()
 
     @pytest.hookimpl(wrapper=True)
@@ -63,5 +63,16 @@ class Costs:
         return result
 
     @pytest.hookimpl
-    def pytest_sessionfinish(self):
-        self.file.write_text(json.dumps(self.by_file))
+    def pytest_sessionfinish(self, session):
+        getattr(session.config, "workeroutput", {})[OUTPUT] = dict(self.by_file)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        self.by_file.update(getattr(node, "workeroutput", {}).get(OUTPUT, {}))
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter, config):
+        if len(self.by_file) > COSTLIEST:
+            terminalreporter.write_line(f"processor time of the tests: {self.by_file.total():.0f} s, most of it in")
+            for file, spent in self.by_file.most_common(None if config.option.verbose > 0 else COSTLIEST):
+                terminalreporter.write_line(f"{spent:7.1f} s  {file}")

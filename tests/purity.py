@@ -14,7 +14,8 @@ DJANGO_FIXTURES = {
 }
 """What pytest-django does round each test: mails, addresses and sites as they were. It takes a tenth of the core's tests' time."""
 CORE = ("tests", "scheduler")
-_ALL_MARKED = re.compile(r"^pytestmark = .*\bmark\.(django_db|impure|system|browser|postgres|gpu)\b", re.MULTILINE)
+_ALL_MARKED = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
+_MARK, _LEFT_OUT = re.compile(r"\bmark\.(\w+)"), re.compile(r"\bnot (\w+)")
 
 
 def _has_processes(path, root):
@@ -34,8 +35,13 @@ def leave_django_out(item):
         item.fixturenames[:] = [name for name in item.fixturenames if name not in DJANGO_FIXTURES]
 
 
-def none_is_pure(path, root):
-    """Say whether a file of tests tells by its place or its own mark that none of them is pure: it need not be imported."""
-    if not path.name.startswith("test_") or path.suffix != ".py":
+def all_are_left_out(path, root, expression):
+    """Say whether a file tells by its place or its own mark that this `-m` leaves all its tests out: it need not be imported."""
+    left_out = set(_LEFT_OUT.findall(expression))
+    if not left_out or " or " in expression or not path.name.startswith("test_") or path.suffix != ".py":
         return False
-    return _has_processes(path, root) or bool(_ALL_MARKED.search(path.read_text(encoding="utf-8")))
+    if "impure" in left_out and _has_processes(path, root):
+        return True
+    left_out |= {"django_db"} if "impure" in left_out else set()
+    marked = _ALL_MARKED.search(path.read_text(encoding="utf-8"))
+    return bool(marked and left_out & set(_MARK.findall(marked[0])))

@@ -5,12 +5,9 @@ An installation in the same clone (`var/`), or one that the caller's environment
 
 import atexit
 import copy
-import gc
 import os
 import shutil
 import tempfile
-
-gc.disable()  # while apps load, as in every process of Berth; `LaunchConfig` wakes it
 
 MARK = "BERTH_TESTS_DATA"
 """Set for the processes that tests start: they use the data directory that the test gave them, or share this one."""

@@ -29,10 +29,12 @@ OWN_PATHS = (
 SERVICES = {"BERTH_URL", "BERTH_TOKEN"}
 
 
-def by_document(pattern, but=()):
-    """(document, what the pattern finds in it), as parameters; `but`: paths of documents that are left out."""
-    found = {(path, hit) for path in DOCUMENTS if path not in but for hit in re.findall(pattern, path.read_text())}
-    return [pytest.param(path, hit, id=f"{path.name}:{hit}") for path, hit in sorted(found)]
+def missing(pattern, is_there, but=()):
+    """Return {document: what the pattern finds in it that is not there}. `but`: paths of documents that are left out."""
+    found = {path: set(re.findall(pattern, path.read_text())) for path in DOCUMENTS if path not in but}
+    assert any(found.values()), "the pattern finds what it is meant to"
+    lost = {path.name: sorted(each for each in hits if not is_there(each)) for path, hits in found.items()}
+    return {name: hits for name, hits in lost.items() if hits}
 
 
 def code():
@@ -54,80 +56,74 @@ PATH = r"`((?:portal|scheduler|workers|client|research|tests|templates|static|do
 """NAME and ROOM stand for the reader's own."""
 ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
 """They tell of what was."""
-OF_TESTS = {"BERTH_TRACE_DATA", "BERTH_TEST_TORCH"}
-"""Read by tests alone: where public traces lie, and which Python has PyTorch and a GPU."""
+OF_TESTS = {"BERTH_TRACE_DATA", "BERTH_TEST_TORCH", "--fast", "--all", "--fewer-examples", "xdist_group"}
+"""Read by tests alone: where public traces lie, which Python has PyTorch and a GPU; their flags, and a mark."""
+FOREIGN = set(
+    "--nproc --exclude --data-binary --steps --lr --mixed --epochs --start --no-browser --ip --dist --data".split()
+)
+"""Of torchrun, Django, curl, squeue, jupyter, pytest and an example."""
 
 
-@pytest.mark.parametrize(("document", "verb"), by_document(r"\./berth ([a-z-]+)"))
-def test_command_exists(document, verb):
+def test_commands_exist():
     script = (ROOT / "berth").read_text()
-    own = re.search(r"command not in \(([^)]*)\)", script).group(1)
-    asking = re.search(r"CLIENT_VERBS = \(([^)]*)\)", script).group(1)
-    assert f'"{verb}"' in own or verb == "help" or verb in re.findall(r"[a-z-]+", asking)
-    if verb in {"join-token", "bench"}:
-        assert verb.replace("-", "_") in get_commands()
+    own = re.findall(r"[a-z-]+", re.search(r"command not in \(([^)]*)\)", script).group(1))
+    asking = re.findall(r"[a-z-]+", re.search(r"CLIENT_VERBS = \(([^)]*)\)", script).group(1))
+    assert missing(r"\./berth ([a-z-]+)", {*own, *asking, "help"}.__contains__) == {}
+    assert {"join_token", "bench"} <= set(get_commands())
+    assert missing(r"\./berth manage ([a-z_]+)", get_commands().__contains__) == {}
 
 
-@pytest.mark.parametrize(("document", "path"), by_document(PATH, ENDED))
-def test_path_exists(document, path):
-    assert (ROOT / path).exists(), "a map that leads nowhere is worse than none"
+def test_paths_exist():
+    assert missing(PATH, lambda path: (ROOT / path).exists(), ENDED) == {}, (
+        "a map that leads nowhere is worse than none"
+    )
 
 
-@pytest.mark.parametrize(("document", "name"), by_document(r"\./berth manage ([a-z_]+)"))
-def test_management_command_exists(document, name):
-    assert name in get_commands()
-
-
-@pytest.mark.parametrize(("document", "flag"), by_document(r"(?<![\w-])(--[a-z][a-z0-9-]+)"))
-def test_flag_exists(document, flag):
+def test_flags_exist():
     agents = {flag_of(setting) for setting in SETTINGS} | {"--join"}
     campaign = re.findall(r'"(--[a-z]+)"', (ROOT / "tests/system/campaign/__main__.py").read_text())
-    foreign = {
-        "--nproc",
-        "--exclude",
-        "--data-binary",
-        "--steps",
-        "--lr",
-        "--mixed",
-        "--epochs",
-        "--start",
-        "--no-browser",
-        "--ip",
-    }  # of torchrun, Django, curl, squeue, jupyter and an example
-    assert flag in agents | foreign | QUOTED | {*campaign} or flag[2:] in OPTIONS, "OPTIONS: of sbatch"
+    sbatch = {f"--{name}" for name in OPTIONS}
+    known = {*agents, *FOREIGN, *QUOTED, *campaign, *sbatch, *OF_TESTS}
+    assert missing(r"(?<![\w-])(--[a-z][a-z0-9-]+)", known.__contains__) == {}
 
 
-@pytest.mark.parametrize(("document", "url"), by_document(rf"(?<![\w.-])((?:{'|'.join(OWN_PATHS)})[\w/{{}}.-]*)"))
-def test_url_resolves(document, url):
+def test_urls_resolve():
+    own = rf"(?<![\w.-])((?:{'|'.join(OWN_PATHS)})[\w/{{}}.-]*)"
+    assert missing(own, resolves) == {}
+
+
+def resolves(url):
     path = re.sub(r"\{[^}]*\}?", "1", url).rstrip(".")
-    tried = [path] if path.endswith("/") else [path, path + "/"]
     if path == "/api/v1":
-        tried = ["/api/v1/docs"]
-    assert any(_resolves(each) for each in tried), f"{document.name} names {url}"
+        path = "/api/v1/docs"
+    return any(_is_page(each) for each in {path, path.rstrip("/") + "/"})
 
 
-def _resolves(path):
+def _is_page(path):
     try:
         return bool(resolve(path).url_name) or path == "/admin/"
     except Resolver404:
         return False
 
 
-@pytest.mark.parametrize(("document", "target"), by_document(r"\]\(([^)#:]+)\)"))
-def test_link_leads_somewhere(document, target):
-    found = (document.parent / target).resolve()
-    assert found.exists()
+def test_links_lead_somewhere():
+    lost = {
+        (path.name, target)
+        for path in DOCUMENTS
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text())
+        if not (path.parent / target).exists()
+    }
+    assert lost == set()
 
 
-@pytest.mark.parametrize(("document", "name"), by_document(r"`([a-z]+(?:_[a-z]+)+)`"))
-def test_name_exists_in_the_code(document, name):
-    assert name in WORDS or name == "pg_dump"
+def test_names_exist_in_the_code():
+    known = {*WORDS, *OF_TESTS, "pg_dump"}
+    assert missing(r"`([a-z]+(?:_[a-z]+)+)`", known.__contains__) == {}
 
 
-@pytest.mark.parametrize(("document", "name"), by_document(r"\b(BERTH_[A-Z_]*[A-Z])\b"))
-def test_variable_exists(document, name):
-    agents = {variable_of(setting) for setting in SETTINGS}
-    assert name in SERVICES | agents | OF_TESTS | QUOTED
+def test_variables_exist():
+    known = {*QUOTED, *SERVICES, *OF_TESTS, *map(variable_of, SETTINGS)}
+    assert missing(r"\b(BERTH_[A-Z_]*[A-Z])\b", known.__contains__) == {}
 
 
 def test_each_reason_is_explained_once():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.__main__ import ALL, DAILY, FAST
 from tests.examples import examples_cut, fewer
 
 
@@ -47,8 +48,6 @@ def test_no_test_fails_because_the_machine_is_busy():
 
 
 def test_the_quick_tests_alone_ask_for_it(pytestconfig):
-    from portal.launch.testing import FAST, whole
-
     assert "--fewer-examples" in FAST
-    assert all("--fewer-examples" not in part for part in whole())
+    assert "--fewer-examples" not in {*DAILY, *ALL}
     assert pytestconfig.getoption("--fewer-examples") in {True, False}

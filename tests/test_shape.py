@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.house import ROOT
+from portal.layout import SOURCE as ROOT
 
 ROOMS = ("portal", "scheduler", "workers", "client", "research")
 FOLDERS = (*ROOMS, "templates", "static/js", "static/css")

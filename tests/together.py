@@ -9,10 +9,8 @@ import json
 
 import pytest
 
-from portal.launch.testing import TOGETHER
 from tests.berths import factory
 
-GROUP_OF = {file: group for group, files in TOGETHER.items() for file in files}
 ENVIRONMENT = {
     "BERTH_LEASE_S": "900",
     "BERTH_IDLE_CORES_PERCENT": "1",
@@ -44,7 +42,7 @@ STANDING = {
 
 def standing(berth):
     """{what: rows} of all that a file must leave as it was, and which processes run."""
-    from portal.rounds.settings.knobs import KNOBS  # late: few processes that run tests need it, or httpx
+    from portal.rounds.settings.knobs import KNOBS  # late: few processes that run tests need it, or httpx2
     from tests.system.helpers.client import rows
 
     found = {what: rows(berth, query) for what, query in STANDING.items()}
@@ -67,6 +65,7 @@ class Together:
     def __init__(self, request):
         self.request, self._started = request, contextlib.ExitStack()
         self._berth = self._readers = None
+        self.failures = 0
 
     def berth(self):
         if self._berth is None:
@@ -99,15 +98,15 @@ def together(request):
 
 @pytest.fixture(scope="module")
 def berth_shared(request, together):
-    """A demo without its workload which other files use too (`TOGETHER`). What a test changes of it, its file changes back.
+    """A demo without its workload which the other files of the `xdist_group` use too. A file changes back what it changes of it.
 
     A file with `SPENDS_ITS_BERTH` leaves it unfit for others. It stands last in its group.
     """
-    assert str(request.path.relative_to(request.config.rootpath)) in GROUP_OF, "the file stands in no group"
-    berth, failed = together.berth(), request.session.testsfailed
+    assert group_of(request.node), "the file has no mark `xdist_group`"
+    berth, failed = together.berth(), together.failures
     before = standing(berth)
     yield berth
-    if request.session.testsfailed > failed or hasattr(request.module, "SPENDS_ITS_BERTH"):
+    if together.failures > failed or hasattr(request.module, "SPENDS_ITS_BERTH"):
         together.end()
         return
     with contextlib.suppress(AssertionError):  # told below, without all logs
@@ -125,7 +124,17 @@ def readers_shared(together, berth_shared):
 
 
 def group_of(item):
-    return GROUP_OF.get(str(item.path.relative_to(item.config.rootpath)))
+    mark = item.get_closest_marker("xdist_group")
+    return mark and mark.args[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Count failures, also of tests that are run again."""
+    report = yield
+    if report.failed and (made := item.config.stash.get(KEPT, None)):
+        made.failures += 1
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,16 +146,3 @@ def pytest_runtest_teardown(item, nextitem):
         made = item.config.stash.get(KEPT, None)
         if made and (nextitem is None or group_of(item) != group_of(nextitem)):
             made.end()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Let `--dist loadfile` hand a group's files to one process, as it does with one file's tests."""
-    from xdist.scheduler import LoadFileScheduling  # late: few runs have several processes
-
-    class ByGroup(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return GROUP_OF.get(file, file)
-
-    return ByGroup(config, log) if config.getvalue("dist") == "loadfile" else None

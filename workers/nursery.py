@@ -22,7 +22,7 @@ from workers.agent import alive
 from workers.agent.program import main as agent_main
 from workers.system.procs import hide
 
-LATER = "httpcore anyio._backends._asyncio".split()
+LATER = "httpcore2 anyio._backends._asyncio".split()
 """What an agent's first request to the portal would load."""
 _PR_SET_NAME = 15
 

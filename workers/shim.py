@@ -7,11 +7,8 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # -I and -S leave only the standard library on it. `pathlib` comes after `load_little`.
+    # -I and -S leave only the standard library on it.
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # noqa: PTH120
-    from workers.lean.standins import load_little
-
-    load_little()
     from pathlib import Path
 
     from workers.controls.shim import main

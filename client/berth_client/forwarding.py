@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from berth_client.duplex import Duplex
 
-OPEN, OPENED, DATA, CREDIT, CLOSE = 1, 2, 3, 4, 6
+OPEN, DATA, CREDIT, CLOSE = 1, 3, 4, 6
 WINDOW = 64 * 1024
 MOST_DATA = 16 * 1024
 QUIET = frozenset({"left", "ended"})

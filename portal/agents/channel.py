@@ -15,7 +15,7 @@ from channels.db import database_sync_to_async
 
 from portal.agents.authentication import bearer_secret, node_by_token
 from portal.agents.calls import CALLS
-from portal.agents.frames import ClosedError, FrameError, Kind, Stream, pack, saying, unpack
+from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, saying, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

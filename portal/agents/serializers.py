@@ -1,30 +1,16 @@
 """The shapes of the agent protocol (docs/agent-protocol.md), checked at the door."""
 
-from typing import Any
+from typing import Any, get_args
 
 from rest_framework import serializers
 
 from portal.agents.fields import COMMIT_PATTERN, MOST_GPUS, Number, series_check
 from portal.estimation.queries import QUERY_EDGES_MS
 from portal.jobs.keys import KEY_PATTERN
-
-REPORT_STATES = ["prepared", "running", "ended"]
-END_REASONS = [
-    "exit",
-    "time_limit",
-    "out_of_memory",
-    "gpu_memory_limit",
-    "disk_limit",
-    "stopped",
-    "lease",
-    "start_failed",
-    "lost",
-    "tenant_not_trusted",
-]
+from workers.protocol.wire import OffsetCode, Reason, State
 
 BIG, SMALL = 2**62, 2**31 - 1
 """What the columns behind these numbers hold."""
-RECORD_CODES = ["offset_mismatch", "unknown_part"]
 LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
 """What an iteration may take, and a job may count."""
 MOST_ENTRIES = 500
@@ -70,14 +56,14 @@ class PartKey(serializers.Serializer):
 
 class Report(PartKey):
     sequence = serializers.IntegerField(min_value=1, max_value=BIG)
-    state = serializers.ChoiceField(choices=REPORT_STATES)
+    state = serializers.ChoiceField(choices=get_args(State))
     pid = serializers.IntegerField(allow_null=True, required=False, min_value=1, max_value=SMALL)
     at = Number(required=False, allow_null=True, min_value=0, max_value=1e11)
     exit_code = serializers.IntegerField(allow_null=True, required=False, min_value=0, max_value=255)
     signal = serializers.IntegerField(
         allow_null=True, required=False, min_value=1, max_value=64, help_text="What ended it; then it has no exit code."
     )
-    reason = serializers.ChoiceField(choices=END_REASONS, allow_null=True, required=False)
+    reason = serializers.ChoiceField(choices=get_args(Reason), allow_null=True, required=False)
     detail = serializers.CharField(allow_blank=True, required=False, max_length=2000)
     commit = serializers.RegexField(COMMIT_PATTERN, required=False, help_text="Of its code.")
     overran = serializers.BooleanField(
@@ -233,7 +219,7 @@ class RecordsRequest(serializers.Serializer):
 
 class RecordsTaken(PartKey):
     next_offset = serializers.IntegerField()
-    code = serializers.ChoiceField(choices=RECORD_CODES, allow_null=True)
+    code = serializers.ChoiceField(choices=get_args(OffsetCode), allow_null=True)
 
 
 class RecordsAnswer(serializers.Serializer):

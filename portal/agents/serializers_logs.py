@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from typing import Any, get_args
 
 from rest_framework import serializers
 
 from portal.agents.serializers import BIG, PartKey
 from portal.jobs.services.logs import CHUNK_BYTES
+from workers.protocol.wire import OffsetCode
 
 STREAMS = ["stdout", "stderr"]
-LOG_CODES = ["offset_mismatch", "unknown_part"]
 MOST_PIECES = 64
 """In one request: sixteen jobs have 32 streams."""
 
@@ -52,7 +52,7 @@ class LogTaken(PartKey):
     stream = serializers.ChoiceField(choices=STREAMS)
     next_offset = serializers.IntegerField()
     full = serializers.BooleanField()
-    code = serializers.ChoiceField(choices=LOG_CODES, allow_null=True)
+    code = serializers.ChoiceField(choices=get_args(OffsetCode), allow_null=True)
 
 
 class LogsAnswer(serializers.Serializer):

@@ -3,15 +3,14 @@
 - `artefacts_of(job)`: the rows by path. A row's `state` is `kept` (its `size, sha256, modified_at` and bytes are there),
   `uploading` (`told_size` bytes are on their way; of a kept row: a newer content), or `not_kept` with a `reason`.
 - `artefact_get(job, path)`: one row, or NotFound. `artefact_bytes(row, ...)`: a piece of its content, for a preview.
-- `artefact_folder(job, under)`: one level of folders and files. `artefacts_summary(job)`: counts, state, how long kept.
-- `tenant_use(tenant)`: bytes, quota and days.
+- `artefacts_summary(job)`: counts, state, how long kept. `tenant_use(tenant)`: bytes, quota and days.
 
 Page event: topic `artefacts` on the stream `job:N` when any of this changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -46,15 +45,6 @@ class Summary:
     kept_until: datetime | None = None
     notes: tuple[tuple[str, str], ...] = ()
     notes_more: int = 0
-
-
-@dataclass
-class Folder:
-    """What lies in one folder: its folders by name, each with files and bytes below it, and its files."""
-
-    under: str
-    folders: dict[str, tuple[int, int]] = field(default_factory=dict)
-    files: list[Artefact] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -100,19 +90,6 @@ def artefact_bytes(job: Job, row: Artefact, *, start: int = 0, most: int) -> byt
 def artefact_file(job: Job, row: Artefact) -> int | None:
     """Return a descriptor of a kept artefact's bytes; None where they are not on the portal's disk."""
     return store.opened(job.key, row.blob)
-
-
-def artefact_folder(job: Job, under: str = "") -> Folder:
-    """Return one level: at most as many rows are read as a job may have files (`BERTH_ARTEFACT_FILES`)."""
-    found, skip = Folder(under.strip("/")), len(under.strip("/")) + 1 if under.strip("/") else 0
-    for row in artefacts_of(job, under=found.under):
-        name, slash, _ = row.path[skip:].partition("/")
-        if slash:
-            files, size = found.folders.get(name, (0, 0))
-            found.folders[name] = files + 1, size + (row.size or 0)
-        else:
-            found.files.append(row)
-    return found
 
 
 def artefacts_summary(job: Job) -> Summary:

@@ -6,7 +6,6 @@ lock are those of all that is kept under a signature: one tenant's rows, one tra
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from portal.jobs.models import Job
-
-log = logging.getLogger(__name__)
 
 SETTLE_S = 90
 """So long after its end an attempt's last samples have come, from an agent that is in contact."""

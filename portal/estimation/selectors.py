@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.db.models import Q
-from django.utils import timezone
 
 from portal.estimation.models import (
     JobProfile,
@@ -15,7 +14,6 @@ from portal.estimation.models import (
     NodeSpeed,
     PairSpeed,
     Signature,
-    SignatureUse,
     ThroughputCell,
 )
 from portal.jobs.states import FINAL
@@ -121,33 +119,6 @@ def _found(row: JobProfile) -> Found:
     data_s = sum(p * mean for p, mean in zip(loading.probabilities, means, strict=True)) if means else None
     pattern = Pattern(row.pattern) if row.pattern else None
     return Found(row.modules, data_s, row.forward_s, row.backward_s, row.update_s, pattern)
-
-
-@dataclass(frozen=True)
-class ExpectedUse:
-    """What a signature's attempts used on a GPU type: the last one's series, the largest recent 80th percentile, the most."""
-
-    count: int
-    age_s: float
-    seconds: float
-    series: Mapping[str, Sequence[float | None]]
-    high: Mapping[str, float]
-    most: Mapping[str, float]
-
-
-def uses_expected(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], ExpectedUse]:
-    """Return what is known of the use of these (signature, GPU type id; None: without GPUs). One query."""
-    wanted, now = set(pairs), timezone.now()
-    if not wanted:
-        return {}
-    rows = SignatureUse.objects.filter(signature__name__in={name for name, _ in wanted}).select_related("signature")
-    return {pair: _expected(row, now) for row in rows if (pair := (row.signature.name, row.gpu_type_id)) in wanted}
-
-
-def _expected(row: SignatureUse, now: datetime) -> ExpectedUse:
-    names = {name for high in row.highs for name in high}
-    high = {name: max(each[name] for each in row.highs if name in each) for name in names}
-    return ExpectedUse(row.count, (now - row.at).total_seconds(), row.seconds, row.series, high, row.most)
 
 
 def pairs_measured(names: Iterable[str] | None = None) -> dict[tuple[str, str, str], tuple[Cell, datetime]]:

@@ -43,11 +43,6 @@ def jobs_found(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
     return jobs.filter(pk__in=JobText.objects.filter(found).values("pk"))
 
 
-def jobs_with_text(jobs: QuerySet[Job], text: str) -> QuerySet[Job]:
-    """Keep the jobs whose name or labels contain `text`: few enough to look at their rows. Not for tasks of arrays."""
-    return jobs.filter(pk__in=JobText.objects.filter(text__contains=text.lower()).values("pk"))
-
-
 class _FirstLine(Func):
     """The first line of a text: of `JobText` the name, which has no line break."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal import checks
 from portal.errors import BerthError
-from portal.jobs.fields.requirement_lines import LineError, is_option, requirement_lines
+from workers.protocol.requirement_lines import LineError, is_option, requirement_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

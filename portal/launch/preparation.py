@@ -32,9 +32,9 @@ class Prepared:
 
 
 def _digest(words: str, *patterns: str) -> str:
-    """Return a hash of these words, Python's version, requirements.txt, and when our files of these patterns were written."""
+    """Return a hash of these words, Python's version, requirements.lock, and when our files of these patterns were written."""
     digest = hashlib.sha256(f"{sys.version_info[:2]} {words}".encode())
-    digest.update((SOURCE / "requirements.txt").read_bytes())
+    digest.update((SOURCE / "requirements.lock").read_bytes())
     for path in sorted(path for pattern in patterns for path in SOURCE.glob(pattern) if path.is_file()):
         stat = path.stat()
         digest.update(f"{path.relative_to(SOURCE)} {stat.st_size} {stat.st_mtime_ns}\n".encode())

@@ -170,7 +170,7 @@ class Launch:
             redis_urls.kombu_url(given)  # an unknown form of address is refused here, before anything runs
             self.supervisor.liveness.asker.begin(programs.BROKER, lambda: programs.broker_ask(given))
             return given
-        server = broker.server_configure(self.layout)
+        server = broker.server_configure(self.layout, self.notices.step)
         self.supervisor.start(programs.broker_program(server, self.layout))
         return server.url
 

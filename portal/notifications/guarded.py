@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpcore
+import httpcore2
 from django.conf import settings
 
 from portal.environment import env
@@ -92,15 +92,15 @@ def url_check(url: str) -> str:
     return text
 
 
-class _Stream(httpcore.NetworkStream):
+class _Stream(httpcore2.NetworkStream):
     """A connection with one end for all that is done on it."""
 
-    def __init__(self, inner: httpcore.NetworkStream, ends_at: float) -> None:
+    def __init__(self, inner: httpcore2.NetworkStream, ends_at: float) -> None:
         self.inner, self.ends_at, self.left = inner, ends_at, ANSWER_LIMIT
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self.left <= 0:
-            raise httpcore.ReadError("the answer's head is too long")
+            raise httpcore2.ReadError("the answer's head is too long")
         found = self.inner.read(min(max_bytes, 4096), _left(self.ends_at))
         self.left -= len(found)
         return found
@@ -113,7 +113,7 @@ class _Stream(httpcore.NetworkStream):
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
+    ) -> httpcore2.NetworkStream:
         return _Stream(self.inner.start_tls(ssl_context, server_hostname, _left(self.ends_at)), self.ends_at)
 
     def get_extra_info(self, info: str) -> Any:
@@ -123,26 +123,26 @@ class _Stream(httpcore.NetworkStream):
 def _left(ends_at: float) -> float:
     left = ends_at - time.monotonic()
     if left <= 0:
-        raise httpcore.ReadTimeout("the call took too long")
+        raise httpcore2.ReadTimeout("the call took too long")
     return left
 
 
 def _addresses(host: str, port: int, ends_at: float) -> list[str]:
     """Resolve a name until then, in a thread of its own. Raises ConnectError, ReadTimeout."""
     if not _resolving.acquire(timeout=_left(ends_at)):
-        raise httpcore.ReadTimeout("too many names are still being resolved")
+        raise httpcore2.ReadTimeout("too many names are still being resolved")
     answer: Future[list[Any]] = Future()
     try:
         threading.Thread(target=_resolve, args=(host, port, answer), name="resolve", daemon=True).start()
     except RuntimeError:
         _resolving.release()
-        raise httpcore.ConnectError("no thread could be started to resolve its name") from None
+        raise httpcore2.ConnectError("no thread could be started to resolve its name") from None
     try:
         found = answer.result(timeout=_left(ends_at))
     except TimeoutError:
-        raise httpcore.ReadTimeout("its name was not resolved in time") from None
+        raise httpcore2.ReadTimeout("its name was not resolved in time") from None
     except (OSError, UnicodeError):
-        raise httpcore.ConnectError("its name is not known") from None
+        raise httpcore2.ConnectError("its name is not known") from None
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
@@ -155,7 +155,7 @@ def _resolve(host: str, port: int, answer: Future[list[Any]]) -> None:
         _resolving.release()
 
 
-class _Backend(httpcore.NetworkBackend):
+class _Backend(httpcore2.NetworkBackend):
     """Connects to the very address that was looked at."""
 
     def __init__(self, ends_at: float) -> None:
@@ -168,22 +168,22 @@ class _Backend(httpcore.NetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Any = None,
-    ) -> httpcore.NetworkStream:
+    ) -> httpcore2.NetworkStream:
         allowed = networks_allowed()
         addresses = _addresses(host, port, self.ends_at)
         if not addresses or not all(address_allowed(each, allowed) for each in addresses):
             raise Refused("its address is not one that Berth calls")
-        inner = httpcore.SyncBackend().connect_tcp(addresses[0], port, timeout=_left(self.ends_at))
+        inner = httpcore2.SyncBackend().connect_tcp(addresses[0], port, timeout=_left(self.ends_at))
         return _Stream(inner, self.ends_at)
 
 
 def call(url: str, *, body: bytes, headers: dict[str, str]) -> int:
-    """POST the body; return the answer's status. Raises Refused, and httpcore's errors where nothing answers in time."""
+    """POST the body; return the answer's status. Raises Refused, and httpcore2's errors where nothing answers in time."""
     ends_at = time.monotonic() + LIMIT_S
     context = ssl.create_default_context()
     sent = list(headers.items())
     with (
-        httpcore.ConnectionPool(ssl_context=context, network_backend=_Backend(ends_at)) as pool,
+        httpcore2.ConnectionPool(ssl_context=context, network_backend=_Backend(ends_at)) as pool,
         pool.stream("POST", url, headers=sent, content=body) as answer,
     ):
         return answer.status

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import httpcore
+import httpcore2
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
@@ -194,10 +194,16 @@ def hook_call(*, url: str, sealed: str, body: bytes, delivery: str) -> str:
         return "its secret was sealed with another signing key; make the webhook again"
     except Refused as error:
         return str(error)
-    except httpcore.TimeoutException:
+    except httpcore2.TimeoutException:
         return "no answer in time"
-    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, OSError, ValueError) as error:
-        return "no connection" if isinstance(error, httpcore.ConnectError | OSError) else "no valid answer"
+    except (
+        httpcore2.NetworkError,
+        httpcore2.ProtocolError,
+        httpcore2.UnsupportedProtocol,
+        OSError,
+        ValueError,
+    ) as error:
+        return "no connection" if isinstance(error, httpcore2.ConnectError | OSError) else "no valid answer"
 
 
 def taken(answer: str) -> bool:

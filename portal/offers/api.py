@@ -1,34 +1,95 @@
-"""`/api/v1/jobs/N/offers`: what would have a waiting job over sooner, and the press on one of them."""
+"""`/api/v1/jobs/N/explain` and `offers`: why a job waits, what would start it, and the press on one of the changes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.api.base import ApiView
-from portal.api.parsers import request_object
+from portal.api.base import ApiView, body_of
 from portal.api.queries import Query
-from portal.api.schema import documented
+from portal.api.schema import RawSchema, documented, parameter
 from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError
 from portal.jobs.api.jobs import JOB_PATH, job_answer, job_of
 from portal.jobs.serializers import JobDetailSerializer
-from portal.offers.accepting import offer_accept
-from portal.offers.keeping import offers_of
-from portal.offers.words import change_words, no_gain_words, others_words
-from portal.rounds.asking.offers import CHANGES
+from portal.offers.services import changes_of, offer_accept, offers_of
+from portal.rounds.asking.changes import CHANGES
+from portal.rounds.read.explained import explanation
 from portal.rounds.read.forecasts import starts_of
+from portal.rounds.serializers import finite
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-    from portal.jobs.models import Job
-    from portal.offers.keeping import Kept
+CHANGE_TOLD = (
+    *("change", "value", "starts", "reason", "nodes", "gpus", "cores"),
+    *("throughput", "source", "of_asked", "no_gain", "over_s", "sentence"),
+)
+EXPLAINED = {
+    "reason": "A word of the fixed vocabulary; null: it does not wait.",
+    "sentence": "The same in plain words.",
+    "wait_s": "Eligible waiting over all attempts.",
+    "age_s": "Expected run time, from `age_source`.",
+    "latency_ratio": "Wait / age.",
+    "queue": "Where it waits: gpu-small, gpu-large, gpu (a cluster without pools) or cpu.",
+    "place": "Its place in that queue, 1 first: the same as in the sentence and on the queue page.",
+    "queue_length": "Jobs that wait in that queue.",
+    "ahead": "Waiting jobs before it in that queue.",
+    "rank": "By priority, of all jobs that the planning ordered, those that it started counted.",
+    "turn": "Which pick of its window it was, those that started counted.",
+    "tenant_share": "Of the GPUs (a CPU job: of the CPU array's cores): units held, with this planning's picks, capacity.",
+    "side": "front, backfill or outside of its array's window.",
+    "window": "Where the array's window closed: capacity, idle, counted, jobs, front_jobs.",
+    "candidates": "Alike candidate configurations with their gain and objective value.",
+    "chosen": "The configuration that was taken.",
+    "larger_sentence": "Of a job that has fewer GPUs than it may have: what the next larger size would add, and who waits.",
+    "best_rejected": "The best other one, with the constraint that bound it.",
+    "predicted_start": "A range, from simulating the queue forward: the one that pages and lists show. It begins now at the "
+    "earliest; `passed`: it is over, and the job still waits.",
+    "predicted_start_missing": "Why there is no range, of a job that nothing but the queue keeps from starting.",
+    "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s; the same `by_horizon`, "
+    "for middles that lay from_s to until_s ahead.",
+    "what_would_start": "With `what_if=true`: single changes that would make it start, each re-solved.",
+}
+
+
+class Explanation(RawSchema):
+    schema = {
+        "type": "object",
+        "additionalProperties": {},
+        "description": "A sentence, and the figures behind it: null where nothing is known.",
+        "properties": {name: {"description": words, "nullable": True} for name, words in EXPLAINED.items()},
+    }
+
+
+class JobExplainView(ApiView):
+    read_scope = "jobs:read"
+
+    @documented(
+        "Say why a job waits, or where it was placed and why",
+        answer=Explanation,
+        refusals=(404, 409, 429),
+        parameters=(
+            *JOB_PATH,
+            parameter("what_if", {"type": "boolean", "default": False}, "Re-solve with single changes: some seconds."),
+        ),
+        operation_id="jobs_explain",
+    )
+    def get(self, request: Request, number: str) -> Response:
+        what_if = Query(request, known=("what_if",)).flag("what_if")
+        job = job_of(request, number)
+        told = explanation(job) | {"what_would_start": None}
+        if what_if:
+            changes = changes_of(job, allow=lambda: None).answer["changes"]
+            told["what_would_start"] = [{name: each[name] for name in CHANGE_TOLD} for each in changes]
+        return Response(finite(told))
+
+    def get_throttles(self) -> list[Any]:
+        return [PlanThrottle()] if self.request.query_params.get("what_if") else []
 
 
 class OfferedRange(serializers.Serializer):
@@ -43,19 +104,21 @@ class Offered(serializers.Serializer):
     change = serializers.ChoiceField(choices=CHANGES)
     value = serializers.JSONField(help_text="GPUs, GPU types allowed besides, cores or MiB: as `change` says.")
     words = serializers.CharField()
-    starts_now = serializers.BooleanField()
+    starts_now = serializers.BooleanField(source="starts")
     gains = serializers.BooleanField(
         help_text="Whether it would be over sooner than as it stands; else it cannot be taken."
     )
     no_gain = serializers.CharField(
-        help_text="Why it would not be over sooner, or why nobody can tell; empty where it gains."
+        source="why", help_text="Why it would not be over sooner, or why nobody can tell; empty where it gains."
     )
     over_at = serializers.DateTimeField(allow_null=True, help_text="When it is expected to be over; null: not known.")
     start = OfferedRange(allow_null=True, help_text="Null where it starts now.")
     nodes = serializers.ListField(child=serializers.CharField())
-    speed_share = serializers.FloatField(allow_null=True, help_text="Of the speed that it asks for now.")
+    speed_share = serializers.FloatField(
+        source="of_asked", allow_null=True, help_text="Of the speed that it asks for now."
+    )
     others = serializers.CharField(
-        help_text="Who would start later for it; of other tenants only whether somebody would."
+        source="later", help_text="Who would start later for it; of other tenants only whether somebody would."
     )
 
 
@@ -91,7 +154,9 @@ class JobOffersView(ApiView):
         Query(request, known=())
         job = job_of(request, number)
         kept = offers_of(job, allow=lambda: self._allow(request))
-        return Response(Offers(_answer(job, kept)).data)
+        start = starts_of([job], timezone.now()).get(job.pk)
+        told = {"at": kept.at, "fresh": kept.fresh or not kept.working, "start": asdict(start) if start else None}
+        return Response(Offers({**kept.answer, **told}).data)
 
     @documented(
         "Take one of the offers for a waiting job",
@@ -104,63 +169,17 @@ class JobOffersView(ApiView):
     )
     def post(self, request: Request, number: str) -> Response:
         job = job_of(request, number)
-        change, value = _pressed(request_object(request._request))  # noqa: SLF001 - the public way to the raw request
+        body = body_of(request, known=("change", "value"))
+        for name in ("change", "value"):
+            if name not in body:
+                raise BerthError("required", f"`{name}` is missing; take it from an offer.", field=name)
+        if not isinstance(body["change"], str):
+            raise BerthError("invalid", f"`change` must be one of {', '.join(CHANGES)}.", field="change")
         self._allow(request)
-        job = offer_accept(job=job, actor=request.user, change=change, value=value)
+        job = offer_accept(job=job, actor=request.user, **body)
         return job_answer(job, user=request.user)
 
     def _allow(self, request: Request) -> None:
         throttle = PlanThrottle()
         if not throttle.allow_request(request, self):
             self.throttled(request, throttle.wait() or 1.0)
-
-
-def _pressed(body: dict[str, Any]) -> tuple[str, Any]:
-    for name in body:
-        if name not in {"change", "value"}:
-            shown = name[:60]
-            raise BerthError("unknown_field", f"`{shown}` is unknown; give `change` and `value`.", field=shown)
-    for name in ("change", "value"):
-        if name not in body:
-            raise BerthError("required", f"`{name}` is missing; take it from an offer.", field=name)
-    if not isinstance(body["change"], str):
-        raise BerthError("invalid", f"`change` must be one of {', '.join(CHANGES)}.", field="change")
-    return body["change"], body["value"]
-
-
-def _answer(job: Job, kept: Kept) -> dict[str, Any]:
-    found, start = kept.answer, starts_of([job], timezone.now()).get(job.pk)
-    return {
-        "at": kept.at,
-        "fresh": kept.fresh or not kept.working,
-        "starts_now": found.get("now", False),
-        "start": asdict(start) if start else None,
-        "over_at": _moment(found.get("over")),
-        "offers": [_offered(each) for each in found.get("offers", ())],
-    }
-
-
-def _offered(offer: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "change": offer["change"],
-        "value": offer["value"],
-        "words": change_words(offer),
-        "starts_now": offer["now"],
-        "gains": offer["gains"],
-        "no_gain": no_gain_words(offer),
-        "over_at": _moment(offer.get("over")),
-        "start": _range(offer["start"]),
-        "nodes": offer["nodes"],
-        "speed_share": offer["of_asked"],
-        "others": others_words(offer),
-    }
-
-
-def _range(found: dict[str, float | None] | None) -> dict[str, datetime | None] | None:
-    if found is None:
-        return None
-    return {f"{name}_at": _moment(at) for name, at in found.items()}
-
-
-def _moment(at_s: float | None) -> datetime | None:
-    return None if at_s is None else datetime.fromtimestamp(at_s, UTC)

@@ -1,18 +1,23 @@
-"""`/api/v1/rounds`, `/plannings`, `/metrics`: what was planned, why, and how the cluster fared."""
+"""`/api/v1/jobs/plan`, `/rounds`, `/plannings`, `/metrics`: a planning on request, those of the past, the cluster's figures."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
 
 from portal.api.base import ApiView
+from portal.api.parsers import request_object
 from portal.api.queries import MAX_PAGE, MAX_PAGE_SIZE, PAGE_PARAMETERS, Query, ordered, page_of, page_url
 from portal.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter, time_parameter
+from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError
+from portal.jobs import services
+from portal.jobs.description_schema import EXAMPLES, JobDescription
 from portal.jobs.queue_counts import queue_counts, queue_told
+from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.read.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
 from portal.rounds.read.outcomes import planning_outcomes
 from portal.rounds.read.selectors import cluster_metrics, planning_decisions
@@ -20,11 +25,13 @@ from portal.rounds.read.series import RANGES, range_of
 from portal.rounds.record.decisions import decisions_read
 from portal.rounds.serializers import (
     MetricsAnswer,
+    PlanAnswer,
     PlanningDetailSerializer,
     RoundDetailSerializer,
     RoundSerializer,
     finite,
 )
+from portal.rounds.settings.knobs import knobs_current
 from portal.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
@@ -37,6 +44,32 @@ DECISIONS_A_PAGE = OpenApiParameter(
     "page_size", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DECISIONS_BY_DEFAULT}
 )
 ORDERINGS = ("number", "started_at")
+
+
+class JobsPlanView(ApiView):
+    """A dry run loads the whole queue and solves, so each user has only so many a minute."""
+
+    write_scope = "jobs:write"
+    http_method_names: ClassVar[list[str]] = ["post"]
+    throttle_classes: ClassVar[list[Any]] = [PlanThrottle]
+
+    @documented(
+        "Say what would happen to a job now, without submitting it",
+        answer=PlanAnswer,
+        refusals=(409, 413, 415, 429),
+        request=JobDescription,
+        examples=list(EXAMPLES),
+        operation_id="jobs_plan",
+        description="The body and its errors are those of a submission; nothing is stored. Of an array one task is planned.",
+    )
+    def post(self, request: Request) -> Response:
+        tenant, parsed = services.submission_check(
+            user=request.user,
+            tenant=tenant_of(request),
+            description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request
+            r_num=knobs_current()["r_num"],
+        )
+        return Response(PlanAnswer(finite(dry_run(description=parsed, tenant=tenant, user=request.user))).data)
 
 
 class RoundsView(ApiView):

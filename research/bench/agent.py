@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 
 from portal.layout import SOURCE
 from research.bench.errors import BenchError
@@ -34,7 +34,7 @@ SILENT, TALKING = "sleep 86400", "while :; do echo step; sleep {every_s:g}; done
 START_LIMIT_S, SETTLED_S = 300.0, 20.0
 LONGEST_S = 86_400.0
 TICKS = os.sysconf("SC_CLK_TCK")
-TARGET_PERCENT, TARGET_MIB, TARGET_SHIM_MIB = 2.0, 120.0, 12.0
+TARGET_PERCENT, TARGET_MIB, TARGET_SHIM_MIB = 2.0, 120.0, 15.0
 
 
 def agent_measure(*, seconds: float, gpus: int, jobs: int, print_every: float) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def agent_measure(*, seconds: float, gpus: int, jobs: int, print_every: float) -
     with tempfile.TemporaryDirectory(prefix="berth-b-") as name, berth_started(Path(name)) as (url, token):
         node, headers = Path(name) / "nodes" / NAME, {"Authorization": f"Bearer {token}"}
         with (
-            httpx.Client(base_url=url, headers=headers, timeout=60) as client,
+            httpx2.Client(base_url=url, headers=headers, timeout=60) as client,
             _agent(url, node, gpus=gpus, jobs=jobs) as agent,
         ):
             _wait_node(client)
@@ -97,18 +97,18 @@ def _join_token(data: Path) -> str:
     return found[0]
 
 
-def _submit(client: httpx.Client, command: str, *, gpus: int) -> None:
+def _submit(client: httpx2.Client, command: str, *, gpus: int) -> None:
     wanted: dict[str, Any] = {"name": "bench-agent", "command": command}
     if gpus:
         wanted |= {"gpus": 1, "gpu_types": [GPU_TYPE], "cores_per_gpu": 1}
     else:
         wanted |= {"gpus": 0, "cores": 1, "memory_mib": JOB_MEMORY_MIB}
     answer = client.post("/api/v1/jobs", json=wanted)
-    if answer.status_code != httpx.codes.CREATED:
+    if answer.status_code != httpx2.codes.CREATED:
         raise BenchError(f"submitting answered {answer.status_code}: {answer.text[:300]}")
 
 
-def _wait_node(client: httpx.Client) -> None:
+def _wait_node(client: httpx2.Client) -> None:
     until = time.monotonic() + START_LIMIT_S
     while not client.get(f"/api/v1/nodes/{NAME}").is_success:
         if time.monotonic() > until:
@@ -116,7 +116,7 @@ def _wait_node(client: httpx.Client) -> None:
         time.sleep(1.0)
 
 
-def _wait_running(client: httpx.Client, jobs: int) -> None:
+def _wait_running(client: httpx2.Client, jobs: int) -> None:
     until, running = time.monotonic() + START_LIMIT_S, 0
     while time.monotonic() < until:
         running = len(client.get(f"/api/v1/nodes/{NAME}").raise_for_status().json()["running"])

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 
 from portal.layout import Layout, read_json
 from research.bench.errors import BenchError
@@ -67,7 +67,7 @@ def environment_of(directory: Path) -> dict[str, str]:
 def latency_measure(*, url: str, token: str, submissions: int) -> dict[str, Any]:
     """Submit one job after the other and return the figures in seconds."""
     values, walls = [], []
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
+    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=20) as client:
         for number in range(submissions):
             began = time.monotonic()
             job = _submit(client, number)
@@ -81,14 +81,14 @@ def latency_measure(*, url: str, token: str, submissions: int) -> dict[str, Any]
     }
 
 
-def _submit(client: httpx.Client, number: int) -> dict[str, Any]:
+def _submit(client: httpx2.Client, number: int) -> dict[str, Any]:
     answer = client.post("/api/v1/jobs", json={"name": f"latency-{number}", "command": COMMAND, "gpus": 1})
-    if answer.status_code != httpx.codes.CREATED:
+    if answer.status_code != httpx2.codes.CREATED:
         raise BenchError(f"submit {number} answered {answer.status_code}: {answer.text[:300]}")
     return answer.json()
 
 
-def _wait_ended(client: httpx.Client, job_id: int) -> dict[str, Any]:
+def _wait_ended(client: httpx2.Client, job_id: int) -> dict[str, Any]:
     deadline = time.monotonic() + WAIT_LIMIT_S
     while time.monotonic() < deadline:
         job = client.get(f"/api/v1/jobs/{job_id}").raise_for_status().json()

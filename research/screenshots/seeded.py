@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import httpx2
 
 from portal.command_errors import LaunchError
 from portal.launch.broker import free_port
@@ -76,11 +76,11 @@ def _launch(layout: Layout, *arguments: str) -> None:
 
 
 def _filled(url: str, token: str) -> dict[str, str]:
-    with httpx.Client(base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=30) as rest:
+    with httpx2.Client(base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=30) as rest:
 
         def made(path: str, **body: Any) -> dict[str, Any]:
             answer = rest.post(path, json=body)
-            if answer.status_code != httpx.codes.CREATED:
+            if answer.status_code != httpx2.codes.CREATED:
                 raise LaunchError(f"seeding {path} was answered with {answer.status_code}: {answer.text[:500]}")
             found: dict[str, Any] = answer.json()
             return found

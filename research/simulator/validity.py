@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import Node
+from scheduler.policies.policy import Policy
 from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
@@ -37,9 +37,7 @@ from scheduler.simulator.world.truth import Spot, World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from scheduler.fairness.priorities import Priority
     from scheduler.model import Clock
-    from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
     from scheduler.policies.rivals.timeshare.play import Round
@@ -68,7 +66,8 @@ def simulate_as_published(
     node = one_node(gpus, gpu_type)
     world, knobs = World([node], restart_s=LOST_S), parameters_for("gavel", {"replan_s": ROUND_S})
     loaded = _with_first_start(jobs, node)
-    engine = Engine(loaded, world, knobs, seed=0, clock=clock, progress=progress, policy=MaxMinRounds())
+    policy = Policy("shockwave-max-min", "as Shockwave's simulator ran it", MaxMinRounds().place, replans=True)
+    engine = Engine(loaded, world, knobs, seed=0, clock=clock, progress=progress, policy=policy)
     engine.run()
     return engine.result()
 
@@ -128,19 +127,13 @@ class _Account:
 
 @dataclass(slots=True)
 class MaxMinRounds:
-    """The policy of one run. It remembers from round to round, which our own policies do not."""
+    """How the policy of one run places. It remembers from round to round, which our own policies do not."""
 
-    name: str = "shockwave-max-min"
-    meaning: str = "max-min fairness of GPU time as Shockwave's simulator ran it"
-    replans: bool = True
     _accounts: dict[int, _Account] = field(default_factory=dict)
     _fractions: dict[int, float] = field(default_factory=dict)
     _stale: bool = True
     _reset_s: float = 0.0
     _began: bool = False
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
 
     def place(self, work: Work) -> Outcome:
         # The first round begins with the first job, not with the first re-plan.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.reservation import expected_end_s
-from scheduler.placement.feasibility import Offer, software_allowed, type_allowed
+from scheduler.placement.feasibility import Level, usable, whole_offers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,8 @@ def gathering(state: ClusterState, job_id: int, now_s: float) -> Gathering | Non
     if job is None or job.is_cpu or job.part is not None:
         return None
     freed = _freed(state, now_s)
-    found = [way for node in state.nodes if (way := _way(job, node, freed[node.id])) is not None]
+    offers = [each for each in whole_offers(state.nodes) if each.node.schedulable and usable(job, each, Level.TRUST)]
+    found = [way for each in offers if (way := _way(job, each.node, freed[each.node.id])) is not None]
     if not found or any(not way.ends for way in found):
         return None
     return min(found, key=lambda way: (way.ends[-1].at_s, way.node))
@@ -64,11 +65,6 @@ def _freed(state: ClusterState, now_s: float) -> dict[int, list[tuple[float, int
 
 
 def _way(job: Job, node: Node, freed: Iterable[tuple[float, int, int]]) -> Gathering | None:
-    offer = Offer(node, node.gpus_total, node.most_cores, node.most_memory_mib)
-    if not node.schedulable or node.gpus_total < job.min_gpus:
-        return None
-    if not (type_allowed(job, node) and software_allowed(job, node) and offer.admits(job.tenant)):
-        return None
     free = idle = len(node.idle_gpus)
     ends: list[End] = []
     for at_s, holder, gpus in freed:

@@ -58,7 +58,7 @@ def decide(
     taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s) if replan else []
     line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
     settled = _settle(inputs, line, now_s, parameters)
-    shared = sharing.choose(line.queue, inputs.ledger, inputs.state, parameters, fair=_is_fair(policy, parameters))
+    shared = sharing.choose(line.queue, inputs.ledger, inputs.state, parameters, fair=policy.is_fair(parameters))
     measuring = replace(_measure(inputs, line, shared, settled.kept, now_s, parameters, policy), sharing=shared)
     ends_s = began_s + parameters.limit_s
     intake_s = clock() - began_s
@@ -107,11 +107,6 @@ def _settle(inputs: PlanningInput, line: Line, now_s: float, parameters: Paramet
         now_s=now_s,
         restart_cost_s=parameters.restart_cost_s,
     )
-
-
-def _is_fair(policy: Policy, parameters: Parameters) -> bool:
-    """Whether tenants take turns by their shares under the policy."""
-    return policy.name in ("drf", "coda") or (policy.name == "berth" and parameters.fair_shares == "on")
 
 
 def _measure(

@@ -4,36 +4,12 @@ Every GPU job asks for its smallest size alone. At its turn it is placed in its 
 are no reservations and no joint solve. CODA's tuning of cores and its contention eliminator are modules of their own.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 from scheduler.policies.mode import Mode
-
-if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
-    from scheduler.parameters import Parameters
-    from scheduler.placement.outcome import Outcome
-    from scheduler.placement.work import Work
+from scheduler.policies.policy import Policy, always
 
 MODE = Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Coda:
-    name: str = "coda"
-    meaning: str = POLICIES["coda"]
-    replans: bool = False
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
-
-    def place(self, work: Work) -> Outcome:
-        return arrays_and_windows.place(work, MODE)
-
-
-POLICY = Coda()
+POLICY = Policy("coda", POLICIES["coda"], partial(arrays_and_windows.place, mode=MODE), is_fair=always)

@@ -7,69 +7,57 @@ until the next planning. That cores of CPU jobs and GPUs count in one share is w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.drf import Shares
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
 from scheduler.placement.answers import Answers
 from scheduler.placement.gain import Worth
 from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.policies.policy import Policy, always
 
 if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
     from scheduler.model import Ranked
-    from scheduler.parameters import Parameters
     from scheduler.placement.work import Work
 
 
-@dataclass(frozen=True, slots=True)
-class Drf:
-    name: str = "drf"
-    meaning: str = POLICIES["drf"]
-    replans: bool = False
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
-
-    def place(self, work: Work) -> Outcome:
-        answers, worth, trail = Answers(), Worth(), Trail()
-        standings = Standings(window_gpus=work.ledger.gpus_up)
-        blocked: dict[int, Ranked] = {}
-        out_of_time: frozenset[int] = frozenset()
-        gpus, cores = pool_shares(work)
-        lines = by_tenant(work.queue)
-        heads = {tenant: next(line) for tenant, line in lines.items()}
-        while heads:
-            if work.remaining_s <= 0:
-                out_of_time = frozenset(
-                    late.job.id for tenant, head in heads.items() for late in chain([head], lines[tenant])
-                )
-                break
-            tenant = min(heads, key=lambda each: (max(gpus.of(each), cores.of(each)), heads[each].rank))
-            ranked = heads.pop(tenant)
-            standings.window.add(ranked.job.id)
-            # Where only its tenant's quota keeps a job back, the tenant goes on with its next one.
-            held_back = work.ledger.over_quota(ranked.job) is not None
-            if not held_back and not turn.take_turn(ranked, work, answers, worth, trail):
-                blocked[tenant] = ranked
-                continue
-            if ranked.job.id in answers.chosen:
-                placement = answers.chosen[ranked.job.id].placement
-                gpus.add(tenant, placement.gpus)
-                cores.add(tenant, placement.cores)
-            if (following := next(lines[tenant], None)) is not None:
-                heads[tenant] = following
-        obstacles = Obstacles(out_of_time=out_of_time, blocked_tenants=blocked)
-        return Outcome(answers, standings, worth, trail, obstacles, greedy_figures(answers))
+def place(work: Work) -> Outcome:
+    answers, worth, trail = Answers(), Worth(), Trail()
+    standings = Standings(window_gpus=work.ledger.gpus_up)
+    blocked: dict[int, Ranked] = {}
+    out_of_time: frozenset[int] = frozenset()
+    gpus, cores = pool_shares(work)
+    lines = by_tenant(work.queue)
+    heads = {tenant: next(line) for tenant, line in lines.items()}
+    while heads:
+        if work.remaining_s <= 0:
+            out_of_time = frozenset(
+                late.job.id for tenant, head in heads.items() for late in chain([head], lines[tenant])
+            )
+            break
+        tenant = min(heads, key=lambda each: (max(gpus.of(each), cores.of(each)), heads[each].rank))
+        ranked = heads.pop(tenant)
+        standings.window.add(ranked.job.id)
+        # Where only its tenant's quota keeps a job back, the tenant goes on with its next one.
+        held_back = work.ledger.over_quota(ranked.job) is not None
+        if not held_back and not turn.take_turn(ranked, work, answers, worth, trail):
+            blocked[tenant] = ranked
+            continue
+        if ranked.job.id in answers.chosen:
+            placement = answers.chosen[ranked.job.id].placement
+            gpus.add(tenant, placement.gpus)
+            cores.add(tenant, placement.cores)
+        if (following := next(lines[tenant], None)) is not None:
+            heads[tenant] = following
+    obstacles = Obstacles(out_of_time=out_of_time, blocked_tenants=blocked)
+    return Outcome(answers, standings, worth, trail, obstacles, greedy_figures(answers))
 
 
 def pool_shares(work: Work) -> tuple[Shares, Shares]:
-    """What each tenant holds of all GPUs, and of all cores."""
+    """Each tenant's share of all GPUs, and of all cores."""
     ledger, weights = work.ledger, {tenant.id: tenant.weight for tenant in work.state.tenants}
     held = ledger.held.items()
     return (
@@ -78,4 +66,4 @@ def pool_shares(work: Work) -> tuple[Shares, Shares]:
     )
 
 
-POLICY = Drf()
+POLICY = Policy("drf", POLICIES["drf"], place, is_fair=always)

@@ -7,12 +7,10 @@ jobs, in the same order, by best fit. In a re-plan running elastic jobs are solv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.fairness import sensitivity, window
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import cpu, turn
 from scheduler.placement.answers import Answers
@@ -20,6 +18,7 @@ from scheduler.placement.gain import Worth
 from scheduler.placement.joint import all_of, is_located, place_jointly, top_up
 from scheduler.placement.outcome import Obstacles, Outcome, Staged, Standings, Trail
 from scheduler.placement.running import joint_weights
+from scheduler.policies.policy import Policy, by_knob
 from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint
 from scheduler.replan.realise import realise, tidy
@@ -27,48 +26,37 @@ from scheduler.replan.realise import realise, tidy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.fairness.priorities import Priority
     from scheduler.model import Ranked
-    from scheduler.parameters import Parameters
     from scheduler.placement.work import Work
 
 
-@dataclass(frozen=True, slots=True)
-class Hops:
-    name: str = "hops"
-    meaning: str = POLICIES["hops"]
-    replans: bool = True
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES[parameters.priority]
-
-    def place(self, work: Work) -> Outcome:
-        began_s = work.clock()
-        cpu_queue = [ranked for ranked in work.queue if ranked.job.is_cpu]
-        whole, work = work, work.before(cpu.LIMIT_SHARE * bool(cpu_queue), cpu.WALKS * bool(cpu_queue)).with_least()
-        solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
-        queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
-        view = window.fill(queue, solving.ledger, work.parameters.window_size)
-        if not work.replan:
-            idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
-            more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
-            view = replace(view, picked=(*view.picked, *more))
-        window_s = work.clock() - began_s
-        answers, trail = Answers(), Trail()
-        worth = Worth(weights=joint_weights(view.picked, work.changeable, work.parameters.lambda_))
-        place_gpu_jobs = _place_at_once if is_located(work) or by_class(work) else _place_large
-        staged = place_gpu_jobs(view.picked, solving, work, answers, worth, trail)
-        turns = turn.place_cpu_jobs(cpu_queue, whole, answers, worth, trail)
-        inside = {*(ranked.job.id for ranked in view.picked), *turns.came}
-        return Outcome(
-            answers,
-            Standings(inside, set(view.sated), view.gpus, window_s),
-            worth,
-            trail,
-            Obstacles(out_of_time=staged.out_of_time | turns.out_of_time),
-            staged.figures,
-            left=staged.left,
-        )
+def place(work: Work) -> Outcome:
+    began_s = work.clock()
+    cpu_queue = [ranked for ranked in work.queue if ranked.job.is_cpu]
+    whole, work = work, work.before(cpu.LIMIT_SHARE * bool(cpu_queue), cpu.WALKS * bool(cpu_queue)).with_least()
+    solving = joint(work)  # in a re-plan what participants hold is idle too, until `realise`
+    queue = [ranked for ranked in work.queue if not ranked.job.is_cpu]
+    view = window.fill(queue, solving.ledger, work.parameters.window_size)
+    if not work.replan:
+        idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
+        more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
+        view = replace(view, picked=(*view.picked, *more))
+    window_s = work.clock() - began_s
+    answers, trail = Answers(), Trail()
+    worth = Worth(weights=joint_weights(view.picked, work.changeable, work.parameters.lambda_))
+    place_gpu_jobs = _place_at_once if is_located(work) or by_class(work) else _place_large
+    staged = place_gpu_jobs(view.picked, solving, work, answers, worth, trail)
+    turns = turn.place_cpu_jobs(cpu_queue, whole, answers, worth, trail)
+    inside = {*(ranked.job.id for ranked in view.picked), *turns.came}
+    return Outcome(
+        answers,
+        Standings(inside, set(view.sated), view.gpus, window_s),
+        worth,
+        trail,
+        Obstacles(out_of_time=staged.out_of_time | turns.out_of_time),
+        staged.figures,
+        left=staged.left,
+    )
 
 
 def _place_at_once(
@@ -98,4 +86,4 @@ def _place_large(
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
-POLICY = Hops()
+POLICY = Policy("hops", POLICIES["hops"], place, by_knob, replans=True)

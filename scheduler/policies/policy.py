@@ -1,36 +1,52 @@
-"""What a policy is: the order of a queue, and who of it is placed where."""
+"""A policy: the order of a queue, and the places of its jobs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.fairness.priorities import PRIORITIES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
 
 
-class Policy(Protocol):
-    """The order of a queue, and which of its jobs are placed where. Everything else a planning does alike for all policies."""
+def by_submission(_: Parameters) -> Priority:
+    return PRIORITIES["fifo"]
 
-    @property
-    def name(self) -> str: ...
 
-    @property
-    def meaning(self) -> str: ...
+def by_knob(parameters: Parameters) -> Priority:
+    """The order that the knob `priority` names."""
+    return PRIORITIES[parameters.priority]
 
-    @property
-    def replans(self) -> bool:
-        """Whether running elastic jobs take part in its re-plans."""
-        ...
 
-    def priority(self, parameters: Parameters) -> Priority:
-        """The queue's order; larger is sooner."""
-        ...
+def always(_: Parameters) -> bool:
+    return True
 
-    def place(self, work: Work) -> Outcome:
-        """Decide who starts, stops or gets a promise; what is placed is taken from `work.ledger`. When time is up, return what
-        there is; never raise for that.
-        """
-        ...
+
+def never(_: Parameters) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The order of a queue, and which of its jobs are placed where. All else in a planning is the same for all policies.
+
+    place     decides which jobs start, stop or get a promise, and takes their resources from `work.ledger`. When time is up,
+              it returns the decisions that it has; it never raises for that.
+    priority  the queue's order under these knobs; larger is sooner
+    replans   whether running elastic jobs take part in its re-plans
+    is_fair   whether tenants take turns by their shares under these knobs
+    """
+
+    name: str
+    meaning: str
+    place: Callable[[Work], Outcome]
+    priority: Callable[[Parameters], Priority] = by_submission
+    replans: bool = False
+    is_fair: Callable[[Parameters], bool] = never

@@ -1,4 +1,4 @@
-"""The policies that an operator can choose. (Rivals, for comparison alone, are the simulator's.)"""
+"""The policies that an operator can choose. (Rivals, which only simulations run, are the simulator's.)"""
 
 from __future__ import annotations
 
@@ -11,6 +11,4 @@ if TYPE_CHECKING:
 
     from scheduler.policies.policy import Policy
 
-POLICIES: Mapping[str, Policy] = {
-    policy.name: policy for policy in (fifo.POLICY, drf.POLICY, coda.POLICY, hops.POLICY, berth.POLICY)
-}
+POLICIES: Mapping[str, Policy] = {each.POLICY.name: each.POLICY for each in (fifo, drf, coda, hops, berth)}

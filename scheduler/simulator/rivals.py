@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from scheduler.policies.policy import Policy
 
-_ALL: tuple[Policy, ...] = (gavel.POLICY, gavel_hops.POLICY, sia.POLICY, sia_hops.POLICY, sjf.POLICY, tetris.POLICY)
-
-RIVALS: Mapping[str, Policy] = {policy.name: policy for policy in _ALL}
+RIVALS: Mapping[str, Policy] = {
+    each.POLICY.name: each.POLICY for each in (gavel, gavel_hops, sia, sia_hops, sjf, tetris)
+}
 
 
 def policy_named(name: str) -> Policy:

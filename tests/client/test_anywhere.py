@@ -99,6 +99,7 @@ def test_every_verb_is_walked():
     assert set(WALK) == set(next(each for each in parser_make("berth")._actions if each.dest == "verb").choices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [
@@ -138,6 +139,7 @@ def test_where_nothing_can_be_said_the_exit_code_says_it(berth):
         assert berth(["ps", "-a"], stdout=full, stderr=full).returncode == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_left_is_no_error_and_nothing_is_said_of_it(berth):
     for verb, words in WALK.items():
         reader, writer = os.pipe()
@@ -172,6 +174,7 @@ def test_a_stream_that_is_closed_from_the_beginning(berth, closed):
     assert Job.objects.count() == (2 if closed == 1 else 3), "nothing was done that nobody could be told of"
 
 
+@pytest.mark.slow
 def test_without_posix_all_but_the_shell_works(berth):
     """As on Windows: its modules, functions and signals are not there."""
     for verb, words in WALK.items():

@@ -99,7 +99,10 @@ def filled(world, transport, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "made",
-    [encoded("ascii"), encoded("latin-1"), encoded("cp1252"), full, closed],
+    [
+        encoded("ascii"),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (encoded("latin-1"), encoded("cp1252"), full, closed)),
+    ],
     ids=["ascii", "latin-1", "cp1252", "full", "closed"],
 )
 def test_each_act_ends_in_a_sentence(filled, monkeypatch, made):

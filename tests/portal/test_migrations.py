@@ -1,6 +1,6 @@
 """Migrations back to nothing and forward again: tables and triggers are the same. First migrations do what Django's do.
 
-That no migration is missing is a rule of the house (tests/house.py).
+That no migration is missing is a rule of the house (tests/test_house.py).
 """
 
 import re
@@ -54,6 +54,7 @@ def triggers_present():
         return {row[0] for row in cursor.fetchall()} & {*SQLITE, *QUEUE_SQLITE}
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_there_and_back():
     made = schema()

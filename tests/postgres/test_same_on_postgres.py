@@ -40,6 +40,7 @@ AGAIN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_the_same_on_postgres(postgres_url):
     names = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}

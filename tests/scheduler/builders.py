@@ -12,6 +12,7 @@ import numpy as np
 from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, Running
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
+from scheduler.simulator.rivals import policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +72,9 @@ def ticking(step_s=0.0):
 def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenants=(), gpu_speeds=None, **parameters):
     """A plan with the given knobs (`lambda_` for lambda), its invariants checked. `replan`: as for `plan`.
 
-    The policy is hops where none is given: one queue and one solve, so that a test looks at one thing.
+    The policy, a rival's too, is hops where none is given: one queue and one solve, so that a test looks at one thing.
     """
-    parameters = {"policy": "hops", **parameters}
+    policy = policy_named(parameters.pop("policy", "hops"))
     replan = parameters.pop("replan", False)
     state = ClusterState(nodes, jobs, running, tenants, gpu_speeds or {}, parameters.pop("ended", ()))
     given = {
@@ -83,7 +84,8 @@ def make_plan(nodes, jobs, *, seed=1, clock=None, now_s=NOW_S, running=(), tenan
     }
     state = replace(state, **given)
     knobs = Parameters.from_mapping({name.rstrip("_"): value for name, value in parameters.items()})
-    made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking(), replan=replan)
+    knobs = replace(knobs, policy=policy.name)
+    made = plan(state, now_s, knobs, np.random.default_rng(seed), clock or ticking(), replan=replan, policy=policy)
     check_invariants(made, state)
     return made
 

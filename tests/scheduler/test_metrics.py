@@ -180,14 +180,21 @@ def test_fragments_are_as_section_10_says_gpu_by_gpu(rows, asked):
         assert sum(counted([each for each in jobs if each is not left_out], nodes)) <= sum(found)
 
 
+def weighted(samples, until_s, **more):
+    """One figure's mean over a round."""
+    return metrics.over_round([(at_s, {"queue_length": value}) for at_s, value in samples], until_s, **more)[
+        "queue_length"
+    ]
+
+
 def test_a_figure_holds_until_the_next_planning():
     """Section 10: 4 fragments for 10 s, then none for 50 s: 0.667 over the round, not 2 as the mean of two plannings."""
-    assert metrics.time_weighted([(0.0, 4), (10.0, 0)], 60.0) == pytest.approx(40 / 60)
-    assert metrics.time_weighted([(0.0, None), (10.0, 3)], 60.0) == 3
-    assert metrics.time_weighted([(0.0, None)], 60.0) is None
-    assert metrics.time_weighted([], 60.0) is None
-    assert metrics.time_weighted([(60.0, 3)], 60.0) == 3
-    assert metrics.time_weighted([(0.0, 4), (10.0, 0)], 60.0, hold_s=30.0) == pytest.approx(40 / 40)
+    assert weighted([(0.0, 4), (10.0, 0)], 60.0) == pytest.approx(40 / 60)
+    assert weighted([(0.0, None), (10.0, 3)], 60.0) == 3
+    assert weighted([(0.0, None)], 60.0) is None
+    assert weighted([], 60.0) is None
+    assert weighted([(60.0, 3)], 60.0) == 3
+    assert weighted([(0.0, 4), (10.0, 0)], 60.0, hold_s=30.0) == pytest.approx(40 / 40)
 
 
 @given(st.dictionaries(st.integers(0, 1000), st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 7))
@@ -195,12 +202,12 @@ def test_a_figure_holds_until_the_next_planning():
 def test_a_repeated_planning_changes_no_mean(samples, place):
     """Section 10, time-weighted: nudged plannings with the same figures must not weigh more than a tick's."""
     samples = sorted(samples.items())
-    mean = metrics.time_weighted(samples, 2000.0)
+    mean = weighted(samples, 2000.0)
     assert min(value for _, value in samples) - 1e-9 <= mean <= max(value for _, value in samples) + 1e-9
     at_s, value = samples[place % len(samples)]
     until_s = samples[place % len(samples) + 1][0] if place % len(samples) + 1 < len(samples) else 2000.0
     again = sorted([*samples, ((at_s + until_s) / 2, value)])
-    assert metrics.time_weighted(again, 2000.0) == pytest.approx(mean)
+    assert weighted(again, 2000.0) == pytest.approx(mean)
 
 
 def test_a_rounds_figures():

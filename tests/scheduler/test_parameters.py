@@ -3,12 +3,12 @@
 import pytest
 
 from scheduler.errors import InvalidParameter
-from scheduler.parameters import Parameters
+from scheduler.parameters import Parameters, choices
 from scheduler.policies.registry import POLICIES
 
 
 def test_the_registry_holds_what_exists():
-    assert set(POLICIES) == {"fifo", "drf", "coda", "hops", "berth"}
+    assert set(POLICIES) == set(choices.POLICIES)
     assert all(name == policy.name and policy.meaning for name, policy in POLICIES.items())
 
 
@@ -22,7 +22,7 @@ def test_values_are_taken_as_their_type():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("policy", "lottery", "parameter policy: 'lottery' is not one of fifo, drf, coda, hops, berth"),
+        ("policy", "lottery", f"parameter policy: 'lottery' is not one of {', '.join(POLICIES)}"),
         ("lambda", 4.1, "parameter lambda: 4.1 is outside 0 to 4"),
         ("lambda", float("nan"), "nan is not a finite number"),
         ("lambda", True, "True is not a finite number"),

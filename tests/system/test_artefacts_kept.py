@@ -14,7 +14,7 @@ from tests.servers import stretched
 from tests.system.helpers.client import Tenant, rows, signed_in
 from tests.system.helpers.story import killed
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 FAULTS = {"portal": ("portal",), "agent": ("agent",), "both": ("portal", "agent")}
 LARGE = 12_000_000

@@ -6,7 +6,7 @@ from tests.system.helpers import axe
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import sign_in, until
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("looks")]
 
 SLOW_MS = 120_000
 UPLOAD = b"submitted_s,tenant,gpus,duration_s\n0,v,1,60\n"

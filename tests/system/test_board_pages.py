@@ -9,7 +9,7 @@ from tests.servers import stretched
 from tests.system.helpers import axe
 from tests.system.helpers.watching import Watch, until
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 SPENDS_ITS_BERTH = True
 GROW = """

@@ -83,6 +83,7 @@ def test_jobs_are_waited_for_as_long_as_one_of_them_moves(monkeypatch, each_s, e
     assert list(campaign.states_at_last(stage).values()).count("COMPLETED") == over
 
 
+@pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.postgres
 def test_a_short_campaign(capsys):

@@ -7,7 +7,7 @@ import pytest
 from tests.native.clock import Clock
 from tests.system.helpers.client import Tenant
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 AHEAD_S = 50.0
 """A node whose clock differs by a minute is drained."""

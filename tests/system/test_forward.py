@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from portal.launch.broker import free_port
@@ -21,7 +21,7 @@ from portal.layout import SOURCE
 from tests.servers import stretched
 from tests.system.helpers.client import Tenant, rows
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 PATIENCE_S = 60
 BIG = 3_000_000
 SERVE = f"""
@@ -110,7 +110,7 @@ def answered(act):
     while True:
         try:
             return act()
-        except httpx.TransportError:
+        except httpx2.TransportError:
             assert time.monotonic() < deadline
             time.sleep(0.3)
 
@@ -120,11 +120,11 @@ def test_what_a_job_serves_is_reached_with_many_connections(berth, served, forwa
     running = forward(number, port)
     url = f"http://127.0.0.1:{running.port}/"
     body = random.Random(3).randbytes(BIG)
-    assert hashlib.sha256(answered(lambda: httpx.post(url, content=body, timeout=60)).content).digest() == (
+    assert hashlib.sha256(answered(lambda: httpx2.post(url, content=body, timeout=60)).content).digest() == (
         hashlib.sha256(body).digest()
     )
     with concurrent.futures.ThreadPoolExecutor(20) as many:
-        lengths = list(many.map(lambda _: len(httpx.get(url, timeout=stretched(PATIENCE_S)).content), range(40)))
+        lengths = list(many.map(lambda _: len(httpx2.get(url, timeout=stretched(PATIENCE_S)).content), range(40)))
     assert lengths == [BIG] * 40
     running.process.send_signal(signal.SIGINT)
     assert running.ended() == 0
@@ -137,7 +137,7 @@ def test_what_the_node_serves_besides_is_not_reached(berth, served, forward):
     """The portal itself listens on that machine, and so may another tenant's notebook."""
     number, port = served
     answered_at = forward(number, port)
-    answered(lambda: httpx.get(f"http://127.0.0.1:{answered_at.port}/", timeout=60))
+    answered(lambda: httpx2.get(f"http://127.0.0.1:{answered_at.port}/", timeout=60))
     running = forward(number, int(berth.url.rpartition(":")[2]))
     with socket.create_connection(("127.0.0.1", running.port)) as wire:
         wire.settimeout(stretched(PATIENCE_S))
@@ -160,6 +160,6 @@ def test_after_a_killed_agent_the_next_connection_goes_through(berth, served, fo
     number, port = served
     running = forward(number, port)
     url = f"http://127.0.0.1:{running.port}/"
-    assert len(answered(lambda: httpx.get(url, timeout=60)).content) == BIG
+    assert len(answered(lambda: httpx2.get(url, timeout=60)).content) == BIG
     berth.kill("agent")
-    assert len(answered(lambda: httpx.get(url, timeout=60)).content) == BIG
+    assert len(answered(lambda: httpx2.get(url, timeout=60)).content) == BIG

@@ -17,7 +17,7 @@ from tests.smalldisk import elsewhere, in_namespace, needs_mounts, small_disk
 from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 DISK_MIB, MARK_MIB = 420, 60
 LEASE_S = 300

@@ -6,7 +6,7 @@ One machine has GPUs of two types, the other an old driver that lacks most funct
 import os
 import re
 
-import httpx
+import httpx2
 import pytest
 
 from portal.agents.fields import MEASURES
@@ -14,7 +14,7 @@ from tests.native.nvml import built
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.machine import machine
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 
 SPENDS_ITS_BERTH = True  # by nodes that are gone in the end
 FAST, SMALL = "NVIDIA H100 80GB HBM3", "NVIDIA T4"
@@ -57,7 +57,7 @@ def gpu(tenant, index, name="two"):
 @pytest.fixture(scope="module")
 def page(berth):
     """A function: a node's page as an operator reads it, who signed in once, without tags."""
-    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+    with httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)[1]
         assert browser.post("/login", data={"csrfmiddlewaretoken": form, **berth.operator}).status_code == 200
         yield lambda name="two": " ".join(re.sub(r"<[^>]+>", " ", browser.get(f"/cluster/{name}/").text).split())

@@ -16,7 +16,7 @@ from portal.layout import read_json
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.ledger import Ledger, alive
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 HANG_LIMIT_S = 12
 WITHIN_S = 60

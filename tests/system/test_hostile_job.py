@@ -20,7 +20,7 @@ from tests.workers.conftest import AgentRunner, command_lines, wait_until
 from tests.workers.small_portal import NODE_TOKEN, SmallPortal
 from workers.system.trees import tree_remove
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SCRIPT = base64.b64encode(inspect.getsource(hostile).encode()).decode()
 NEIGHBOUR = "for i in $(seq 60); do echo line $i; sleep 0.1; done; echo done"

@@ -7,7 +7,7 @@ import pytest
 from tests.system.helpers.client import Tenant, rows
 from tests.system.test_terminal import Terminal, cookie_of
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 TIMEOUT_S = 60
 
 

@@ -153,7 +153,9 @@ def shared_gpus_are_within_what_they_have(berth):
     assert all(compute <= 1000 and memory <= most for _, compute, memory, most in held), held
 
 
-@pytest.mark.parametrize("role", ["portal", "worker", "beat", "broker"])
+@pytest.mark.parametrize(
+    "role", ["portal", *(pytest.param(role, marks=pytest.mark.slow) for role in ("worker", "beat", "broker"))]
+)
 def test_a_service_is_killed(berth, ledger, anchors, crowd, recoveries, role):
     before = berth.kill(role)
     began = time.monotonic()
@@ -177,6 +179,7 @@ def test_agents_are_killed_and_find_their_jobs_again(berth, ledger, anchors, cro
     all_is_true(ledger, anchors, crowd)
 
 
+@pytest.mark.slow
 def test_the_broker_forgets_everything(berth, ledger, anchors, crowd, recoveries):
     client = redis.Redis.from_url(read_json(berth.layout.mode)["redis_url"])
     for database in (0, 1):
@@ -219,6 +222,7 @@ def test_a_submission_torn_off_and_repeated_is_one_job(berth, ledger, anchors):
     assert {number: len(ledger.entries("done", number)) for number in numbers} == dict.fromkeys(numbers, 1)
 
 
+@pytest.mark.slow
 def test_a_killed_shim_is_noticed_and_its_job_runs_again_if_it_may(berth, ledger, anchors):
     """Its processes are killed before anything else is done: the job's next attempt finds its lock free."""
     rigid = ledger.submit(3000)
@@ -242,6 +246,7 @@ def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.slow
 def test_the_supervisor_is_killed_and_the_next_up_takes_over(berth, ledger, anchors, crowd, recoveries):
     old = {process.pid for process in identity.leftovers(berth.layout)}
     assert set(berth.pids("broker").values()) < old
@@ -254,6 +259,7 @@ def test_the_supervisor_is_killed_and_the_next_up_takes_over(berth, ledger, anch
     all_is_true(ledger, anchors, crowd)
 
 
+@pytest.mark.slow
 def test_everything_is_killed_at_once(berth, ledger, anchors, crowd):
     """Supervisor first, so that nothing is started again; only jobs and their shims are spared."""
     for role in ("supervisor", "broker", "portal", "worker", "beat", "agent"):

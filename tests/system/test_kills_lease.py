@@ -14,7 +14,7 @@ from tests.system.helpers.client import Tenant, operator_node_action, rows
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 from tests.system.helpers.mutation import mutated_copy
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LEASE = {"BERTH_LEASE_S": "8", "BERTH_LEASE_GRACE_S": "4"}
 

@@ -11,7 +11,7 @@ import pytest
 from portal.layout import SOURCE
 from tests.system.helpers.client import MACHINE_SLACK
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 
 
 @pytest.fixture(scope="module")

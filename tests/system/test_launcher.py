@@ -20,7 +20,7 @@ from portal.layout import read_json
 from tests.system.helpers.client import MACHINE_SLACK, Tenant, leaks, operator_node_action, rows
 from tests.system.helpers.ledger import alive
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, until
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 HELD_SWAPS = 10
 TOLD_S = 150

@@ -7,7 +7,7 @@ import pytest
 from portal.layout import SOURCE
 from tests.system.helpers.watching import browser_started
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow]
 ROW = '<tr data-job="{0}"><td><input type="checkbox" value="{0}"></td><td>{1}</td><td><a href="/jobs/{0}/">#{0}</a></td></tr>'
 SHOW = "html => { document.getElementById('part').innerHTML = html; document.querySelectorAll('tr').forEach((row) => { row.first = row.dataset.job; }); }"
 SWAP = "html => Berth.swap(document.getElementById('part'), html)"

@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from portal.layout import SOURCE
 from tests.system.helpers.watching import browser_started
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow]
 PHONE = {"width": 390, "height": 844}
 SHEETS = ("tokens", "berth", "data", "controls")
 HIDDEN = "[...document.querySelectorAll('.b-table-wrap')].map((wrap) => wrap.scrollWidth - wrap.clientWidth)"

@@ -13,6 +13,7 @@ from workers.system.landlock import SIGNAL_VERSION, landlock_version
 pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(landlock_version() < 2, reason="SKIPPED LOUDLY: this kernel has no Landlock 2"),
+    pytest.mark.slow,
 ]
 BURGLAR = Path(__file__).parent / "helpers/burglar.py"
 

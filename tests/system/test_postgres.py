@@ -57,6 +57,7 @@ def test_the_road_on_postgres(berth, postgres_url):
     assert not berth.layout.database.exists()
 
 
+@pytest.mark.slow
 def test_up_again_keeps_everything(berth):
     before = berth.request("/api/v1/jobs", token=berth.tokens["speech-co"])[1]
     berth.down()
@@ -64,6 +65,7 @@ def test_up_again_keeps_everything(berth):
     assert berth.request("/api/v1/jobs", token=berth.tokens["speech-co"])[1] == before
 
 
+@pytest.mark.slow
 def test_the_story_of_a_backup(berth, tmp_path):
     story, file = Story(berth, tmp_path), tmp_path / "all.berth-backup"
     story.until_backup()

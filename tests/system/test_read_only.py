@@ -14,7 +14,7 @@ from tests.servers import RunningBerth
 from tests.smalldisk import elsewhere, in_namespace, needs_mounts, read_only
 from tests.system.helpers.client import Tenant
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SERVICES = ("portal", "worker", "beat")
 

@@ -108,6 +108,7 @@ def test_a_newcomer_sees_jobs_run_and_one_wait_and_reads_why(berth_once):
         assert len(why.split()) > 4, (name, why)
 
 
+@pytest.mark.slow
 def test_readme_s_blocks_work_as_typed(terminal):
     commands, join, node, exports, first, curl, python, verbs, *simulations = blocks("README.md")
     assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["./berth up --demo", "./berth test"]
@@ -158,6 +159,7 @@ def joins(terminal, block):
         process.communicate(timeout=60)
 
 
+@pytest.mark.slow
 def test_the_examples_blocks_work_as_typed(terminal):
     exports = blocks("README.md")[3]
     terminal.type(exports)

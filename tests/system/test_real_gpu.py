@@ -15,14 +15,14 @@ import subprocess
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from portal.agents.fields import MEASURES
 from tests.system.helpers.client import FINAL, Tenant, operator_node_action, operator_settings, rows
 from tests.system.helpers.machine import machine
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SCRIPT = Path(__file__).parent / "helpers" / "gpu_training.py"
 OUTSIDE = "import torch, time; held = torch.ones(2**29, device='cuda'); print('holds', flush=True); time.sleep(600)"
@@ -114,7 +114,7 @@ def told(tenant, number, limit_s=150.0):
 
 def page(berth, path):
     """A page as an operator reads it, without tags."""
-    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+    with httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)[1]
         assert browser.post("/login", data={"csrfmiddlewaretoken": form, **berth.operator}).status_code == 200
         return " ".join(re.sub(r"<[^>]+>", " ", browser.get(path).text).split())

@@ -8,7 +8,7 @@ from portal.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, operator_settings, signed_in
 from tests.unbroken import unbroken
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("pages")]
 
 RTX = {"gpu_types": ["RTX 3090"], "cores_per_gpu": 1}
 """Two nodes of four: with half of the large nodes in gpu-large, one is its and one is gpu-small's."""

@@ -14,7 +14,7 @@ from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, pids_running
 from tests.system.helpers.story import AFTER, ENVIRONMENT, LIMIT_S, Story, backup, killed, restore
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def database_copy(source, target):

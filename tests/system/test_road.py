@@ -12,7 +12,7 @@ from tests.system.helpers.client import Tenant, leaks, rows
 from tests.system.helpers.ledger import alive
 from tests.workers.instrument.torches import python_with, torchrun_works
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("shells")]
 
 COUNTING = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.3; done"
 GREEDY = (

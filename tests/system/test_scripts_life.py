@@ -23,7 +23,7 @@ from portal.layout import SOURCE
 from tests.system.helpers.client import MACHINE_SLACK, Tenant, _csrf, rows, signed_in
 from tests.system.helpers.flaky import WHOLE, Flaky
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("shells")]
 JOBS, LINES = 500, 1500
 TELLING = (
     f'i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo "$i \u00fc\u4e2d\U0001f600 $(printf %0$((i % 90))d 0)"; '

@@ -6,13 +6,13 @@ Story: a tenant keeps two secrets, sends a job from a repository behind a passwo
 import re
 import tarfile
 
-import httpx
+import httpx2
 import pytest
 
 from tests.system.helpers.client import Tenant
 from tests.workers.environments.git_server import GitServer, commit, git, repository
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 
 TOKEN, PASSWORD = "hf_q7Zk2mVx9RtLw4", "lena:glpat-T5nB8sYc1Jd6"
 VALUES = (TOKEN, PASSWORD, PASSWORD.partition(":")[2])
@@ -46,7 +46,7 @@ def shown(berth, number):
         if person["tenant"] == "vision-lab"
     ]
     for user in (members[0], berth.operator):
-        with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+        with httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
             mark = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text).group(1)
             browser.post("/login", data={"csrfmiddlewaretoken": mark, **user})
             for page in PAGES.split():
@@ -61,7 +61,7 @@ def shown(berth, number):
         yield path, str(answer)
     yield (
         "/metrics",
-        httpx.get(f"{berth.url}/metrics", headers={"Authorization": f"Bearer {berth.tokens['vision-lab']}"}).text,
+        httpx2.get(f"{berth.url}/metrics", headers={"Authorization": f"Bearer {berth.tokens['vision-lab']}"}).text,
     )
 
 
@@ -117,7 +117,7 @@ def test_what_a_removed_secret_does(berth):
     held = tenant.submit(
         "echo ran", gpus=0, secrets={"A": "soon-gone"}, depends_on=[{"job": int(first), "kind": "any"}]
     )
-    browser = httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True)
+    browser = httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True)
     with browser:
         mark = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text).group(1)
         browser.post("/login", data={"csrfmiddlewaretoken": mark, **berth.operator})

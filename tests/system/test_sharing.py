@@ -9,7 +9,7 @@ from portal.launch.demo.sharers import asker, server, small_training
 from tests.system.helpers.client import Tenant, operator_settings, rows
 from tests.system.helpers.watching import Watch, until
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("looks")]
 
 LONG_S = 120.0
 PER_SECOND = 20

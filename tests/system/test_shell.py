@@ -20,7 +20,7 @@ from tests.servers import stretched
 from tests.system.helpers.client import Tenant, rows
 from tests.system.helpers.ledger import alive
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 PATIENCE_S = 60
 
 

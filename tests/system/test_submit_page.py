@@ -12,7 +12,7 @@ from tests.system.helpers.watching import Watch, until
 from tests.workers.environments.git_server import GitServer, repository
 from tests.workers.environments.wheels import wheel_write
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("looks")]
 DROP = """(files) => { const data = new DataTransfer(); files.forEach(([name, text]) => data.items.add(new File([text], name)));
   document.querySelector('[data-dropzone]').dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); }"""
 

@@ -13,7 +13,7 @@ from tests.system.helpers.client import Tenant, rows, signed_in
 from tests.system.helpers.ledger import alive
 from tests.system.helpers.watching import Watch, browser_started, sign_in, until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]
 FLOOD = "yes 0123456789012345678901234567890123456789 | head -c 30000000; echo flood-$((40+2))-over"
 
 

@@ -31,6 +31,7 @@ from workers.system.trees import tree_remove
 pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: accounts for tenants need root"),
+    pytest.mark.slow,
 ]
 LIMITS = {wall["name"]: wall["by"] for wall in limits_tried()}
 SCRIPT = {"intruder.py": base64.b64encode(inspect.getsource(intruder).encode()).decode()}

@@ -5,7 +5,7 @@ import pytest
 from portal.layout import SOURCE
 from tests.system.helpers.watching import browser_started
 
-pytestmark = [pytest.mark.system, pytest.mark.browser]
+pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow]
 AT = '<time datetime="2026-07-01T12:00:00+00:00" data-format="bare-clock"></time>'
 
 

@@ -27,7 +27,7 @@ print(sorted({"django", "celery", "redis", "portal", "scheduler", "workers.telem
 REQUEST = """
 import asyncio, sys
 from workers import nursery
-from workers.protocol.client import Portal, PortalAwayError
+from workers.portal_client import Portal, PortalAwayError
 from workers.agent.trust import trust_for
 nursery.load()
 loaded = set(sys.modules)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
     from workers.agent.software import Software
     from workers.parts.channel import Channel
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Hello
     from workers.system.filework import FileWork

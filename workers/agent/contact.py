@@ -7,7 +7,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from workers.protocol.client import Backoff, PortalAwayError, PortalFullError, PortalRefusedError
+from workers.portal_client import Backoff, PortalAwayError, PortalFullError, PortalRefusedError
 from workers.system import log
 
 if TYPE_CHECKING:

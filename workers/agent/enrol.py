@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workers.agent.trust import trust_for
-from workers.protocol.client import Backoff, Portal, PortalAwayError, PortalRefusedError
+from workers.portal_client import Backoff, Portal, PortalAwayError, PortalRefusedError
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, write_json
 

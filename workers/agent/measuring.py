@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.agent.memory import memory_find
 from workers.agent.speeds import Speeds, speeds_tell
-from workers.protocol.client import PortalRefusedError
+from workers.portal_client import PortalRefusedError
 from workers.system import log
 from workers.system.filework import SlowFilesError
 from workers.system.mps import DIRECTORY, mps_daemon
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workers.controls.usage import Usage
     from workers.engines import Engine
     from workers.parts.journal import Journal
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import LastReadings, OutsideUse
     from workers.system.filework import FileWork

@@ -28,7 +28,7 @@ from workers.networks.finding import Asked, network_find
 from workers.networks.site import MOST_ADDRESSES, own_addresses
 from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
-from workers.protocol.client import Portal
+from workers.portal_client import Portal
 from workers.system import log
 from workers.system.filework import FileWork
 from workers.system.modes import entries, put_right

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workers.engines import Engine
     from workers.parts.journal import Journal
     from workers.parts.problems import Problems
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.system.filework import FileWork
 
 

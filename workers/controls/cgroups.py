@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,8 +26,7 @@ CONTROLLERS = ("", "cpuset", "cpu", "memory", "pids", "devices")
 """All that a part's group uses. "" is a group of version 2 without controllers, which still tells who is in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """Where one controller is set for a part."""
 
     path: Path
@@ -59,13 +57,14 @@ class Home:
         return next((int(line.split()[1]) for line in lines if line.split()[:1] == [key]), None)
 
 
-@dataclass(slots=True)
 class Group:
     """One part's group. `homes`: by controller; "" is version 2's directory where it has none of them."""
 
-    homes: dict[str, Home]
     tasks: Path | None = None
     """A file of resctrl that a process enters, too."""
+
+    def __init__(self, homes: dict[str, Home]) -> None:
+        self.homes = homes
 
     @property
     def paths(self) -> list[Path]:

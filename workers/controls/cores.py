@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,25 +45,31 @@ def cores_map(cores: list[int], real: list[int]) -> set[int]:
     return {real[core % len(real)] for core in cores} or set(real)
 
 
-@dataclass(slots=True)
 class CoreOrders:
     """Follows the orders for one part. `told`: the file that tells the job its present number of cores, if there is one."""
 
-    directory: Path
-    tree: Tree
-    cores: list[int]
     cpuset: Cpuset | None = None
-    throttle: Throttle | None = None
-    used: Callable[[], float] = lambda: 1.0
-    share: float = 1.0
-    told: Path | None = None
-    sequence: int = 0
-    next_at: float = 0.0
-    _real: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
+    share = 1.0
+    sequence = 0
+    next_at = 0.0
     _wanted: list[int] | None = None
-    _before: set[Cores] = field(default_factory=set)
-    _since: float = 0.0
-    _most: int = 2**16
+    _since = 0.0
+    _most = 2**16
+
+    def __init__(
+        self,
+        directory: Path,
+        tree: Tree,
+        cores: list[int],
+        *,
+        throttle: Throttle | None = None,
+        used: Callable[[], float] = lambda: 1.0,
+        told: Path | None = None,
+    ) -> None:
+        self.directory, self.tree, self.cores = directory, tree, cores
+        self.throttle, self.used, self.told = throttle, used, told
+        self._real = sorted(os.sched_getaffinity(0))
+        self._before: set[Cores] = set()
 
     @property
     def is_busy(self) -> bool:

@@ -6,20 +6,16 @@ A job may set its own affinity to any core of the machine; out of a cpuset it ca
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from workers.controls.cgroups import MOUNTS, OWN, Group, group_make
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from workers.controls.cgroups import Version
+    from workers.controls.cgroups import Group, Version
 
 
-@dataclass(frozen=True, slots=True)
-class Cpuset:
+class Cpuset(NamedTuple):
     """One part's directory. `version`: of the kernel's cgroups."""
 
     path: Path
@@ -49,13 +45,4 @@ def cpuset_of(group: Group, cores: Iterable[int]) -> Cpuset | None:
         cpuset.hold(cores)
     except OSError:
         return None
-    return cpuset
-
-
-def cpuset_make(name: str, cores: Iterable[int], *, mounts: Path = MOUNTS, own: Path = OWN) -> Cpuset | None:
-    """Make a part's group with a cpuset alone; None where the machine has none that can be written."""
-    group = group_make(name, ("cpuset",), mounts=mounts, own=own)
-    cpuset = cpuset_of(group, cores)
-    if cpuset is None:
-        group.remove()
     return cpuset

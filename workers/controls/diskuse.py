@@ -11,7 +11,6 @@ import _thread
 import os
 import stat
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,18 +29,17 @@ MOST_LINKED = 100_000
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-@dataclass(slots=True)
 class DiskMeter:
     """Sums over `roots`. The shim sets `pids`, the job's processes."""
 
-    roots: list[Path]
-    limit_mib: int
-    pids: Iterable[int] = ()
-    used_bytes: int = 0
-    too_deep: bool = False
-    stopped: bool = False  # set by the shim: the thread ends soon
-    _sum: int = 0
-    _seen: set[tuple[int, int]] = field(default_factory=set)
+    used_bytes = 0
+    too_deep = False
+    stopped = False  # set by the shim: the thread ends soon
+    _sum = 0
+
+    def __init__(self, roots: list[Path], limit_mib: int, pids: Iterable[int] = ()) -> None:
+        self.roots, self.limit_mib, self.pids = roots, limit_mib, pids
+        self._seen: set[tuple[int, int]] = set()
 
     def start(self) -> None:
         _thread.start_new_thread(self._run, ())  # `threading` would cost each shim more than the thread does

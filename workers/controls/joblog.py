@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workers.system.files import BrokenFileError, open_regular
@@ -30,18 +29,17 @@ WRITE_AGAIN_S = 1.0
 """When a file cannot be written (a full disk), the next try comes after so long. The job waits, as for a full pipe."""
 
 
-@dataclass(slots=True)
 class LogPipe:
     """One stream. `reader` is our end of the pipe; its bytes go to the file at `path`, up to `limit_bytes`."""
 
-    path: Path
-    limit_bytes: int
-    mask: Mask | LineMask | None = None
-    reader: int = -1
-    kept: int = 0
-    _file: int = -1
-    _waiting: bytes = b""
-    _write_at: float = 0.0
+    reader = -1
+    kept = 0
+    _file = -1
+    _waiting = b""
+    _write_at = 0.0
+
+    def __init__(self, path: Path, limit_bytes: int, mask: Mask | LineMask | None = None) -> None:
+        self.path, self.limit_bytes, self.mask = path, limit_bytes, mask
 
     def open(self) -> int:
         """Make the pipe, and the file at the first time; return the job's end of the pipe.
@@ -107,11 +105,11 @@ class LogPipe:
             self.reader = -1
 
 
-@dataclass(slots=True)
 class JobLog:
     """Both streams of a job."""
 
-    streams: list[LogPipe] = field(default_factory=list)
+    def __init__(self, streams: list[LogPipe]) -> None:
+        self.streams = streams
 
     @classmethod
     def under(cls, directory: Path, limit_bytes: int, masked: list[bytes] | None = None) -> JobLog:

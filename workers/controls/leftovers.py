@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
 
@@ -16,12 +15,9 @@ if TYPE_CHECKING:
 
 MARKER = "BERTH_MARK"
 """A variable of each process of a job. It holds a random word, which does not show where files lie."""
-_OLD_MARKER = "BERTH_PART"
-"""The same for parts of version 0.1. It held the part's directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(NamedTuple):
     """All by which a part's processes are recognised.
 
     `pipes`: names under /proc/PID/fd of the log's pipes, or its files' paths; `family`: the (pid, start) that its shim
@@ -32,19 +28,15 @@ class Traces:
     mark: str = ""
     leader: Identity | None = None
     pipes: frozenset[str] = frozenset()
-    family: frozenset[tuple[int, int]] = field(default_factory=frozenset)
-
-    def environment(self) -> set[bytes]:
-        wanted = {f"{_OLD_MARKER}={self.directory}"} | ({f"{MARKER}={self.mark}"} if self.mark else set())
-        return {text.encode() for text in wanted}
+    family: frozenset[tuple[int, int]] = frozenset()
 
 
-def _has_marker(pid: int, wanted: set[bytes]) -> bool:
+def _has_mark(pid: int, mark: str) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:  # gone, hidden, a kernel thread's or another user's
         return False
-    return not wanted.isdisjoint(environment.split(b"\0"))
+    return bool(mark) and f"{MARKER}={mark}".encode() in environment.split(b"\0")
 
 
 def _writes_log(pid: int, pipes: frozenset[str]) -> bool:
@@ -71,14 +63,14 @@ def leftovers_find(traces: Traces, group: Group | None = None) -> list[Stat]:
     """Return the living processes of the part: exactly those in its group where it has one, and whatever bears a trace."""
     members = group.pids() if group else set()
     seen = {p: s for p in all_pids() if p != os.getpid() and (s := stat(p)) and s.state not in "ZXx"}
-    session, wanted = _session_of(traces.leader, seen), traces.environment()
+    session = _session_of(traces.leader, seen)
     found = {
         s.pid
         for s in seen.values()
         if s.pid in members
         or s.session == session
         or (s.pid, s.start_ticks) in traces.family
-        or _has_marker(s.pid, wanted)
+        or _has_mark(s.pid, traces.mark)
         or _writes_log(s.pid, traces.pipes)
     }
     while grown := {s.pid for s in seen.values() if s.ppid in found} - found:

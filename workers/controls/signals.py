@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,16 +16,15 @@ FREEZE_FROM = 50
 FREEZE_ROUNDS = 20
 
 
-@dataclass(slots=True)
 class Ending:
     """Why the shim ends the job, and from when on it kills (seconds since boot)."""
 
-    reason: str
-    detail: str
-    kill_at: float
-    graced: bool = False
-    overran: bool = False
-    """`graced`: it has the whole grace that its order gave it. `overran`: something of it lived when that was over."""
+    overran = False
+    """Something of it lived when its grace was over."""
+
+    def __init__(self, reason: str, detail: str, kill_at: float, graced: bool = False) -> None:
+        """`graced`: it has the whole grace that its order gave it."""
+        self.reason, self.detail, self.kill_at, self.graced = reason, detail, kill_at, graced
 
 
 def wake_on_signals(on_terminated: Callable[..., Any]) -> int:

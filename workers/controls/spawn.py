@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from workers.controls.cores import cores_map
 from workers.controls.jobenv import job_environment
-from workers.lean.standins import load_whole
 from workers.system.procs import die_with_parent, show
 
 if TYPE_CHECKING:
@@ -127,11 +126,7 @@ def started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[s
 
 
 def apart_load() -> Callable[[dict[str, Any]], Iterator[str]]:
-    """Return what sets the job apart; loaded here, where the job's own process alone holds it and Berth's files are in view.
-
-    It decides what the job may reach, so it is given the library's own modules.
-    """
-    load_whole()
+    """Return what sets the job apart; loaded here, where the job's own process alone holds it and Berth's files are in view."""
     from workers.controls.apart import live_apart
 
     return live_apart

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import re
 import sys
 import termios
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ PROMPT = """[ -e ~/.bashrc ] || PS1='job-$BERTH_JOB_ID@\\h:\\w\\$ '; unset PROMP
 ("I have no name!"), and not the job. Who brings a `.bashrc` has a prompt of their own."""
 FAILED = 127
 """How a shell that could not be started ends."""
-_MOST_DIGITS = 9
 _NAMESPACES = ("ipc", "mnt")
 
 
@@ -96,9 +96,9 @@ def _taken(directory: Path) -> Order | None:
         if asked is None:
             return None
         named, command = asked.get("end"), asked.get("command")
-        if not _numbered(asked["tty"], "/dev/pts/", ""):
+        if not re.fullmatch(r"/dev/pts/[0-9]{1,9}", asked["tty"]):
             raise BrokenFileError(order, "names no terminal")
-        if not isinstance(named, str) or not _numbered(named, "terminal-", ".end"):
+        if not isinstance(named, str) or not re.fullmatch(r"terminal-[0-9]{1,9}\.end", named):
             raise BrokenFileError(order, "names no pipe for its end")
         if not isinstance(command, str | None):
             raise BrokenFileError(order, "has a command that is no text")
@@ -111,14 +111,6 @@ def _taken(directory: Path) -> Order | None:
         return Order(tty, end, command, plain=asked.get("plain") is True)
     finally:
         order.unlink(missing_ok=True)
-
-
-def _numbered(text: str, before: str, behind: str) -> bool:
-    """Say whether a number alone stands between the two. Without regular expressions, which would cost the shim a mebibyte."""
-    number = text.removeprefix(before).removesuffix(behind)
-    return (
-        text == f"{before}{number}{behind}" and number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
-    )
 
 
 def _child(launch: dict[str, Any], order: Order, command: int, parent: int, group: Group | None) -> NoReturn:

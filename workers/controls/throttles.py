@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,16 +29,15 @@ PERIOD_US, LEAST_QUOTA_US = 100_000, 1000
 LEAST_CORES = 0.05
 
 
-@dataclass(slots=True)
 class Throttle:
     """Of one part. `by`: the means in force, empty while it is not held back."""
 
-    name: str
-    group: Group | None
-    resctrl: Path = RESCTRL
-    by: str = ""
-    _cores: float = 0.0
-    _taken: set[int] = field(default_factory=set)
+    by = ""
+    _cores = 0.0
+
+    def __init__(self, name: str, group: Group | None, resctrl: Path = RESCTRL) -> None:
+        self.name, self.group, self.resctrl = name, group, resctrl
+        self._taken: set[int] = set()
 
     @property
     def _own(self) -> Path:

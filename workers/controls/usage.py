@@ -7,8 +7,7 @@ import math
 import os
 import resource
 from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workers.system.files import BrokenFileError, read_bytes
 from workers.system.procs import Stat, Tree, boottime, disk_bytes, pss_mib, runqueue_wait_s
@@ -27,8 +26,7 @@ LATELY = 10
 """Readings, one a second, that say what a part uses lately."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Totals since the start; `memory_mib` is what is in use now. `at` is in seconds since boot. None: not known."""
 
     at: float
@@ -45,8 +43,8 @@ def usage_read(path: Path) -> Usage | None:
         parts = read_bytes(path, limit=_LINE_BYTES).split()
     except FileNotFoundError:
         return None
-    # The line's number stands at both ends. A shim of version 0.1 writes four figures.
-    if len(parts) not in {6, 8} or parts[0] != parts[-1]:
+    # The line's number stands at both ends.
+    if len(parts) != 8 or parts[0] != parts[-1]:
         return None
     try:
         values = [float(p) for p in parts[1:5]]
@@ -67,24 +65,22 @@ def _fair_mib(process: Stat) -> float:
         return process.rss_mib
 
 
-@dataclass(slots=True)
 class UsageMeter:
     """Sums over the shim's descendants. Memory is PSS. It is measured anew whenever it could exceed the limit."""
 
-    tree: Tree
-    path: Path
-    limit_mib: int | None
-    count_wait: bool
-    peak_mib: float = 0.0
-    seen: list[Stat] = field(default_factory=list)
-    _wait_s: float = 0.0
-    _waits: dict[int, float] = field(default_factory=dict)
-    _pss_mib: float = 0.0
-    _pss_again_at: float = 0.0
-    _moved: tuple[float, float] = (0.0, 0.0)
-    _lately: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=LATELY))
-    _number: int = 0
+    peak_mib = 0.0
+    _wait_s = 0.0
+    _pss_mib = 0.0
+    _pss_again_at = 0.0
+    _moved = (0.0, 0.0)
+    _number = 0
     _file: int | None = None
+
+    def __init__(self, tree: Tree, path: Path, limit_mib: int | None, *, count_wait: bool) -> None:
+        self.tree, self.path, self.limit_mib, self.count_wait = tree, path, limit_mib, count_wait
+        self.seen: list[Stat] = []
+        self._waits: dict[int, float] = {}
+        self._lately: deque[tuple[float, float]] = deque(maxlen=LATELY)
 
     def measure(self) -> Usage:
         self.seen = processes = self.tree.scan()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workers.environments import build
 from workers.environments.build import AWAY_REMEDY
 from workers.environments.images import ENGINE, pull_step
-from workers.environments.requirement_lines import LineError, requirement_lines
+from workers.protocol.requirement_lines import LineError, requirement_lines
 from workers.system.files import write_atomic, write_json
 
 if TYPE_CHECKING:

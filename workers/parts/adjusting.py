@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.client import Backoff
+from workers.portal_client import Backoff
 from workers.system import log
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.client import PortalRefusedError
+from workers.portal_client import PortalRefusedError
 from workers.protocol.names import clean
 from workers.system import log
 from workers.system.filework import SlowFilesError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.system.filework import FileWork
 
 FOLDER, WORK = "artefacts", "work"

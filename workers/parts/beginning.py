@@ -13,8 +13,8 @@ from workers.parts.contents import ContentsError, DamagedError
 from workers.parts.laying import SpecError
 from workers.parts.part import Part
 from workers.parts.workspace import Workplace, part_environment, part_prepare
-from workers.protocol.client import PortalAwayError, PortalRefusedError
-from workers.protocol.names import job_key, part_key
+from workers.portal_client import PortalAwayError, PortalRefusedError
+from workers.protocol.names import part_key
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
 from workers.system.procs import boottime
@@ -56,7 +56,7 @@ class Beginning:
             epoch=wanted["epoch"],
             rank=wanted["rank"],
             job=wanted["job"],
-            job_key=job_key(wanted),
+            job_key=wanted["job_key"],
             boot_id=place.boot_id,
             lease_s=wanted["lease_s"],
         )
@@ -132,7 +132,7 @@ class Beginning:
         """End each older attempt of the same job on this node, and wait until it is dead."""
         for part in list(self._tools.journal.parts.values()):
             same_attempt = (part.attempt, part.epoch) == (wanted["attempt"], wanted["epoch"])
-            if part.job_name != job_key(wanted) or same_attempt:
+            if part.job_key != wanted["job_key"] or same_attempt:
                 continue
             if part.live:
                 log.warning("older attempt killed", **part.name, job=part.job, newer=wanted["attempt"])

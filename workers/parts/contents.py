@@ -10,14 +10,14 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.client import PortalRefusedError
+from workers.portal_client import PortalRefusedError
 from workers.system import log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.protocol.wire import Spec, SpecFile
     from workers.system.filework import FileWork
 

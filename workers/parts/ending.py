@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.client import PortalAwayError, PortalRefusedError
+from workers.portal_client import PortalAwayError, PortalRefusedError
 from workers.system import log
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ class Journal:
 
     def job_directory(self, part: Part) -> Path:
         """Return where the job's own directories lie."""
-        return self._jobs / part.key if part.mark else self.directory(part)
+        return self._jobs / part.key
 
     def rooms(self, part: Part) -> Rooms:
         return Rooms(self.directory(part), self.job_directory(part), part.mark)
@@ -84,11 +84,6 @@ class Journal:
         self._write(part)
         sync_directory(self.root)
         self.parts[part.key] = part
-
-    def begin_anew(self, part: Part) -> None:
-        """Have a part that has not started prepared once more, in the way of this version."""
-        part.mark, part.phase = secrets.token_hex(16), "claimed"
-        self.save(part)
 
     def save(self, part: Part) -> None:
         """Write the record now, on a full disk into the reserve. When that fails, `save_rest` writes it later."""

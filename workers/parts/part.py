@@ -26,7 +26,6 @@ class Part:
     rank: int
     job: int | str
     boot_id: str
-    # Empty in records from before keys: the job's number named it.
     job_key: str = ""
     phase: Phase = "claimed"
     lease_s: float | None = None
@@ -54,8 +53,7 @@ class Part:
     # The report of its end. It is kept, because a portal that was restored from a backup asks for it again.
     end: dict[str, Any] | None = None
     closed_at: float | None = None
-    # A secret word in the environment of all its processes. Empty for parts of version 0.1; the directories of such a
-    # part's job lie in the control directory.
+    # A secret word in the environment of all its processes.
     mark: str = ""
     # The environment that was built for it, `tenant-7/HASH`: kept while the part lives. Empty: none.
     environment: str = ""
@@ -69,9 +67,6 @@ class Part:
     # When agents ended by an error in handling it, the last times, in Unix seconds (`workers.parts.faults`).
     faults: list[float] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.attempt = str(self.attempt)  # a number in records from before keys
-
     @property
     def name(self) -> PartName:
         return {"attempt": self.attempt, "epoch": self.epoch, "rank": self.rank}
@@ -81,17 +76,12 @@ class Part:
         return part_key(self.name)
 
     @property
-    def job_name(self) -> str:
-        """The job's name on nodes."""
-        return self.job_key or str(self.job)
-
-    @property
     def live(self) -> bool:
         return self.phase in LIVE
 
 
 _KINDS: dict[str, Any] = {
-    "attempt": (int, str),
+    "attempt": str,
     "epoch": int,
     "rank": int,
     "job": (int, str),

@@ -12,8 +12,8 @@ from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
 from workers.parts.faults import MOST_FAULTS, faults_noted, is_faulty
 from workers.parts.reconcile import Action, decide, forgotten
-from workers.protocol.client import Backoff, PortalAwayError, PortalRefusedError
-from workers.protocol.names import job_key, part_key
+from workers.portal_client import Backoff, PortalAwayError, PortalRefusedError
+from workers.protocol.names import part_key
 from workers.system import log
 from workers.system.procs import boot_id, boottime
 
@@ -67,11 +67,8 @@ class Parts:
             if life == "alive" and shim is not None:
                 await self._tools.on_networks(part.key, self._tools.networks.adopt, directory, shim.pid)
             self._spawn(part.key, self._follow(part))
-        elif part.phase == "prepared" and not part.mark:
-            self._tools.journal.begin_anew(part)  # an agent of version 0.1 made it ready
-        elif (
-            part.phase == "starting" and part.secrets
-        ):  # only the portal knows them, so it is started as if for the first time
+        elif part.phase == "starting" and part.secrets:
+            # Only the portal knows them, so it is started as if for the first time.
             self._tools.journal.enter(part, "prepared")
         elif part.phase == "starting":
             # Its shim may be starting at this moment. A second shim does no harm, because only one gets the lock.
@@ -126,7 +123,7 @@ class Parts:
         self._beginning.wanted = {part_key(w): w for w in wanted}
         for item in wanted:
             part = self._tools.journal.parts.get(part_key(item))
-            if part is not None and part.dropped and part.job_name == job_key(item):
+            if part is not None and part.dropped and part.job_key == item["job_key"]:
                 part.dropped = False  # an older list, from before a restore, had dropped it: its end is wanted again
                 self._tools.journal.save(part)
         parts = self._tools.journal.parts
@@ -137,7 +134,7 @@ class Parts:
                 self._act(action)
         for item in wanted:
             part = parts.get(part_key(item))
-            if part is not None and part.job_name == job_key(item):
+            if part is not None and part.job_key == item["job_key"]:
                 with faults_noted(part.key, self._tools.journal):
                     self._adjusting.want(part, item)
         return behind != sure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from workers.protocol.names import job_key, part_key
+from workers.protocol.names import part_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +57,7 @@ def forgotten(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> set[str]:
 
 
 def _behind(wanted: Wanted, part: Part) -> bool:
-    if part.reports or part.job_name != job_key(wanted):
+    if part.reports or part.job_key != wanted["job_key"]:
         return False
     state = wanted.get("state")
     if part.phase in {"ended", "closed"}:
@@ -73,7 +73,7 @@ def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part], retell: Collecti
     `retell`: the keys of the parts that the portal has forgotten.
     """
     newest = _newest_epochs(wanted, parts)
-    mine = {key: w for w in wanted if (part := parts.get(key := part_key(w))) is None or part.job_name == job_key(w)}
+    mine = {key: w for w in wanted if (part := parts.get(key := part_key(w))) is None or part.job_key == w["job_key"]}
     actions = [Action("drop", p.key) for p in parts.values() if p.live and p.key not in mine]
     begun: list[Action] = []
     for item in wanted:

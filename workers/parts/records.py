@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workers.parts.recordlines import Found, records_read
-from workers.protocol.client import PortalFailedError, PortalRefusedError
+from workers.portal_client import PortalFailedError, PortalRefusedError
 from workers.protocol.names import part_key, part_name
 from workers.system import log
 from workers.system.filework import SlowFilesError
@@ -13,7 +13,7 @@ from workers.system.filework import SlowFilesError
 if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.protocol.wire import PartRecords, RecordsTaken
     from workers.system.filework import FileWork
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.protocol.wire import DiskRoom, Health, Held, PartName, Report, ReportAnswer, ReportBody, Wanted
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workers.controls.joblog import CHUNK_BYTES, STREAMS, log_read, logs_known
 from workers.parts.together import PIECE_BYTES, Heard, News, requests_of
-from workers.protocol.client import PortalAwayError, PortalFailedError, PortalRefusedError
+from workers.portal_client import PortalAwayError, PortalFailedError, PortalRefusedError
 from workers.system import log
 from workers.system.files import BrokenFileError
 from workers.system.filework import SlowFilesError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.protocol.wire_logs import LogTaken
     from workers.system.filework import FileWork
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workers.parts.records import Records
     from workers.parts.reporting import Reporter
     from workers.parts.shipping import Shipper
-    from workers.protocol.client import Portal
+    from workers.portal_client import Portal
     from workers.system.filework import FileWork
 
 _Value = TypeVar("_Value")

@@ -12,7 +12,7 @@ from workers.environments.plan import PlanError, build_command, plan_write, soft
 from workers.environments.tidying import used_mark
 from workers.parts.accounts import Account, AccountError, account_of, give
 from workers.parts.laying import SpecError, files_write, upload_lay, working_directory
-from workers.protocol.names import job_key, part_name
+from workers.protocol.names import part_name
 from workers.system.files import write_json
 from workers.system.mps import mps_daemon
 from workers.system.trees import tree_remove
@@ -173,7 +173,7 @@ def part_prepare(
     """
     scratch, plan = spec["profile"], part_plan(spec, place)
     account = _account(spec) if place.accounts else None
-    checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / job_key(spec)
+    checkpoint_dir = rooms.job / "checkpoints" if scratch else place.storage / "checkpoints" / spec["job_key"]
     folders = _folders_make(rooms, checkpoint_dir, scratch=scratch)
     upload_lay(spec, folders["job_dir"], lay)
     files_write(folders["job_dir"], spec["files"])

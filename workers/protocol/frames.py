@@ -1,6 +1,5 @@
 """Frames of a node's channel, and one stream of it seen from one end (docs/agent-protocol.md, *The channel*).
 
-Portal and agent hold the same file: `portal/agents/frames.py` and `workers/protocol/frames.py`; a test compares them.
 A frame is one kind (1 byte), the stream's number (4 bytes), and a body. Each end may send `WINDOW` bytes of a stream that
 the other has not read yet; reading gives credit back. So an end that does not read stops the other, and no end holds more.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workers.protocol.wire import PartName, Spec, Wanted
+    from workers.protocol.wire import PartName
 
 DETAIL_CHARACTERS = 2000
 """The longest `detail` of a report. The portal refuses a message with a longer one, with U+0000 or half a character."""
@@ -20,11 +20,6 @@ def clean(text: str, most: int = DETAIL_CHARACTERS) -> str:
 def part_key(part: PartName) -> str:
     """Return the name of a part's directory: `KEY-EPOCH-RANK`. KEY is the attempt's key."""
     return f"{part['attempt']}-{part['epoch']}-{part['rank']}"
-
-
-def job_key(named: Wanted | Spec) -> str:
-    """Return the job's name on nodes; its directory of checkpoints has this name."""
-    return named.get("job_key") or str(named["job"])
 
 
 def part_name(part: PartName) -> PartName:

@@ -19,6 +19,7 @@ Reason = Literal[
     "lost",
     "tenant_not_trusted",
 ]
+OffsetCode = Literal["offset_mismatch", "unknown_part"]
 
 
 class Registered(TypedDict):
@@ -49,7 +50,7 @@ class PartName(TypedDict):
 
 class Wanted(PartName):
     job: int | str
-    job_key: NotRequired[str]  # absent: a portal from before keys, where the job's number names it
+    job_key: str
     action: Literal["run", "stop"]
     started: bool
     state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
@@ -104,7 +105,7 @@ class ArtefactRules(TypedDict):
 
 class Spec(PartName):
     job: int | str
-    job_key: NotRequired[str]
+    job_key: str
     name: str
     tenant: str
     tenant_id: int | str
@@ -280,7 +281,7 @@ class RecordsBody(TypedDict):
 
 class RecordsTaken(PartName):
     next_offset: int
-    code: Literal["offset_mismatch", "unknown_part"] | None
+    code: OffsetCode | None
 
 
 class RecordsAnswer(TypedDict):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import TypedDict
 
-from workers.protocol.wire import PartName
+from workers.protocol.wire import OffsetCode, PartName
 
 
 class LogPiece(PartName):
@@ -21,7 +21,7 @@ class LogTaken(PartName):
     stream: str
     next_offset: int
     full: bool
-    code: Literal["offset_mismatch", "unknown_part"] | None
+    code: OffsetCode | None
 
 
 class LogsAnswer(TypedDict):

@@ -12,9 +12,8 @@ import errno
 import os
 import signal
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workers.system.files import write_json
 
@@ -82,8 +81,7 @@ def show() -> None:
     _prctl(_PR_SET_DUMPABLE, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """One process, from /proc/PID/stat."""
 
     pid: int
@@ -117,8 +115,7 @@ def stat(pid: int) -> Stat | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What names one process, and never another."""
 
     pid: int
@@ -175,16 +172,16 @@ def all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names only, and often
 
 
-@dataclass(slots=True)
 class Tree:
     """The living descendants of a subreaper.
 
     Other processes can never become descendants. So those seen once are not read again until the next full scan.
     """
 
-    root: int
-    _strangers: set[int] = field(default_factory=set)
-    _scans: int = 0
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self._strangers: set[int] = set()
+        self._scans = 0
 
     def scan(self, *, full: bool = False) -> list[Stat]:
         """Return them, each after its parent: so a signal to all reaches a shell before it sees its children end by theirs."""
@@ -211,15 +208,15 @@ class Tree:
         return 0
 
 
-@dataclass(slots=True)
 class Family:
     """Writes the job's processes into a file, so that they are found again when their shim was killed.
 
     A process may clear its environment, leave its session, close its descriptors and hide. Its pid stays the same.
     """
 
-    path: Path
-    _noted: frozenset[tuple[int, int]] = frozenset()
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._noted: frozenset[tuple[int, int]] = frozenset()
 
     def note(self, processes: list[Stat]) -> None:
         """Write the file when the living processes are not those of last time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workers.telemetry.bindings import pynvml
+import pynvml
 
 if TYPE_CHECKING:
     from workers.protocol.inventory import Links

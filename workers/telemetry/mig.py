@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pynvml
+
 from workers.system import log
-from workers.telemetry.bindings import pynvml
 from workers.telemetry.sampler import PROFILE
 
 TOLD = ("memory_mib",)

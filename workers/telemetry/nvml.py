@@ -10,8 +10,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pynvml
+
 from workers.system import log
-from workers.telemetry.bindings import pynvml
 from workers.telemetry.links import gpu_links
 from workers.telemetry.mig import TOLD, instances_of, type_of
 from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, memory, slowdown_c

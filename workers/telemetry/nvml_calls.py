@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+import pynvml
+
 from workers.system import log
-from workers.telemetry.bindings import pynvml
 from workers.telemetry.counters import Rates
 from workers.telemetry.sampler import GpuProcess, GpuTrouble
 

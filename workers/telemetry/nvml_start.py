@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pynvml
+
 from workers.system import log
-from workers.telemetry.bindings import pynvml
 
 PCI = Path("/sys/bus/pci/devices")
 NVIDIA = "0x10de"

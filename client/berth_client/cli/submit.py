@@ -164,7 +164,7 @@ def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
 
 def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return what a file says with what the command line says; of files, variables and labels both."""
-    both = {
+    both: dict[str, Any] = {
         name: {**told[name], **own[name]}
         for name in ("files", "environment", "labels")
         if isinstance(told.get(name), dict) and name in own

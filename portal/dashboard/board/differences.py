@@ -29,17 +29,3 @@ def difference(before: Board, after: Board) -> dict[str, Any] | None:
     if before["groups"] != after["groups"]:
         found["groups"] = after["groups"]
     return found
-
-
-def applied(before: Board, change: dict[str, Any]) -> Board:
-    """Return the board after a difference: what a page's script does too."""
-    after = dict(before)
-    for name, values in change.items():
-        if name == "groups":
-            after["groups"] = values
-            continue
-        column = list(before[name])
-        for place, value in zip(values[::2], values[1::2], strict=True):
-            column[place] = value
-        after[name] = column
-    return after

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from portal.agents.channel import channel_of
-from portal.agents.frames import ClosedError, FrameError, Kind, Stream, pack, saying, unpack
 from portal.dashboard.terminal.session import CALL_S
+from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, saying, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

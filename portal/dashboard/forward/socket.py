@@ -16,7 +16,6 @@ from urllib.parse import parse_qs
 from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
 
-from portal.agents.frames import FrameError
 from portal.api.sockets import SIGNED_OUT
 from portal.dashboard.forward.carrying import Connections
 from portal.dashboard.terminal.callers import program_serve
@@ -25,6 +24,7 @@ from portal.dashboard.terminal.rights import begun_record, ended_record, rank_of
 from portal.dashboard.terminal.session import ended_tell, json_of
 from portal.dashboard.terminal.watching import Ended, session_watch
 from portal.errors import BerthError
+from workers.protocol.frames import FrameError
 
 if TYPE_CHECKING:
     from portal.dashboard.terminal.callers import Caller

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
     from portal.dashboard.jobs.context import ArraySummary
-    from portal.dashboard.parts.context import Choice, Rich
+    from portal.dashboard.parts.context import Rich
 
 
 class NeedLine(TypedDict):
@@ -109,15 +109,3 @@ class HomeCluster(TypedDict):
     nodes: list[HomeNode]
     legend: list[tuple[str, str]]
     figures: list[tuple[str, str]]
-
-
-class HomeContext(TypedDict):
-    views: list[Choice]
-    view: str
-    tenant: str | None
-    query: str
-    needs: list[NeedLine]
-    jobs: HomeJobs
-    share: HomeShare | None
-    changes: list[HomeChange]
-    cluster: HomeCluster

@@ -16,7 +16,6 @@ from portal.estimation.selectors import progress_fractions
 from portal.jobs.models import Attempt
 from portal.jobs.states import LIVE, QUEUED, RETRIED, JobState
 from portal.offers.models import JobOffers
-from portal.offers.words import change_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -98,17 +97,17 @@ def _offers(scope: Scope) -> list[NeedLine]:
     seen = _seen(scope, "offer") if rows else set()
     lines: list[NeedLine] = []
     for row in rows:
-        offer = next((each for each in row.answer.get("offers", ()) if each["now"] and each["gains"]), None)
+        offer = next((each for each in row.answer["offers"] if each["starts"] and each["gains"]), None)
         if offer is None or row.job_id in seen:
             continue
-        nodes = f" on {offer['nodes'][0]}" if offer["nodes"] else ""
+        on, words = "".join(f"on {name} " for name in list(offer["nodes"])[:1]), offer["words"]
         url = reverse("job-detail", args=[row.job.number])
         lines.append(
             {
                 "icon": "s-waiting",
                 "tone": "wait",
                 "lead": f"#{row.job.number} could start now",
-                "text": f"{nodes.strip()} if you {change_words(offer)[0].lower()}{change_words(offer)[1:]}.".strip(),
+                "text": f"{on}if you {words[0].lower()}{words[1:]}.",
                 "url": f"{url}#offers",
                 "act": "See offer",
                 "what": "offer",

@@ -23,7 +23,7 @@ from portal.dashboard.shell.frame import page_follow
 from portal.errors import BerthError, NotFound
 from portal.jobs.models import Job
 from portal.jobs.states import JobState
-from portal.offers.keeping import is_asked_about, offers_of
+from portal.offers.services import is_offered, offers_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -62,7 +62,7 @@ def home_offer(request: HttpRequest) -> HttpResponse:
     """Let the planner work out what would start my job that waits longest sooner, where nobody did lately."""
     waiting = Job.objects.visible_to(request.user).top_level().filter(owner=request.user, state=JobState.PENDING)
     job = waiting.filter(array_size=None).order_by("pk").first()
-    if job is not None and is_asked_about(job):
+    if job is not None and is_offered(job):
         try:
             offers_of(job, allow=partial(throttle_check, request, PlanThrottle))
         except BerthError:

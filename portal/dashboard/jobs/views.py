@@ -40,7 +40,6 @@ from portal.jobs.description import priority_parse
 from portal.jobs.listing import job_find
 from portal.jobs.log_reading import log_bytes, log_part
 from portal.jobs.states import RETRIED, shell_code
-from portal.rounds.asking.whatif import remedies
 from portal.rounds.read.explained import explanation
 from portal.tenants.selectors import zone_of
 
@@ -247,22 +246,6 @@ def job_figure(request: HttpRequest, number: str, name: str) -> JsonResponse:
 def job_explain(request: HttpRequest, number: str) -> JsonResponse:
     job = job_find(user=request.user, number=number)
     return JsonResponse(explanation(job), json_dumps_params={"indent": 2})
-
-
-@login_required
-@require_GET
-def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
-    """Work out what would make a waiting job start. A refusal is shown in the same place."""
-    job = job_find(user=request.user, number=number)
-    context = {
-        "at": timezone.now().isoformat(),
-        "relaunch_url": f"{reverse('job-submit')}?from={job.array_id or job.pk}",
-    }
-    try:
-        context["remedies"] = remedies(job)
-    except BerthError as error:
-        context["error"] = error.detail
-    return render(request, "jobs/_what_if.html", context)
 
 
 @login_required

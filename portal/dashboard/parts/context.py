@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-Tone = Literal["run", "wait", "fail", "stop", "neutral"]
 LegendKind = Literal["line", "block", "dashed"]
 PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "laboratory", "account"]
 

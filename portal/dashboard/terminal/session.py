@@ -11,17 +11,17 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
 
 from portal.agents.channel import channel_of
-from portal.agents.frames import MOST_SIZE, ClosedError
 from portal.api.sockets import SIGNED_OUT
 from portal.dashboard.terminal.places import PLACES
 from portal.dashboard.terminal.rights import begun_record, ended_record
 from portal.dashboard.terminal.watching import Ended, session_watch
+from workers.protocol.frames import MOST_SIZE, ClosedError
 
 if TYPE_CHECKING:
     from portal.agents.channel import Channel
-    from portal.agents.frames import Stream
     from portal.dashboard.terminal.callers import Caller
     from portal.dashboard.terminal.rights import Place
+    from workers.protocol.frames import Stream
 
 CALL_S = 30.0
 """How long it waits for the node to open its channel."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import os
 import select
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from portal.command_errors import LaunchError
 from portal.launch.guarded import directory_of, guarded_argv
 from portal.launch.processes.born import Born
-from portal.launch.processes.descendants import PR_SET_CHILD_SUBREAPER, become_subreaper
 from portal.layout import SOURCE
 
 if TYPE_CHECKING:
@@ -32,7 +32,15 @@ NURSERY = "portal.launch.processes.nursery"
 AGENTS = "workers.nursery"
 LIMIT_S = 120.0
 STUCK = "Some of them may be running: nothing is started beside them. See logs/nursery.log, and try again."
-_PR_GET_CHILD_SUBREAPER = 37
+PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+
+
+def become_subreaper() -> None:
+    """Become the parent of all orphans among our descendants, in place of init (prctl(2)). Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def begin(children: list[Child], layout: Layout, *, between: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What a planning would do with a job that is not submitted: the same scheduler call on a snapshot, never applied."""
+"""A dry run: the planning of a job that is not submitted, by the same scheduler call on a snapshot, never applied."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ DRY_ID = 0
 LIMIT_S = 3.0
 """A dry run solves no longer than this, so that people who type do not wait for half a tick."""
 ENDLESS_S = 60.0
-"""Of processor time: one that took so much never ends."""
+"""A dry run that used this processor time never ends."""
 
 
 def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
-    """Return what the next planning would decide now if the job (of an array: one task) were there. Changes nothing.
+    """Return the decision of a planning made now if the job (of an array: one task) were there. Changes nothing.
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
@@ -52,13 +52,14 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
 
 
 def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
-    now, parameters = timezone.now(), _parameters()
+    now, parameters = timezone.now(), scheduler_parameters(knobs_current())
+    parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
     row = _row(description=description, tenant=tenant, user=user, now=now)
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
     job = job_imagined(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
     state = _with(job, state_load(now=now, parameters=parameters))
-    made = _plan(state, now=now, parameters=parameters)
+    made = plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
     reason = str(decision.reason) if decision.reason else None
     return {
@@ -75,11 +76,6 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
         "start": _start(state, decision, now=now, parameters=parameters),
         "at": now,
     }
-
-
-def _parameters() -> Parameters:
-    parameters = scheduler_parameters(knobs_current())
-    return replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
 
 
 def _with(job: model.Job, state: ClusterState) -> ClusterState:
@@ -101,13 +97,8 @@ def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters
     own = found.get(DRY_ID)
     if own is None or own.earliest_s is None:
         return None
-    moments = (own.earliest_s, own.median_s, own.latest_s)
-    early, middle, late = (None if each is None else datetime.fromtimestamp(each, UTC) for each in moments)
-    return {"earliest_at": early, "median_at": middle, "latest_at": late}
-
-
-def _plan(state: ClusterState, *, now: datetime, parameters: Parameters) -> Plan:
-    return plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
+    ends = {"earliest_at": own.earliest_s, "median_at": own.median_s, "latest_at": own.latest_s}
+    return {name: None if at_s is None else datetime.fromtimestamp(at_s, UTC) for name, at_s in ends.items()}
 
 
 def _row(*, description: JobDescription, tenant: Tenant, user: User, now: datetime) -> Job:

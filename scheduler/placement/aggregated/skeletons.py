@@ -62,7 +62,7 @@ class Line(NamedTuple):
     asked: int
 
 
-ROW, NEED, GPUS, CORES, SPREAD, FACTOR, SHARE, ASKED = range(8)
+ROW, NEED, GPUS, CORES, _, FACTOR, SHARE, ASKED = range(8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,35 +8,18 @@ gets the median. Jobs are not packed together here (3.1 makes that an option), b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import SolverFigures
+from scheduler.policies.policy import Policy
 from scheduler.policies.rivals.timeshare import allocation, mechanism
 from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.fairness.priorities import Priority
-    from scheduler.parameters import Parameters
-    from scheduler.placement.outcome import Outcome
-    from scheduler.placement.work import Work
     from scheduler.policies.rivals.timeshare.play import Round
-
-
-@dataclass(frozen=True, slots=True)
-class Gavel:
-    name: str = "gavel"
-    meaning: str = "max-min fairness of time on GPU types, by linear programs and rounds"
-    replans: bool = True
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
-
-    def place(self, work: Work) -> Outcome:
-        return play(work, choose)
 
 
 def choose(begins: Round) -> Choice:
@@ -75,4 +58,5 @@ def _entrant(row: allocation.Row, fractions: Mapping[str, float], begins: Round)
     return mechanism.Entrant(row.job, row.scale, fractions, had, begins.now_on(row.job))
 
 
-POLICY = Gavel()
+MEANING = "max-min fairness of time on GPU types, by linear programs and rounds"
+POLICY = Policy("gavel", MEANING, partial(play, choose=choose), replans=True)

@@ -5,33 +5,11 @@ latency ratio. That order decides between jobs with the same claim to the round.
 further, because Gavel's claims are fractions of time.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from scheduler.fairness.priorities import PRIORITIES
+from scheduler.policies.policy import Policy, by_knob
 from scheduler.policies.rivals.gavel import choose
 from scheduler.policies.rivals.timeshare.play import play
 
-if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
-    from scheduler.parameters import Parameters
-    from scheduler.placement.outcome import Outcome
-    from scheduler.placement.work import Work
-
-
-@dataclass(frozen=True, slots=True)
-class GavelHops:
-    name: str = "gavel-hops"
-    meaning: str = "Gavel with each job's median requirement, and the queue by latency ratio"
-    replans: bool = True
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES[parameters.priority]
-
-    def place(self, work: Work) -> Outcome:
-        return play(work, choose)
-
-
-POLICY = GavelHops()
+MEANING = "Gavel with each job's median requirement, and the queue by latency ratio"
+POLICY = Policy("gavel-hops", MEANING, partial(play, choose=choose), by_knob, replans=True)

@@ -5,32 +5,10 @@ and the placer finds the nodes (3.5: `typelevel.placer`). Its rounds are of 60 s
 come first served, decides between equals alone, for Sia has no queue.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from scheduler.fairness.priorities import PRIORITIES
+from scheduler.policies.policy import Policy
 from scheduler.policies.rivals.typelevel.round import play
 
-if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
-    from scheduler.parameters import Parameters
-    from scheduler.placement.outcome import Outcome
-    from scheduler.placement.work import Work
-
-
-@dataclass(frozen=True, slots=True)
-class Sia:
-    name: str = "sia"
-    meaning: str = "goodput by GPU type in rounds: one integer program over all jobs, then a placer"
-    replans: bool = True
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
-
-    def place(self, work: Work) -> Outcome:
-        return play(work, every_size=False)
-
-
-POLICY = Sia()
+MEANING = "goodput by GPU type in rounds: one integer program over all jobs, then a placer"
+POLICY = Policy("sia", MEANING, partial(play, every_size=False), replans=True)

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness.priorities import PRIORITIES
 from scheduler.model import Chosen, Configuration, Share
 from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.answers import Answers
@@ -29,14 +28,13 @@ from scheduler.placement.feasibility import Offer
 from scheduler.placement.gain import Worth
 from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
 from scheduler.policies.drf import pool_shares
+from scheduler.policies.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.fairness.drf import Shares
-    from scheduler.fairness.priorities import Priority
     from scheduler.model import Job, Node, Ranked
-    from scheduler.parameters import Parameters
     from scheduler.placement.rooms import Room
     from scheduler.placement.work import Work
 
@@ -53,28 +51,19 @@ class Task(NamedTuple):
     work: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tetris:
-    name: str = "tetris"
-    meaning: str = "machine by machine the job whose demands align best with what is idle, little remaining work first"
-    replans: bool = False
-
-    def priority(self, parameters: Parameters) -> Priority:
-        return PRIORITIES["fifo"]
-
-    def place(self, work: Work) -> Outcome:
-        answers, worth, trail = Answers(), Worth(), Trail()
-        waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
-        standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
-        packing = _Packing(work, answers, trail, pool_shares(work))
-        for room in list(work.ledger.rooms.values()):
-            while (taken := packing.fill(room, waiting)) is not None:
-                waiting.remove(taken)
-            if work.remaining_s <= 0:
-                late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
-                return Outcome(answers, standings, worth, trail, late)
-        _spread(waiting, work, answers, worth, trail)
-        return Outcome(answers, standings, worth, trail, solver=greedy_figures(answers))
+def place(work: Work) -> Outcome:
+    answers, worth, trail = Answers(), Worth(), Trail()
+    waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
+    standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
+    packing = _Packing(work, answers, trail, pool_shares(work))
+    for room in list(work.ledger.rooms.values()):
+        while (taken := packing.fill(room, waiting)) is not None:
+            waiting.remove(taken)
+        if work.remaining_s <= 0:
+            late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
+            return Outcome(answers, standings, worth, trail, late)
+    _spread(waiting, work, answers, worth, trail)
+    return Outcome(answers, standings, worth, trail, solver=greedy_figures(answers))
 
 
 @dataclass(slots=True)
@@ -113,7 +102,7 @@ class _Packing:
         return found
 
     def _whole(self, job: Job, room: Room) -> list[Configuration]:
-        """What of the machine would serve all that the job demands, at each of its sizes."""
+        """The part of the machine that would serve all of the job's demands, at each of its sizes."""
         offer = Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
         if job.is_cpu:
             short = self.work.ledger.quota_shortfall(job.tenant, 0, job.cores) is not None
@@ -172,4 +161,8 @@ def _spread(waiting: Iterable[Ranked], work: Work, answers: Answers, worth: Wort
             turn.take_turn(ranked, work, answers, worth, trail)
 
 
-POLICY = Tetris()
+POLICY = Policy(
+    "tetris",
+    "machine by machine the job whose demands align best with what is idle, little remaining work first",
+    place,
+)

@@ -1,6 +1,6 @@
 """What signatures were seen to use of GPUs of one size, many at once: a row each.
 
-Each figure is the one that `seen.phases_of_profile`, `masks.Reach` and `images.ahead` give for one job: a planning looks at a
+Each figure is the one that `seen.phases_of`, `masks.Reach` and `images.ahead` give for one job: a planning looks at a
 thousand.
 """
 

@@ -38,17 +38,8 @@ def phases_of(samples: Floats, seconds: float, step_s: float, most: int) -> Floa
     return found.clip(0.0, 1.0)
 
 
-def phases_of_profile(profile: Profile | None, memory_mib: int, step_s: float, most: int) -> Floats | None:
-    """Return the use by phase of a job with such a profile, on a GPU of so much memory; None where that is not known."""
-    if profile is None or profile.seconds is None or profile.seconds <= 0:
-        return None
-    own = profile.series
-    samples = np.stack([own["gpu"], np.asarray(own["memory_mib"]) / memory_mib, own["pcie_mb_s"]], axis=1)
-    return phases_of(samples, profile.seconds, step_s, most)
-
-
 def phases_of_profiles(profiles: Sequence[Profile], memory_mib: int, step_s: float, most: int) -> tuple[Floats, Ints]:
-    """Return what `phases_of_profile` returns for each, to the last digit, and how many phases it has.
+    """Return the use by phase of a job with each profile, on a GPU of so much memory, and how many phases it has.
 
     All have known times above 0. Shapes (3, profiles, most + 1), for GPU time, memory and PCIe, zeros after a run's end, and
     (profiles,).

@@ -9,8 +9,13 @@ from django.test import override_settings
 from django.utils import timezone
 
 from portal.cluster.models import Node
+from portal.cluster.services import node_drain
+from portal.jobs.models import Allocation
+from portal.jobs.services import job_submit, log_append
+from portal.rounds.services import planning_run
 from tests.portal.access.committed import Committed
-from tests.portal.access.world import build, offers_keep
+from tests.portal.access.safe import BREAK_OUT, SHOUT
+from tests.portal.access.world import build, offers_keep, running
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,3 +52,36 @@ def world(built, db):
     """The same for each test, as of now: its objects are copies, its rows are put back when the test ends."""
     Node.objects.exclude(name="silent").update(last_contact_at=timezone.now())
     return copy.deepcopy(built)
+
+
+@pytest.fixture
+def loud(world):
+    """A running, a waiting and a held job with markup wherever a tenant, a node or an operator may write text."""
+    words = {
+        "name": SHOUT,
+        "command": f"echo {SHOUT} {BREAK_OUT}",
+        "labels": {"note": SHOUT + BREAK_OUT, "second": BREAK_OUT},
+        "environment": {"LOUD": SHOUT + BREAK_OUT},
+        "working_directory": "out/<script>alert('zz')",
+    }
+    owner = world.users["owner"]
+    for gpus, need in (([0], {"gpus": 0, "cores": 1}), ([8], {"gpus": [8]})):
+        job = job_submit(user=owner, description={**words, **need})
+        world.names[f"loud-{gpus[0]}"] = job.pk
+    planning = planning_run()
+    world.names["planning"] = planning.number
+    part = Allocation.objects.select_related("node", "attempt").get(attempt__job_id=world.names["loud-0"])
+    running(world, part.node)
+    log_append(
+        node=part.node,
+        key=part.attempt.key,
+        epoch=part.attempt.epoch,
+        rank=0,
+        stream="stdout",
+        offset=0,
+        data=(SHOUT + BREAK_OUT).encode() + b"\n",
+    )
+    node_drain(node=world.nodes["silent"], actor=world.users["operator"], reason=SHOUT)
+    world.names["zebra-name"] = world.names["loud-0"]
+    offers_keep(world)
+    return world

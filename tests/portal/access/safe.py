@@ -1,4 +1,4 @@
-"""What every page carries and none does: headers, and no inline script."""
+"""What every page carries and none does: headers, and neither an inline script nor markup that somebody typed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ EVALUATES = "/admin/"
 INLINE = re.compile(
     r"<script(?![^>]*\bsrc=)(?![^>]*type=\"application/json\")|\son\w+\s*=\s*[\"']|javascript:", re.IGNORECASE
 )
+
+SHOUT = "<script>alert('zz')</script>"
+BREAK_OUT = "\"'><img src=x onerror=alert(1)>"
+RAW = ("<script>alert(", "<img src=x")
 
 
 def is_page(answer) -> bool:
@@ -22,7 +26,7 @@ def directives(answer):
 
 
 def assert_safe(path, answer):
-    """A page has its headers and no inline script."""
+    """A page has its headers, no inline script, and what people typed escaped."""
     policy = directives(answer)
     assert answer.headers["X-Content-Type-Options"] == "nosniff", path
     assert answer.headers["X-Frame-Options"] == "DENY", path
@@ -31,4 +35,6 @@ def assert_safe(path, answer):
     assert policy["form-action"] == policy["connect-src"] == {"'self'"}, path
     evaluates = {"'unsafe-eval'"} if path.startswith(EVALUATES) else set()
     assert policy["script-src"] == {"'self'"} | evaluates, path
-    assert not INLINE.search(answer.content.decode()), path
+    text = answer.content.decode()
+    assert not INLINE.search(text), path
+    assert not [raw for raw in RAW if raw in text], path

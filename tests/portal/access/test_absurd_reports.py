@@ -12,7 +12,7 @@ from tests.portal.access.routes import path_of
 from tests.portal.access.rows import PAGES, REST
 from tests.portal.access.world import CASTS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 LEAST = 1e-300
 

@@ -6,7 +6,6 @@ import json
 import pytest
 from django.utils import timezone
 
-from portal.agents.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 from portal.api.sockets import SIGNED_OUT
 from portal.dashboard.forward import carrying
 from portal.dashboard.terminal import watching
@@ -16,6 +15,7 @@ from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F
 from tests.portal.access.test_terminal_programs import token_of
 from tests.portal.access.test_terminal_sockets import agent, ended, frame, running  # noqa: F401
 from tests.portal.access.wire import Socket
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 
 
 def program(asgi, token, number, *, query="", more=()):  # noqa: F811

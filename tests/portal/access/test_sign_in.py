@@ -173,6 +173,7 @@ def start(arguments, directory, **more):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.impure
 @pytest.mark.parametrize("what", SERVES)
 def test_nothing_serves_without_a_signing_key(what, tmp_path):
@@ -196,6 +197,7 @@ def test_a_key_that_can_be_guessed_is_none(key, tmp_path):
     assert key_read(path)[0] != used, "what stands in for it is random, not a constant"
 
 
+@pytest.mark.slow
 @pytest.mark.impure
 def test_a_real_key_is_used_and_commands_need_none(tmp_path):
     from portal.secret_key import key_read

@@ -6,7 +6,6 @@ import pytest
 from django.utils import timezone
 
 from portal.agents import channel as channels
-from portal.agents.frames import Kind, pack, said, saying
 from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
 from portal.dashboard.terminal import watching
@@ -15,6 +14,7 @@ from portal.tenants.models import ApiToken, AuditEvent, Membership
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
 from tests.portal.access.test_terminal_sockets import agent, browser, ended, frame, opened, running  # noqa: F401
 from tests.portal.access.wire import Socket
+from workers.protocol.frames import Kind, pack, said, saying
 
 
 def program(asgi, token, number, *, query="", more=()):  # noqa: F811

@@ -8,7 +8,6 @@ from django.utils import timezone
 
 from portal.agents import channel as channels
 from portal.agents.calls import CALLS
-from portal.agents.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
 from portal.dashboard.terminal import session as sessions
@@ -20,6 +19,7 @@ from portal.tenants.services import membership_remove
 from tests.portal.access.test_sockets import _apart, asgi, poll, run, world  # noqa: F401 - fixtures
 from tests.portal.access.wire import Socket
 from tests.portal.access.world import CASTS
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
 
 OURS = (b"origin", b"http://testserver")
 
@@ -227,6 +227,7 @@ def test_a_node_that_sends_more_than_was_asked_for_is_cut_off(asgi, world, runni
     run(talk())
 
 
+@pytest.mark.slow
 def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world, running, monkeypatch):  # noqa: F811
     monkeypatch.setattr(sessions, "CALL_S", 0.5)
 

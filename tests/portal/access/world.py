@@ -17,7 +17,7 @@ from portal.jobs.services import job_hold, job_submit, log_append
 from portal.laboratory.checking import SimulationOrder
 from portal.laboratory.run.worker import simulation_next
 from portal.laboratory.services import owned_share, simulation_order, trace_add
-from portal.offers.keeping import offers_of
+from portal.offers.services import offers_of
 from portal.rounds.models import Planning
 from portal.rounds.services import planning_run
 from portal.secrets.services import secret_set

@@ -177,6 +177,7 @@ def at_once(askers, asked):
     return [json.loads(process.stdout.readline()) for process in askers]
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_processes_that_ask_at_once_count_together(askers):
     cache.clear()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from portal.agents import channel as channels
-from portal.agents.frames import ClosedError, Kind, pack, saying
+from workers.protocol.frames import ClosedError, Kind, pack, saying
 
 
 async def answered(channel, tenant_id):

@@ -12,7 +12,7 @@ from tests.portal.artefacts.odd_files import files, raw
 from tests.portal.artefacts.sending import NS, Sender
 from tests.portal.odd_texts import TEXTS, read
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 SEVERAL = settings(
     max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
 )

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.artefacts import store
 from portal.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
-from portal.artefacts.selectors import artefact_bytes, artefact_folder, artefact_get, artefacts_summary, tenant_use
+from portal.artefacts.selectors import artefact_bytes, artefact_get, artefacts_of, artefacts_summary, tenant_use
 from portal.artefacts.services import artefacts_expire, artefacts_remove, artefacts_sweep, removing
 from portal.jobs.models import Job, JobInput
 from portal.jobs.states import JobState
@@ -217,8 +217,7 @@ def test_parts_of_several_nodes_have_folders_of_their_own(cluster):
     attempt = cluster.running(cluster.node, given.node_make("n2"))
     Sender(cluster, attempt).send("a", b"zero")
     Sender(cluster, attempt, rank=1, secret="berthnode_2").send("a", b"one")
-    found = artefact_folder(attempt.job)
-    assert found.folders == {"part-0": (1, 4), "part-1": (1, 3)}
+    assert [(row.path, row.size) for row in artefacts_of(attempt.job)] == [("part-0/a", 4), ("part-1/a", 3)]
 
 
 def test_a_later_attempt_writes_over_and_an_older_one_does_not(cluster, sender):

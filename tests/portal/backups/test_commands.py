@@ -24,7 +24,7 @@ attempt = cluster.running(restartable=True, name="runs \\u00e4 \\\\N")
 log_append(node=cluster.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=bytes(range(256)))
 cluster.submit(name="waits", environment={"A": "b\\tc"})
 """
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 STATE = """
 import json

@@ -50,6 +50,7 @@ def count(node, *, start=START, step_s=1.0):
     return sum(one["count"] for _, one in batches_between(node_ids=[node.pk], since=since, until=until, step_s=step_s))
 
 
+@pytest.mark.slow
 def test_a_damaged_row_is_left_out_and_all_nodes_are_packed(cluster, how, caplog):
     mine, other = stored(cluster)
     damage(TelemetryFrame.objects.filter(node=mine), "packed", how)

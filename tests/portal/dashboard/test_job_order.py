@@ -66,6 +66,7 @@ def page_of(jobs, sort, first, whole):
     return page_by_state(jobs, GROUPS, by_state(jobs), first, SIZE)
 
 
+@pytest.mark.slow
 def test_pages_are_the_list_cut_up(filled):
     users = [filled.owner, User.objects.get(username="bo"), given.operator()]
     for user, sort in itertools.product(users, ["", *SORTS, *(f"-{name}" for name in SORTS)]):

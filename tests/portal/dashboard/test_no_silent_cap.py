@@ -24,6 +24,7 @@ def text_of(answer):
     return b"".join(answer.streaming_content if answer.streaming else [answer.content]).decode()
 
 
+@pytest.mark.slow
 def test_the_export_holds_every_job(cluster):
     now = timezone.now()
     Job.objects.bulk_create(

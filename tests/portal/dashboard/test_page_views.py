@@ -449,6 +449,7 @@ def test_unknown_api_paths_answer_in_json(world):
 # ---- cost ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_the_cluster(world):
     grow(world, nodes=4, jobs=20)
     paths = (

@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import plotly
-import pytest
 from django.contrib.staticfiles import finders
 from django.template.loader import get_template, render_to_string
 
@@ -60,24 +59,21 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> at {self.getpos()}"
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_compiles(name):
-    get_template(name)
+def test_each_compiles(subtests):
+    for name in TEMPLATES:
+        with subtests.test(name):
+            get_template(name)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_renders_well_formed(name):
-    page = Page(render_to_string(name, PAGES[name]()))
-    assert len(page.ids) == len(set(page.ids))
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_control_has_a_name(name):
-    page = Page(render_to_string(name, PAGES[name]()))
-    labelled = {attrs["for"] for tag, attrs in page.tags if tag == "label" and "for" in attrs}
-    for tag, attrs in page.tags:
-        if tag in {"input", "select", "textarea"} and attrs.get("type") not in {"hidden", "checkbox", "radio"}:
-            assert "aria-label" in attrs or attrs.get("id") in labelled, attrs
+def test_each_page_renders_well_formed_and_every_control_has_a_name(subtests):
+    for name, make in PAGES.items():
+        with subtests.test(name):
+            page = Page(render_to_string(name, make()))
+            assert len(page.ids) == len(set(page.ids))
+            labelled = {attrs["for"] for tag, attrs in page.tags if tag == "label" and "for" in attrs}
+            for tag, attrs in page.tags:
+                if tag in {"input", "select", "textarea"} and attrs.get("type") not in {"hidden", "checkbox", "radio"}:
+                    assert "aria-label" in attrs or attrs.get("id") in labelled, attrs
 
 
 WRITTEN = {"caption", "note", "detail", "text", "owner", "tenant", "label", "reason", "username", "cause", "sentence"}
@@ -93,27 +89,27 @@ def hostile(node, key=""):
     return f"{node}<script>x</script>" if key and isinstance(node, str) else node
 
 
-@pytest.mark.parametrize("name", [name for name, make in PAGES.items() if make is not dict])
-def test_markup_in_names_is_escaped(name):
-    html = render_to_string(name, hostile(PAGES[name]()))
-    page = Page(html)
-    assert "&lt;script&gt;" in html
-    assert [attrs for tag, attrs in page.tags if tag == "script" and "src" not in attrs] == []
+def test_markup_in_names_is_escaped(subtests):
+    for name, make in PAGES.items():
+        if make is dict:
+            continue
+        with subtests.test(name):
+            html = render_to_string(name, hostile(make()))
+            page = Page(html)
+            assert "&lt;script&gt;" in html
+            assert [attrs for tag, attrs in page.tags if tag == "script" and "src" not in attrs] == []
 
 
-@pytest.mark.parametrize("name", [name for name in TEMPLATES if name not in WRITTEN_TO_FILES])
-def test_nothing_inline(name):
-    source = (Path("templates") / name).read_text()
-    assert not re.search(r"<style|\sstyle\s*=|\son[a-z]+\s*=|javascript:|hx-on", source)
-    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", source))
-    assert not re.search(r"https?://", source)
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_static_references_exist(name):
-    source = (Path("templates") / name).read_text()
-    for path in re.findall(r"{%\s*static\s+'([^']+)'", source):
-        assert finders.find(path), path
+def test_nothing_is_inline_and_static_references_exist(subtests):
+    for name in TEMPLATES:
+        with subtests.test(name):
+            source = (Path("templates") / name).read_text()
+            for path in re.findall(r"{%\s*static\s+'([^']+)'", source):
+                assert finders.find(path), path
+            if name not in WRITTEN_TO_FILES:
+                assert not re.search(r"<style|\sstyle\s*=|\son[a-z]+\s*=|javascript:|hx-on", source)
+                assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", source))
+                assert not re.search(r"https?://", source)
 
 
 def test_every_glyph_used_is_in_the_sprite():
@@ -132,12 +128,12 @@ def test_forms_that_post_carry_the_token():
             assert "{% csrf_token %}" in form, name
 
 
-@pytest.mark.parametrize("path", [str(path) for path in sorted(Path("static").rglob("*.css"))])
-def test_stylesheets_refer_to_what_exists(path):
-    for url in re.findall(r'url\("?([^")]+)"?\)', Path(path).read_text()):
-        if not url.startswith(("data:", "#", "'data:")) and "svg" not in url[:30]:
-            assert (Path(path).parent / url).is_file(), url
-    assert "sourceMappingURL" not in Path(path).read_text()
+def test_stylesheets_refer_to_what_exists():
+    for path in Path("static").rglob("*.css"):
+        for url in re.findall(r'url\("?([^")]+)"?\)', path.read_text()):
+            if not url.startswith(("data:", "#", "'data:")) and "svg" not in url[:30]:
+                assert (path.parent / url).is_file(), (path, url)
+        assert "sourceMappingURL" not in path.read_text(), path
 
 
 def test_scripts_have_no_dangling_map_and_fetch_nothing_from_outside():

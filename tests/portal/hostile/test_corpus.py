@@ -10,7 +10,7 @@ import pytest
 from portal.layout import Layout
 from tests.portal.hostile import cases
 
-pytestmark = [pytest.mark.impure]
+pytestmark = [pytest.mark.impure, pytest.mark.slow]
 MOST_CPU_S = 3.0
 MOST_MIB = 150
 MOST_ANSWER_BYTES = {"page": 2_500_000, "rest": 30_000}

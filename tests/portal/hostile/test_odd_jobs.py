@@ -12,13 +12,14 @@ from portal.estimation.models import PartOffset
 from portal.estimation.records import records_apply
 from portal.jobs.models import Attempt, Job
 from portal.jobs.states import QUEUED
+from portal.rounds.asking.changes import changes_work
 from portal.rounds.asking.forecasting import forecasts_refresh
-from portal.rounds.asking.offers import offers_work
-from portal.rounds.asking.whatif import remedies
 from portal.rounds.models import Planning
 from portal.rounds.planning.run import planning_run
 from portal.rounds.tuning.searching import tuning_pass
 from tests.portal import given
+
+pytestmark = pytest.mark.slow
 
 COUNTS = [1, 2, 3, 7, 64, 2**31 - 1, 10**15]
 SECONDS = [5e-324, 1e-300, 1e-9, 0.5, 60, 3600.5, 316_224_000]
@@ -117,6 +118,5 @@ def test_whatever_is_taken_harms_nothing(cluster, seed):
     lena = Client()
     lena.force_login(cluster.owner)
     for job in Job.objects.filter(state__in=QUEUED, array_size=None):
-        offers_work(job)
-        remedies(job)
+        changes_work(job)
         assert lena.get(f"/jobs/{job.pk}/").status_code == 200

@@ -23,7 +23,7 @@ from tests.portal.hostile.cases import FORM, GOOD, HEADERS, JSON_ROW, ROWS
 from tests.portal.odd_texts import TEXTS, read
 from tests.portal.templating.samples import TEXT as TEMPLATE
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 SOME = settings(
     max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
 )

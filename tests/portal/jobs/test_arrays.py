@@ -40,6 +40,7 @@ def fresh(job):
     return Job.objects.get(pk=job.pk)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_tasks_are_few_rows_and_fast(big):
     began = time.process_time()
     with CaptureQueriesContext(connection) as queries:

@@ -121,6 +121,7 @@ def running(cluster):
     return cluster.running()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @settings(
     max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)

@@ -1,16 +1,12 @@
 """Requirements: what is taken reads the same for pip, and holds nothing besides packages and the few options there are."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import portal.jobs.fields.requirement_lines
-import workers.environments.requirement_lines
 from portal.errors import BerthError
-from portal.jobs.fields.requirement_lines import OPTIONS, LineError, is_option, requirement_lines
 from portal.jobs.software import software_check
+from workers.protocol.requirement_lines import OPTIONS, LineError, is_option, requirement_lines
 
 HASH = f"--hash=sha256:{'a' * 64}"
 TAKEN = {
@@ -107,29 +103,23 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("text", TAKEN)
-def test_what_all_read_alike_is_taken(text):
-    assert requirement_lines(text) == (TAKEN[text] or text.split("\n"))
+def test_what_all_read_alike_is_taken(subtests):
+    for text, lines in TAKEN.items():
+        with subtests.test(text):
+            assert requirement_lines(text) == (lines or text.split("\n"))
 
 
-@pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in REFUSED.items() for text in texts])
-def test_what_another_reader_could_read_otherwise_is_refused_by_name(code, text):
-    with pytest.raises(LineError) as caught:
-        requirement_lines(f"torch\n{text}")
-    assert (caught.value.code, caught.value.number) == (code, 2)
-    with pytest.raises(BerthError) as refused:
-        software_check({"requirements": f"torch\n{text}"}, {})
-    assert (refused.value.code, refused.value.field) == (code, "software.requirements")
-    for part in ("pass-word-1", "token-1"):
-        assert part not in refused.value.detail + str(caught.value)
-
-
-def test_portal_and_node_have_one_grammar():
-    one, other = (
-        Path(module.__file__).read_bytes()
-        for module in (portal.jobs.fields.requirement_lines, workers.environments.requirement_lines)
-    )
-    assert one == other, "copy portal/jobs/fields/requirement_lines.py to workers/environments"
+def test_what_another_reader_could_read_otherwise_is_refused_by_name(subtests):
+    for code, text in ((code, text) for code, texts in REFUSED.items() for text in texts):
+        with subtests.test(f"{code}: {text}"):
+            with pytest.raises(LineError) as caught:
+                requirement_lines(f"torch\n{text}")
+            assert (caught.value.code, caught.value.number) == (code, 2)
+            with pytest.raises(BerthError) as refused:
+                software_check({"requirements": f"torch\n{text}"}, {})
+            assert (refused.value.code, refused.value.field) == (code, "software.requirements")
+            for part in ("pass-word-1", "token-1"):
+                assert part not in refused.value.detail + str(caught.value)
 
 
 PIECES = [

@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import timedelta
 
+import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 from hypothesis import HealthCheck, Phase, settings
@@ -184,6 +185,7 @@ class Road(RuleBasedStateMachine):
                 assert job.pk not in self.ends
 
 
+@pytest.mark.slow
 def test_the_road(db):
     examples, steps = (5, 20) if connection.vendor == "postgresql" else (12, 30)
     run_state_machine_as_test(

@@ -96,6 +96,7 @@ def test_a_reader_who_leaves_early_leaves_no_traceback(files, tmp_path):
     assert (process.wait(120), process.stderr.read()) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.impure
 def test_history_of_a_berth_that_never_ran_says_so_and_makes_no_database(tmp_path):
     data = tmp_path / "data"

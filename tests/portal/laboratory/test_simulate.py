@@ -63,6 +63,7 @@ def timeless(answer):
 COMPARED = ["--policy", "fifo,berth", "--seed", "3", "--json"]
 
 
+@pytest.mark.slow
 @pytest.mark.impure  # two processes
 def test_two_processes_say_what_one_does(files):
     one, two = (json.loads(simulate(*files, *COMPARED, *more)) for more in ([], ["--processes", "2"]))

@@ -26,8 +26,8 @@ def berth(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(module, "PYTHON", tmp_path / ".venv" / "bin" / "python")
     monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "berth-stamp.json")
-    (tmp_path / "requirements.txt").write_text("one\n")
-    (tmp_path / "requirements-dev.txt").write_text("-r requirements.txt\ntwo\n")
+    (tmp_path / "requirements.lock").write_text("one==1\n")
+    (tmp_path / "requirements-dev.lock").write_text("one==1\ntwo==2\n")
     return module
 
 
@@ -75,51 +75,51 @@ def test_a_command_that_is_none():
 
 
 def test_a_second_call_installs_nothing(berth, installs):
-    berth.venv_ensure("requirements.txt")
-    berth.venv_ensure("requirements.txt")
-    assert installs == ["venv", "requirements.txt"]
+    berth.venv_ensure("requirements.lock")
+    berth.venv_ensure("requirements.lock")
+    assert installs == ["venv", "requirements.lock"]
 
 
 def test_the_development_requirements_include_the_others(berth, installs):
-    berth.venv_ensure("requirements-dev.txt")
-    berth.venv_ensure("requirements.txt")
-    assert installs == ["venv", "requirements-dev.txt"]
+    berth.venv_ensure("requirements-dev.lock")
+    berth.venv_ensure("requirements.lock")
+    assert installs == ["venv", "requirements-dev.lock"]
 
 
 def test_a_changed_requirement_installs_again_in_the_same_venv(berth, installs):
-    berth.venv_ensure("requirements-dev.txt")
-    (berth.HERE / "requirements.txt").write_text("another\n")
-    berth.venv_ensure("requirements-dev.txt")
-    assert installs == ["venv", "requirements-dev.txt", "requirements-dev.txt"]
+    berth.venv_ensure("requirements-dev.lock")
+    (berth.HERE / "requirements.lock").write_text("another\n")
+    berth.venv_ensure("requirements-dev.lock")
+    assert installs == ["venv", "requirements-dev.lock", "requirements-dev.lock"]
 
 
 @pytest.mark.parametrize("change", [{"python": [3, 10]}, {"directory": "/moved/.venv"}])
 def test_another_python_or_a_moved_clone_makes_the_venv_anew(berth, installs, change):
-    berth.venv_ensure("requirements.txt")
+    berth.venv_ensure("requirements.lock")
     berth.STAMP.write_text(json.dumps(json.loads(berth.STAMP.read_text()) | change))
-    berth.venv_ensure("requirements.txt")
-    assert installs == ["venv", "requirements.txt"] * 2
+    berth.venv_ensure("requirements.lock")
+    assert installs == ["venv", "requirements.lock"] * 2
 
 
 def test_an_install_that_was_cut_off_is_done_again(berth, installs, monkeypatch):
     monkeypatch.setattr(berth, "install", lambda _name: (_ for _ in ()).throw(berth.Refusal("cut off")))
     with pytest.raises(berth.Refusal):
-        berth.venv_ensure("requirements.txt")
+        berth.venv_ensure("requirements.lock")
     monkeypatch.setattr(berth, "install", installs.append)
-    berth.venv_ensure("requirements.txt")
-    assert installs == ["venv", "venv", "requirements.txt"]
+    berth.venv_ensure("requirements.lock")
+    assert installs == ["venv", "venv", "requirements.lock"]
 
 
 def test_too_little_disk(berth, monkeypatch):
     monkeypatch.setattr(berth.shutil, "disk_usage", lambda _path: SimpleNamespace(free=287 * 2**20))
     with pytest.raises(berth.Refusal, match=r"Only 287 MiB are free.*1536 MiB"):
-        berth.venv_ensure("requirements.txt")
+        berth.venv_ensure("requirements.lock")
 
 
 def test_a_clone_that_cannot_be_written(berth, monkeypatch):
     monkeypatch.setattr(berth.os, "access", lambda _path, mode: mode != os.W_OK)
     with pytest.raises(berth.Refusal, match="cannot be written by this user"):
-        berth.venv_ensure("requirements.txt")
+        berth.venv_ensure("requirements.lock")
 
 
 def test_no_ensurepip(berth, monkeypatch):
@@ -142,7 +142,7 @@ def test_a_folder_that_berth_did_not_make_is_left_alone(berth, tmp_path):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "mine").write_text("by hand")
     with pytest.raises(berth.Refusal, match=r"was not made by Berth.*Move it to another place"):
-        berth.venv_ensure("requirements.txt")
+        berth.venv_ensure("requirements.lock")
     assert (tmp_path / ".venv" / "mine").read_text() == "by hand"
 
 
@@ -158,14 +158,14 @@ def test_pip_failing_gives_its_first_error(berth, tmp_path):
     berth.PYTHON.parent.mkdir(parents=True)
     berth.PYTHON.write_text("#!/bin/sh\necho Collecting x\necho 'ERROR: no network today'\nexit 1\n")
     berth.PYTHON.chmod(0o755)
-    with pytest.raises(berth.Refusal, match=r"requirements\.txt failed: ERROR: no network today"):
-        berth.install("requirements.txt")
+    with pytest.raises(berth.Refusal, match=r"requirements\.lock failed: ERROR: no network today"):
+        berth.install("requirements.lock")
     assert "no network today" in (tmp_path / ".venv" / "pip.log").read_text()
 
 
 def test_a_python_that_is_too_new_hands_over_to_one_that_does(berth, monkeypatch):
     handed = []
-    monkeypatch.setattr(berth.sys, "version_info", (3, 14, 0))
+    monkeypatch.setattr(berth.sys, "version_info", (3, 15, 0))
     monkeypatch.setattr(berth.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None)
     monkeypatch.setattr(berth.os, "execv", lambda path, _argv: handed.append(path))
     monkeypatch.delenv("BERTH_PYTHON_TRIED", raising=False)
@@ -178,7 +178,7 @@ def test_a_python_that_is_too_new_hands_over_to_one_that_does(berth, monkeypatch
 def test_no_python_that_does(berth, monkeypatch):
     monkeypatch.setattr(berth.sys, "version_info", (3, 9, 2))
     monkeypatch.setattr(berth.shutil, "which", lambda _name: None)
-    with pytest.raises(berth.Refusal, match=r"needs Python 3\.11, 3\.12 or 3\.13, and this is 3\.9.*apt install"):
+    with pytest.raises(berth.Refusal, match=r"needs Python 3\.11 to 3\.14, and this is 3\.9.*apt install"):
         berth.find_python()
 
 

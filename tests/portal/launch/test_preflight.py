@@ -11,12 +11,12 @@ from portal.launch.broker import free_port
 from portal.layout import Layout
 
 
-@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13), (3, 14)])
 def test_pythons_that_do(version):
     preflight.check_python(version)
 
 
-@pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7)])
+@pytest.mark.parametrize("version", [(3, 10), (3, 15), (2, 7)])
 def test_pythons_that_do_not(version):
     with pytest.raises(LaunchError, match=rf"Python {version[0]}\.{version[1]}.*apt install"):
         preflight.check_python(version)

@@ -17,7 +17,7 @@ from portal.layout import Layout, write_json
 def source(tmp_path, monkeypatch):
     """A little source tree to change."""
     root = tmp_path / "source"
-    for name in ("requirements.txt", "portal/jobs/migrations/0001_initial.py", "static/css/berth.css"):
+    for name in ("requirements.lock", "portal/jobs/migrations/0001_initial.py", "static/css/berth.css"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("1")
     monkeypatch.setattr(preparation, "SOURCE", root)
@@ -46,7 +46,7 @@ def test_nothing_is_due_when_nothing_changed(layout):
 
 @pytest.mark.parametrize(
     ("path", "due"),
-    [("static/js/new.js", True), ("requirements.txt", True), ("portal/cluster/migrations/0002_more.py", False)],
+    [("static/js/new.js", True), ("requirements.lock", True), ("portal/cluster/migrations/0002_more.py", False)],
 )
 def test_static_files_are_collected_anew_when_one_may_differ(layout, source, path, due):
     (source / path).parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def test_static_files_are_collected_after_a_restore_where_there_are_none(layout)
 @pytest.mark.parametrize(
     "path",
     [
-        "requirements.txt",
+        "requirements.lock",
         "portal/jobs/migrations/0001_initial.py",
         "static/css/berth.css",
         "static/js/new.js",

@@ -157,6 +157,7 @@ class TestReadOnlyForAWhile:
         assert supervisor.children["one"].restarts == 0
 
 
+@pytest.mark.slow
 @elsewhere
 def test_in_a_namespace_of_its_own():
     """The same without root."""

@@ -5,7 +5,7 @@ import pytest
 from django.db import OperationalError
 from django.db.utils import ConnectionHandler
 
-pytestmark = [pytest.mark.postgres, pytest.mark.impure]
+pytestmark = [pytest.mark.postgres, pytest.mark.impure, pytest.mark.slow]
 
 
 @pytest.fixture

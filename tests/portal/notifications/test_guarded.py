@@ -4,7 +4,7 @@ import ipaddress
 import socket
 import threading
 
-import httpcore
+import httpcore2
 import pytest
 
 from portal.errors import BerthError
@@ -40,7 +40,7 @@ def test_an_operator_may_allow_a_network():
 def test_what_resolves_to_loopback_is_not_called(host):
     with http_server() as calls:
         port = calls.url.rpartition(":")[2]
-        with pytest.raises((Refused, httpcore.ConnectError)):
+        with pytest.raises((Refused, httpcore2.ConnectError)):
             call(f"http://{host}:{port}", body=b"{}", headers={})
         assert calls.taken == []
 
@@ -64,7 +64,7 @@ def test_a_resolver_that_hangs_holds_no_call_beyond_its_limit(monkeypatch):
     monkeypatch.setattr(guarded, "_resolving", threading.BoundedSemaphore(2))
     try:
         for _ in range(4):
-            with pytest.raises(httpcore.ReadTimeout):
+            with pytest.raises(httpcore2.ReadTimeout):
                 call("http://hangs.example/", body=b"{}", headers={})
         assert sum(each.name == "resolve" for each in threading.enumerate()) <= 2, "those that hang are bounded"
     finally:
@@ -72,7 +72,7 @@ def test_a_resolver_that_hangs_holds_no_call_beyond_its_limit(monkeypatch):
 
 
 def test_a_name_that_cannot_be_spelled_is_not_known():
-    with pytest.raises(httpcore.ConnectError):
+    with pytest.raises(httpcore2.ConnectError):
         call(f"http://{'a' * 70}.example/", body=b"{}", headers={})
 
 
@@ -87,7 +87,7 @@ def test_a_head_without_end_is_not_read_on(monkeypatch):
     monkeypatch.setenv("BERTH_WEBHOOK_NETWORKS", "127.0.0.1/32")
     with http_server() as calls:
         calls.headers = {f"X-{n}": "y" * 60000 for n in range(4)}
-        with pytest.raises((httpcore.NetworkError, httpcore.RemoteProtocolError)):
+        with pytest.raises((httpcore2.NetworkError, httpcore2.RemoteProtocolError)):
             call(calls.url, body=b"{}", headers={})
 
 

@@ -1,147 +1,157 @@
-"""What would make a waiting job start (algorithms.md section 7): one change each, re-solved by the planning's own code."""
+"""Changes that would start a waiting job (algorithms.md section 7): one each, re-solved by the planning's own code."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from scheduler.asking.what_if import MOST_TRIES, dry_run, what_would_start
+from scheduler.asking.changes import CHANGED, Kind
 from scheduler.errors import InvalidJob
-from scheduler.model import ClusterState, Reason, Running, Tenant
+from scheduler.model import Reason, Tenant
 from scheduler.parameters import Parameters
-from tests.scheduler.builders import NOW_S, job, node, running, ticking
+from tests.scheduler.asking.builders import asked, found, half_full, live, state_of, two_types
+from tests.scheduler.builders import NOW_S, job, node, ticking
+
+HELD = job(1, 1, eligible=False, ineligible_reason=Reason.HELD)
+DEPENDS = replace(HELD, ineligible_reason=Reason.DEPENDENCY, ineligible_figures={"depends_on": [3]})
+ON_A100 = job(1, 4, gpu_types=frozenset({"a100"}))
+TORCH = "environment:torch"
+NFS = [node(1, 4, idle=0, storage_domain="nfs"), node(2, 4)]
+WITH_TORCH = [node(1, 4, idle=0, offers=frozenset({TORCH})), node(2, 4)]
+CASES = [
+    (state_of([node(1, 8, idle=3)], [job(1, 8)]), "size", 3, {"n1": 3}, "With 3 GPUs"),
+    (two_types(ON_A100, 600), "gpu-type", ["t4"], {"n2": 4}, "With GPUs of type t4 allowed too"),
+    (
+        state_of([node(1, 4, idle_memory_mib=1024)], [job(1, 2, memory_mib=3000)]),
+        "memory",
+        1024,
+        {"n1": 2},
+        "With 1 GiB of",
+    ),
+    (state_of([node(1, 0, cores=16, idle_cores=5)], [job(1, cores=9)]), "cores", 5, {"n1": 0}, "With 5 cores"),
+    (
+        state_of(NFS, [job(1, 1, checkpoint_domain="nfs")]),
+        "checkpoint",
+        None,
+        {"n2": 1},
+        "Without its checkpoint, so from",
+    ),
+    (
+        state_of(WITH_TORCH, [job(1, 1, software=TORCH)]),
+        "software",
+        None,
+        {"n2": 1},
+        "With the software of the node itself",
+    ),
+    (state_of([node(1)], [HELD]), "release", None, {"n1": 1}, "If it is released,"),
+    (state_of([node(1)], [DEPENDS]), "dependency", None, {"n1": 1}, "Without the jobs that it waits for"),
+    (
+        two_types(ON_A100, 600, 7200),
+        "wait",
+        600.0,
+        {"n1": 4},
+        "In about 10 min, when running jobs are expected to end,",
+    ),
+]
 
 
-def asked(nodes, jobs, number=1, *, running=(), tenants=(), speeds=None, clock=None, **knobs):
-    """The remedies, and what holds for all of them."""
-    state = ClusterState(nodes, jobs, running, tenants, speeds or {})
-    found = what_would_start(
-        state, number, Parameters(**knobs), np.random.default_rng(1), clock or ticking(), now_s=NOW_S
-    )
-    assert len(found) <= MOST_TRIES
-    assert all(each.sentence.endswith(".") for each in found)
-    return found
+@pytest.mark.parametrize(("state", "kind", "value", "nodes", "words"), CASES, ids=[case[1] for case in CASES])
+def test_a_change_that_starts_it(state, kind, value, nodes, words):
+    first = next(each for each in asked(state).changes if each.kind == kind)
+    assert (first.value, first.starts, first.nodes) == (value, True, nodes)
+    assert first.sentence.startswith(words)
+    assert f" it would start {'then' if kind == 'wait' else 'now'} on {next(iter(nodes))}." in first.sentence
 
 
-def starting(found):
-    return {
-        (str(each.change), each.value if not isinstance(each.value, list) else tuple(each.value)): each
-        for each in found
-        if each.starts
-    }
+def test_half_the_speed_is_said():
+    slow = replace(two_types(ON_A100, 600), gpu_speeds={"a100": 2.0, "t4": 1.0})
+    assert "That is 50 % of the speed that it asks for now (assumed, not measured)." in found(slow, "gpu-type").sentence
 
 
 def test_nothing_has_to_change_for_a_job_that_starts_anyway():
-    (only,) = asked([node(1)], [job(1, 2)])
-    assert (only.change, only.starts, only.nodes, only.of_asked) == ("none", True, {"n1": 2}, 1.0)
-    assert only.sentence == (
-        "As it is, it would start now on n1. "
-        "That is about 100% of the speed of what it asks for now (assumed, not measured)."
-    )
-
-
-def test_a_smaller_size_and_what_it_costs():
-    found = starting(asked([node(1, 8, idle=3)], [job(1, 8)]))
-    assert set(found) == {("size", 3), ("size", 1), ("size", 4)} - {("size", 4)}
-    best = found["size", 3]
-    assert (best.gpus, best.nodes) == (3, {"n1": 3})
-    assert best.of_asked == pytest.approx((3 / 8) ** 0.9)
-    assert best.sentence.startswith("With 3 GPUs it would start now on n1. That is about 41% of the speed")
+    found = asked(state_of([node(1)], [job(1, 2)]))
+    (only,) = found.changes
+    assert (only.kind, only.starts, only.nodes, only.of_asked) == ("none", True, {"n1": 2}, 1.0)
+    assert only.sentence == "As it is, it would start now on n1."
+    assert found.offers == []
 
 
 def test_those_that_start_come_first_and_the_others_say_why_not():
-    first, second, third = asked([node(1, 8, idle=3)], [job(1, 8)])
+    first, second, third = asked(state_of([node(1, 8, idle=3)], [job(1, 8)])).changes
     assert [each.value for each in (first, second, third)] == [3, 1, 4]
+    assert first.of_asked == pytest.approx((3 / 8) ** 0.9)
     assert (third.starts, third.reason) == (False, "not-enough-idle-gpus")
     assert third.sentence == "With 4 GPUs it would still not start now (not-enough-idle-gpus)."
 
 
-def test_another_type():
-    nodes = [node(1, 4, idle=0), node(2, 4, gpu_type="t4")]
-    found = starting(asked(nodes, [job(1, 4, gpu_types=frozenset({"a100"}))], speeds={"a100": 2.0, "t4": 1.0}))
-    assert found["gpu-type", ("t4",)].nodes == {"n2": 4}
-    assert found["gpu-type", ("t4",)].of_asked == pytest.approx(0.5)
-
-
-def test_less_memory_fewer_cores_and_no_checkpoint():
-    nodes = [node(1, 4, idle_memory_mib=1000)]
-    assert starting(asked(nodes, [job(1, 2, memory_mib=3000)]))["memory", 1000].gpus == 2
-    assert starting(asked([node(1, 0, cores=16, idle_cores=5)], [job(1, cores=9)]))["cores", 5].cores == 5
-    nodes = [node(1, 4, idle=0, storage_domain="nfs"), node(2, 4)]
-    assert starting(asked(nodes, [job(1, 1, checkpoint_domain="nfs")]))["checkpoint", None].nodes == {"n2": 1}
-
-
-def test_the_nodes_own_software():
-    nodes = [node(1, 4, idle=0, offers=frozenset({"environment:torch"})), node(2, 4)]
-    remedy = starting(asked(nodes, [job(1, 1, software="environment:torch")]))["software", None]
-    assert remedy.nodes == {"n2": 1}
-    assert remedy.sentence.startswith("With the software of the node itself it would start now on n2.")
-
-
 def test_fewer_cores_a_gpu_are_tried_under_a_quota_of_cores():
-    tenants = [Tenant(1, core_quota=6)]
-    (found,) = [
-        each
-        for each in asked([node(1, 8, idle=1)], [job(1, 2, cores=4)], tenants=tenants)
-        if each.change == "cores-per-gpu"
-    ]
-    assert (found.value, found.starts, found.reason) == (1, False, "not-enough-idle-gpus")
-
-
-def test_held_and_waiting_for_others():
-    held = job(1, 1, eligible=False, ineligible_reason=Reason.HELD)
-    assert starting(asked([node(1)], [held]))["release", None].sentence.startswith(
-        "If it is released, it would start now on n1"
-    )
-    waiting = replace(held, ineligible_reason=Reason.DEPENDENCY, ineligible_figures={"depends_on": [3]})
-    assert set(starting(asked([node(1)], [waiting]))) == {("dependency", None)}
-
-
-def test_waiting_for_the_expected_end_of_what_runs():
-    live = [
-        Running(91, 2, running(0, 2, 1, 2, 2).pieces, NOW_S - 60, (2,), expected_end_s=NOW_S + 600),
-        Running(92, 2, running(0, 2, 2, 4, 4).pieces, NOW_S - 60, (4,), expected_end_s=NOW_S + 60),
-    ]
-    nodes = [node(1, 4, idle=2, idle_cores=30), node(2, 4, idle=0, gpu_type="t4", idle_cores=28)]
-    found = starting(asked(nodes, [job(1, 4, gpu_types=frozenset({"a100"}))], running=live))
-    assert found["wait", 600.0].nodes == {"n1": 4}
-    assert found["wait", 600.0].sentence.startswith(
-        "In about 10 min, when running jobs are expected to end, it would start then"
-    )
+    state = state_of([node(1, 8, idle=1)], [job(1, 2, cores=4)], tenants=[Tenant(1, core_quota=6)])
+    each = found(state, "cores-per-gpu")
+    assert (each.value, each.starts, each.reason) == (1, False, "not-enough-idle-gpus")
 
 
 def test_waiting_does_not_help_when_somebody_else_is_first():
-    live = [Running(91, 2, running(0, 2, 1, 4).pieces, NOW_S - 60, (4,), expected_end_s=NOW_S + 600)]
     jobs = [job(1, 4, wait_s=0), job(2, 4, wait_s=9000)]
-    (wait,) = [each for each in asked([node(1, 4, idle=0)], jobs, running=live) if each.change == "wait"]
+    state = state_of([node(1, 4, idle=0, idle_cores=28)], jobs, [live(91, 1, 4, NOW_S + 600)])
+    wait = found(state, "wait", knobs=Parameters())
     assert (wait.starts, wait.reason) == (False, "lost-to-higher-priority")
 
 
+@pytest.mark.parametrize(
+    "waiting",
+    [job(1, 1, eligible=False, ineligible_reason=Reason.RESTORED), job(1, 0, cores=65)],
+    ids=["restored", "more cores than a node has"],
+)
+def test_a_job_for_which_nothing_could_be_changed(waiting):
+    full = state_of([node(1, 4, idle=0, idle_cores=0)], [waiting], [live(91, 1, 4, None)])
+    assert asked(full).changes == ()
+
+
 def test_what_there_was_no_time_for_is_said():
-    found = asked([node(1, 8, idle=3)], [job(1, 8)], clock=ticking(0.5))
-    assert {each.starts for each in found} & {None} or all(each.starts is not None for each in found)
-    late = asked([node(1, 8, idle=3)], [job(1, 8)], clock=ticking(4.0))
-    assert [each.starts for each in late][-1] is None
-    assert late[-1].sentence.endswith(": not tried, the time for this question was up.")
+    late = asked(half_full(), clock=ticking(4.0))
+    assert {each.starts for each in late.changes} == {None}
+    assert late.changes[-1].sentence.endswith(": not tried, the time for this question was up.")
+    assert late.offers == []
 
 
-def test_the_same_seed_gives_the_same_answer():
+def test_a_smaller_size_starts_now_and_comes_first():
+    answer = asked(half_full())
+    first = answer.offers[0]
+    assert (first.kind, first.value, first.starts, first.gains, first.nodes) == (Kind.SIZE, 2, True, True, {"n1": 2})
+    assert first.words == "Accept 2 GPUs too"
+    assert answer.start.median_s > NOW_S + 300, "as it stands it waits for the end"
+
+
+def test_an_offer_that_no_longer_holds():
+    full = state_of([node(1, 4, idle=0)], [job(1, 4)], [live(91, 1, 4, NOW_S + 600)])
+    (again,) = asked(full, only=(Kind.SIZE, 2)).changes
+    assert (again.starts, again.gains) == (False, False)
+
+
+def test_a_later_but_sooner_start_by_another_type():
+    state = two_types(ON_A100, 7200, 300)
+    other = found(state, "gpu-type")
+    assert (other.starts, other.gains, other.value) == (False, True, ["t4"])
+    assert other.start.median_s < asked(state).start.median_s
+
+
+def test_who_would_start_later_is_named():
+    """Another job of 2 behind it fits now, and takes what is idle, unless the first takes it."""
+    both = replace(half_full(), jobs=[job(1, 4), job(2, 2)])
+    assert set(found(both, "size", "2").later or {}) <= {2}
+
+
+def test_the_same_question_has_the_same_answer():
     jobs = [job(number, 2, 4, wait_s=number) for number in range(1, 9)]
-    assert asked([node(1, 8)], jobs) == asked([node(1, 8)], jobs)
+    state = state_of([node(1, 8)], jobs)
+    assert asked(state) == asked(state)
 
 
 def test_no_such_job_and_a_job_that_cannot_be_planned():
     with pytest.raises(KeyError, match="no waiting job 7"):
-        asked([node(1)], [job(1, 1)], 7)
+        asked(state_of([node(1)], [job(1, 1)]), 7)
     with pytest.raises(InvalidJob, match="must be ascending"):
-        asked([node(1)], [job(1, 2, 1)])
+        asked(state_of([node(1)], [job(1, 2, 1)]))
 
 
-def test_a_dry_run_says_what_would_become_of_a_new_job():
-    state = ClusterState([node(1, 4)], [job(1, 2)])
-    common = (Parameters(), np.random.default_rng(1), ticking())
-    decision = dry_run(state, job(0, 2), *common, now_s=NOW_S)
-    assert decision.placement.gpus == 2
-    assert dry_run(state, job(0, 8), *common, now_s=NOW_S).reason is Reason.NOT_ENOUGH_IDLE_GPUS
-    with pytest.raises(ValueError, match="job 1 is in the queue already"):
-        dry_run(state, job(1, 2), *common, now_s=NOW_S)
+def test_a_size_is_accepted_beside_those_asked():
+    assert CHANGED[Kind.SIZE](job(1, 4), 2).requirement == (2, 4)

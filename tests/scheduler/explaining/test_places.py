@@ -11,9 +11,10 @@ from scheduler.explaining.places import QUEUES, UNDIVIDED
 from scheduler.explaining.sentences import sentence
 from scheduler.fairness.arrays import divide
 from scheduler.model import ArrayHistory, Promise, Reason, Share, Tenant
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import NOW_S, decisions_of, job, make_plan, node, running
 
-POLICIES = ("berth", "berth-undivided", "coda", "hops", "fifo", "drf")
+EVERY = (*POLICIES, "berth-undivided")
 NUMBER = re.compile(r"(?<![\w-])\d+(?![\w-])")
 
 
@@ -72,7 +73,7 @@ def pools_of(snapshot, policy):
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(snapshots(), st.sampled_from(POLICIES))
+@given(snapshots(), st.sampled_from(EVERY))
 def test_every_number_of_a_job_outside_the_window(snapshot, policy):
     made = planned(snapshot, policy)
     lines, pools = lines_of(made), pools_of(snapshot, policy)

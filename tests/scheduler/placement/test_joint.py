@@ -1,23 +1,15 @@
 """How a planning chooses and calls a formulation, and the knobs it hands down (algorithms.md sections 5 and 6)."""
 
-import numpy as np
 import pytest
 
 from scheduler.estimator.tables import signature
-from scheduler.model import ClusterState
 from scheduler.model.speeds import Cell, CellKey, Knowledge
-from scheduler.parameters import Parameters
-from scheduler.planning.plan import plan
-from tests.scheduler.builders import check_invariants, job, node, ticking, where
-
-POLICIES = ["fifo", "drf", "coda", "hops", "berth"]
+from scheduler.policies.registry import POLICIES
+from tests.scheduler.builders import job, make_plan, node, where
 
 
 def planned(nodes, jobs, knowledge, **knobs):
-    state = ClusterState(nodes, jobs, knowledge=knowledge)
-    made = plan(state, 0.0, Parameters.from_mapping(knobs), np.random.default_rng(1), ticking())
-    check_invariants(made, state)
-    return made
+    return make_plan(nodes, jobs, knowledge=knowledge, now_s=0.0, **knobs)
 
 
 def sensitive(asked, rho):

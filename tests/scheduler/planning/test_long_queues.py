@@ -24,9 +24,8 @@ from scheduler.model import (
 )
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import job, node, ticking
-
-POLICIES = ("berth", "coda", "hops", "fifo", "drf")
 
 
 def planned(jobs, nodes, policy, *, columns, **more):
@@ -83,7 +82,7 @@ def queues(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(queues(), st.sampled_from(POLICIES), st.booleans())
+@given(queues(), st.sampled_from([*POLICIES]), st.booleans())
 def test_a_queue_with_columns_gives_the_same_plan(jobs, policy, quota):
     nodes = [node(1, 8, idle=5), node(2, 8, gpu_type="rtx", idle=3), node(3, 4), node(4, 8, idle=8)]
     more = {"tenants": [Tenant(1, gpu_quota=3), Tenant(2), Tenant(3)]} if quota else {}

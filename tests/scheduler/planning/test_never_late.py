@@ -11,6 +11,7 @@ from scheduler.model import ClusterState, Tenant
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies import hops, stages
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import NOW_S, check_invariants, job, make_plan, node, why
 
 LIMIT_S = 2.0
@@ -39,7 +40,7 @@ def assert_cpu_jobs_had_their_turn(made, jobs):
     assert any(each.id not in reasons for each in jobs if each.is_cpu)
 
 
-@pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("nodes", [6, 20])
 @pytest.mark.parametrize("readings", [60, 200])
 def test_the_whole_planning_keeps_to_its_limit(policy, nodes, readings):

@@ -1,6 +1,6 @@
-"""Rounds that give all GPUs anew (Gavel's, Sia's) when something is unsound, or no answer comes in time: nothing is stopped.
+"""Re-plans of every policy when something is unsound, or no answer comes in time: nothing is stopped.
 
-Snapshots as the service's are, on which simulations do not come: a job whose speed on one of the types is not to be told.
+Snapshots as the service's are, on which simulations do not come: a job whose speed on one of the types is not known.
 """
 
 from dataclasses import replace
@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.model import ClusterState, Piece
+from scheduler.model import Piece
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Loading, Part, Profile
-from scheduler.parameters import Parameters
-from scheduler.planning.plan import plan
+from scheduler.policies.registry import POLICIES
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
 from scheduler.policies.rivals.typelevel.program import Row, solve
 from scheduler.simulator.rivals import RIVALS
-from tests.scheduler.builders import NOW_S, check_invariants, job, node, ticking, where, why
+from tests.scheduler.builders import job, make_plan, node, ticking, where, why
 from tests.scheduler.replan.test_replans import beside, elastic
 
-ALL_ANEW = ["gavel", "gavel-hops", "sia", "sia-hops"]
+EVERY = POLICIES | RIVALS
+ALL_ANEW = [name for name, policy in RIVALS.items() if policy.replans]
 LOADING = Loading(1, (Part(1.0, 0.1, 0.02, 0.0, 0.0, 0.0),))
 
 
@@ -30,19 +30,15 @@ def unknown_on_b(*labels):
 
 
 def replanned(policy, nodes, jobs, live, *, step_s=0.0, knowledge=None):
-    state = ClusterState(nodes, jobs, live, knowledge=knowledge or Knowledge())
-    made = plan(
-        state, NOW_S, Parameters(), np.random.default_rng(1), ticking(step_s), replan=True, policy=RIVALS[policy]
-    )
-    check_invariants(made, state)
-    return made
+    more = {"clock": ticking(step_s), "knowledge": knowledge or Knowledge()}
+    return make_plan(nodes, jobs, running=live, replan=True, policy=policy, **more)
 
 
 def described(live, **changes):
     return replace(live, description=replace(live.description, **changes))
 
 
-@pytest.mark.parametrize("policy", ALL_ANEW)
+@pytest.mark.parametrize("policy", EVERY)
 class TestAJobThatRuns:
     def test_is_left_alone_where_its_speed_is_not_to_be_told(self, policy):
         """Others are given the rest."""
@@ -66,22 +62,24 @@ class TestAJobThatRuns:
         assert made.stops == ()
         assert set(where(made)) == {1}
 
-    def test_is_left_alone_on_nodes_of_several_types(self, policy):
-        """Neither Sia nor Gavel knows such a configuration: it began under another policy."""
-        ids = (0,)
-        live = [replace(elastic(9, 2, gpus=1), pieces=(Piece(1, ids, ids, 0), Piece(2, ids, ids, 0)))]
-        nodes = [beside(1, live, gpus=2, gpu_type="a"), beside(2, live, gpus=4, gpu_type="b")]
-        made = replanned(policy, nodes, [job(1, 1)], live)
-        assert made.stops == ()
-        assert set(where(made)) == {1}
-
 
 @pytest.mark.parametrize("policy", ALL_ANEW)
+def test_a_job_that_runs_is_left_alone_on_nodes_of_several_types(policy):
+    """Neither Sia nor Gavel knows such a configuration: it began under another policy. Ours may move it."""
+    ids = (0,)
+    live = [replace(elastic(9, 2, gpus=1), pieces=(Piece(1, ids, ids, 0), Piece(2, ids, ids, 0)))]
+    nodes = [beside(1, live, gpus=2, gpu_type="a"), beside(2, live, gpus=4, gpu_type="b")]
+    made = replanned(policy, nodes, [job(1, 1)], live)
+    assert made.stops == ()
+    assert set(where(made)) == {1}
+
+
+@pytest.mark.parametrize("policy", EVERY)
 def test_who_waits_and_has_no_sound_speed_is_named_and_the_others_are_placed(policy):
     nodes = [node(1, 2, gpu_type="a"), node(2, 2, gpu_type="b")]
     made = replanned(policy, nodes, [job(1, 1, model_label="m"), job(2, 1)], [], knowledge=unknown_on_b("m"))
-    assert why(made) == {1: "invalid"}
-    assert set(where(made)) == {2}
+    assert why(made) == {1: "invalid"} or where(made)[1] == {1: 1}, "it may start where its speed is known"
+    assert 2 in where(made)
 
 
 @pytest.mark.parametrize("policy", ["sia", "sia-hops"])

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from scheduler.model import Promise, Running, Share, Tenant
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import NOW_S, decisions_of, job, make_plan, node, running, where, why
-
-POLICIES = ("fifo", "drf", "coda", "hops", "berth")
 
 
 def promised(number, *shares, given_s=NOW_S - 30, **more):

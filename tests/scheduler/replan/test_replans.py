@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Piece, Promise, Running, Tenant
+from scheduler.policies.registry import POLICIES
 from scheduler.replan.participants import kept_for_s, restart_factor
 from tests.scheduler.builders import NOW_S, job, make_plan, node, where, why
 
@@ -71,7 +72,9 @@ def test_between_re_plans_it_runs_on():
     assert (made.stops, made.promises, made.replan) == ((), (), False)
 
 
-@pytest.mark.parametrize("knobs", [{"policy": name} for name in ("fifo", "drf", "coda")] + [{"placement": "greedy"}])
+@pytest.mark.parametrize(
+    "knobs", [{"policy": name} for name, policy in POLICIES.items() if not policy.replans] + [{"placement": "greedy"}]
+)
 def test_policies_without_a_joint_solve_never_re_plan(knobs):
     made = replanned([elastic(9, 4, 8)], [job(1, 4)], **knobs)
     assert (made.stops, made.promises, made.replan) == ((), (), False)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.intake.bays import split
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import by_job, run, traced
 
@@ -36,7 +37,7 @@ def test_who_can_never_run_is_told_by_the_whole_node():
     assert {each.state for each in made.values()} == {"UNFINISHED"}
 
 
-@pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_job_that_may_not_start_does_not_take_a_nodes_memory_from_one_that_may(policy):
     """All cores are reserved for GPU jobs under some, so the CPU job waits; both do not fit the node at once."""
     nodes = [*MIXED, node(2, 1, cores=2)]
@@ -60,7 +61,7 @@ JOBS = st.lists(
 
 
 @settings(max_examples=20, deadline=None)
-@given(JOBS, st.sampled_from(["fifo", "drf", "coda", "hops", "berth"]), st.booleans())
+@given(JOBS, st.sampled_from([*POLICIES]), st.booleans())
 def test_no_core_is_handed_out_twice_and_who_fits_the_node_runs(asked, policy, alone):
     """`run` checks each plan, and that a planning from a snapshot is the same; here: that nothing is lost or left waiting."""
     jobs = [

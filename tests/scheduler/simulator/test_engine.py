@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.model import ArrayHistory
+from scheduler.policies.registry import POLICIES
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import Load
@@ -69,7 +70,7 @@ def test_who_cannot_be_planned_with_is_invalid_and_stops_nobody():
     assert (made[1].state, made[2].state) == ("INVALID", "COMPLETED")
 
 
-@pytest.mark.parametrize("policy", ["fifo", "drf", "coda", "hops", "berth"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_input_and_seed_give_an_equal_run(policy):
     """Section 13: same input -> byte-same report; only `solve_s` is the wall's."""
     jobs = [

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from scheduler.intake.bays import split
 from scheduler.model.instances import share_of_gpu
+from scheduler.policies.registry import POLICIES
 from scheduler.simulator.world.scaling import Scaled
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import by_job, run, traced
 
 WHOLE, SMALL = "a100", "a100 MIG 1g.10gb"
-POLICIES = ["fifo", "drf", "coda", "hops", "berth"]
 SPEEDS = {SMALL: share_of_gpu(SMALL)}
 
 
@@ -61,7 +61,7 @@ JOBS = st.lists(
 
 
 @settings(max_examples=25, deadline=None)
-@given(JOBS, st.sampled_from(POLICIES))
+@given(JOBS, st.sampled_from([*POLICIES]))
 def test_no_attempt_has_two_instances_and_who_could_run_does(asked, policy):
     """`run` checks each plan, and that a planning from a snapshot is the same."""
     jobs = [

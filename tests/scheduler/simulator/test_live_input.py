@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.model import Tenant
 from scheduler.model.speeds import Link, Loading, Part, Profile
+from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import PerGpu, run, traced
 
@@ -57,14 +58,14 @@ def cases(draw, policies):
 
 
 @settings(max_examples=25, deadline=None)
-@given(cases(("fifo", "drf", "coda")))
+@given(cases([name for name, policy in POLICIES.items() if not policy.replans]))
 def test_kept_books_and_a_snapshot_decide_alike(case):
     jobs, nodes, more = case
     run(jobs, nodes, **more)
 
 
 @settings(max_examples=8, deadline=None)
-@given(cases(("hops", "berth")))
+@given(cases([name for name, policy in POLICIES.items() if policy.replans]))
 def test_so_they_do_in_re_plans(case):
     jobs, nodes, more = case
     run(jobs, nodes, **more)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-import httpx
+import httpx2
 
 from tests.servers import pause_s, stretched
 
@@ -113,7 +113,7 @@ class Tenant:
 @contextmanager
 def signed_in(berth, name):
     """Give a client with the session of one of the demo's people."""
-    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+    with httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = {"csrfmiddlewaretoken": _csrf(browser.get("/login").text), "username": name}
         assert browser.post("/login", data=form | {"password": berth.users[name]["password"]}).status_code == 200
         yield browser
@@ -121,7 +121,7 @@ def signed_in(berth, name):
 
 def operator_node_action(berth, node, verb, reason="a test"):
     """Drain, resume or declare dead through the page's own form."""
-    with httpx.Client(base_url=berth.url, timeout=20.0, follow_redirects=True) as browser:
+    with httpx2.Client(base_url=berth.url, timeout=20.0, follow_redirects=True) as browser:
         page = browser.get("/login").text
         form = {"csrfmiddlewaretoken": _csrf(page), **berth.operator}
         assert browser.post("/login", data=form).status_code == 200
@@ -133,7 +133,7 @@ def operator_node_action(berth, node, verb, reason="a test"):
 def operator_settings(berth, **values):
     """Change policy settings through the console's own page, which wants the whole form. Returns what they were."""
     path = "/admin/rounds/operatorsetting/"
-    with httpx.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
+    with httpx2.Client(base_url=berth.url, timeout=30.0, follow_redirects=True) as browser:
         form = {"csrfmiddlewaretoken": _csrf(browser.get("/login").text), **berth.operator}
         assert browser.post("/login", data=form).status_code == 200
         page = browser.get(path).text

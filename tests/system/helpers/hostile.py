@@ -1,8 +1,7 @@
 """What a hostile job does: one script for each kind of harm, to every directory and process that it can name.
 
-Each runs as `python hostile.py NAME`, with nothing but the standard library. It looks for the agent's control files where
-they lay in version 0.1 (BERTH_PART), beside the job's own directory, and where docs/node-files.md says that they lie:
-what is documented is no secret. Each act is tried on its own, and whatever is refused is left.
+Each runs as `python hostile.py NAME`, with nothing but the standard library. It looks for the agent's control files beside
+the job's own directory, and where docs/node-files.md says that they lie: what is documented is no secret. Each act is tried on its own, and whatever is refused is left.
 """
 
 # ruff: noqa: PTH102, PTH108, PTH211
@@ -44,8 +43,7 @@ def own():
 def control():
     """Control directories of this part that exist and can be named."""
     job = own().parent
-    named = [Path(os.environ["BERTH_PART"])] if "BERTH_PART" in os.environ else []
-    return [p for p in dict.fromkeys([*named, job, job.parent.parent / "parts" / job.name]) if p.name]
+    return [p for p in (job, job.parent.parent / "parts" / job.name) if p.name]
 
 
 def secret():

@@ -14,7 +14,7 @@ def mutated_copy(directory, *, file, old, new):
     """
     for tree in TREES:
         shutil.copytree(SOURCE / tree, directory / tree)  # with what is compiled: one file alone is compiled anew
-    for name in ("manage.py", "requirements.txt"):
+    for name in ("manage.py", "requirements.lock"):
         shutil.copy2(SOURCE / name, directory / name)
     path = directory / file
     text = path.read_text()

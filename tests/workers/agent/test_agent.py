@@ -47,24 +47,6 @@ def test_readopts_with_the_same_pid_after_kill(portal, node):
     assert "registered" not in node.log.read_text().split("part adopted")[1]
 
 
-def test_a_part_from_before_keys_is_adopted_under_its_old_name(portal, node):
-    """Its journal says attempt 17 where the portal now says "17"; the log goes on where it stood."""
-    key = portal.want(attempt=17, job=9, command="echo one; sleep 3; echo two > $BERTH_CHECKPOINT_DIR/two; echo two")
-    node.start()
-    pid = portal.wait_report(key, "running")["pid"]
-    portal.wait_for(lambda: portal.logs.get((*key, "stdout")) == b"one\n")
-    node.kill()
-    record = node.part(key) / "part.json"
-    old = json.loads(record.read_text()) | {"attempt": 17}
-    del old["job_key"]
-    record.write_text(json.dumps(old))
-    node.start()
-    ended = portal.wait_report(key, "ended")
-    assert (ended["attempt"], ended["pid"], ended["exit_code"]) == ("17", pid, 0)
-    assert portal.logs[*key, "stdout"] == b"one\ntwo\n"
-    assert (node.directory / "storage/checkpoints/9/two").exists()
-
-
 def test_sigterm_leaves_jobs_running(portal, node):
     key = portal.want(command="sleep 30")
     node.start()
@@ -208,23 +190,6 @@ def test_multi_node_part_waits_for_go(portal, node):
     portal.change(key, go=True)
     assert portal.wait_report(key, "ended")["exit_code"] == 0
     assert [r["state"] for r in portal.reports] == ["prepared", "running", "ended"]
-
-
-def test_what_an_agent_of_version_01_made_ready_is_made_ready_anew(portal, node):
-    key = portal.want(command='echo "$BERTH_MARK" "$BERTH_JOB_DIR"', go=False)
-    node.start()
-    portal.wait_report(key, "prepared")
-    node.kill()
-    for name in ("part.json", "launch.json"):
-        path = node.part(key) / name
-        value = json.loads(path.read_text())
-        path.write_text(json.dumps({each: value[each] for each in value if each not in {"mark", "walls", "landlock"}}))
-    portal.change(key, go=True)
-    node.start()
-    assert portal.wait_report(key, "ended")["exit_code"] == 0
-    mark, room = portal.wait_for(lambda: portal.logs.get((*key, "stdout"))).decode().split()
-    assert mark == json.loads((node.part(key) / "part.json").read_text())["mark"]
-    assert room == str(node.job(key) / "work")
 
 
 def newer_takes_over(portal, older, *, command):

@@ -22,7 +22,7 @@ from workers.system.procs import boot_id, boottime
 from workers.system.reserve import FILE_BYTES, FILES, Reserve
 from workers.system.room import room_keep, room_use, write_over, write_until_room
 
-pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
+pytestmark = [pytest.mark.system, pytest.mark.slow]  # agents and jobs as processes of their own, waited for
 
 MARK_MIB = 8
 LOOP = "while :; do sleep 0.2; done"

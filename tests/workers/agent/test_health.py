@@ -8,7 +8,7 @@ import stat
 import time
 from types import SimpleNamespace
 
-import httpx
+import httpx2
 import psutil
 import pytest
 
@@ -16,7 +16,7 @@ from portal.agents.fields import MEASURES
 from tests.native.nvml import built
 from workers.agent.checkscript import CheckScript
 from workers.agent.health import DEAF_S, HOT_LOOKS, OUTSIDE_LOOKS, SHORT_S, XID_KEPT_S, NodeHealth
-from workers.protocol.client import _skew_s
+from workers.portal_client import _skew_s
 from workers.telemetry.beat import Beat, Taken
 from workers.telemetry.sampler import GpuLook, GpuTrouble
 from workers.telemetry.simulated import SimulatedSampler
@@ -175,14 +175,14 @@ def test_a_clock_that_differs_is_told_and_by_a_minute_drains(health):
 def test_the_skew_comes_from_the_portal_s_date_within_its_second():
     def answer(ahead_s):
         date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + ahead_s))
-        return httpx.Response(200, headers={"date": date})
+        return httpx2.Response(200, headers={"date": date})
 
     begun = time.time()  # as the call does it: the portal's second is written after
     assert _skew_s(answer(0), begun) == 0.0
     assert _skew_s(answer(-100), time.time()) == pytest.approx(99.5, abs=2)
     assert _skew_s(answer(100), time.time()) == pytest.approx(-99.5, abs=2)
-    assert _skew_s(httpx.Response(200), time.time()) is None
-    assert _skew_s(httpx.Response(200, headers={"date": "tomorrow"}), time.time()) is None
+    assert _skew_s(httpx2.Response(200), time.time()) is None
+    assert _skew_s(httpx2.Response(200, headers={"date": "tomorrow"}), time.time()) is None
 
 
 def run(check):

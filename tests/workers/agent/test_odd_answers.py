@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from workers.protocol.client import Portal, PortalAwayError, PortalRefusedError
+from workers.portal_client import Portal, PortalAwayError, PortalRefusedError
 
 PART = {"attempt": "a", "epoch": 1, "rank": 0}
 CALLS = {

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpx
+import httpx2
 import pytest
 
 from workers.agent.trust import TrustError, trust_for
@@ -65,7 +65,7 @@ def test_the_pinned_authority_is_fetched_kept_and_trusted(certificates, server, 
     pin = pin_of(certificates)
     written = ":".join(pin[i : i + 2] for i in range(0, 64, 2)).upper()  # as openssl prints it
     verify = trust_for(server, ca_sha256=written, insecure=False, directory=tmp_path)
-    assert httpx.get(server, verify=verify).status_code == 204
+    assert httpx2.get(server, verify=verify).status_code == 204
     assert pin_of(tmp_path) == pin
     # Kept: no connection is made the next time.
     assert trust_for("https://127.0.0.1:1", ca_sha256=pin, insecure=False, directory=tmp_path)
@@ -79,21 +79,21 @@ def test_another_authority_is_refused_and_nothing_kept(server, tmp_path):
 
 def test_without_a_pin_an_unknown_authority_is_not_trusted(server, tmp_path):
     verify = trust_for(server, ca_sha256=None, insecure=False, directory=tmp_path)
-    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-        httpx.get(server, verify=verify)
+    with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx2.get(server, verify=verify)
     insecure = trust_for(server, ca_sha256=None, insecure=True, directory=tmp_path)
-    assert httpx.get(server, verify=insecure).status_code == 204
+    assert httpx2.get(server, verify=insecure).status_code == 204
 
 
 def test_the_pin_does_not_excuse_another_host(certificates, server, tmp_path):
     verify = trust_for(server, ca_sha256=pin_of(certificates), insecure=False, directory=tmp_path)
-    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-        httpx.get(server.replace("127.0.0.1", "localhost"), verify=verify)
+    with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx2.get(server.replace("127.0.0.1", "localhost"), verify=verify)
 
 
 def test_over_plain_http_no_authority_is_read_and_none_trusted(server, tmp_path):
     verify = trust_for(server.replace("https", "http"), ca_sha256=None, insecure=False, directory=tmp_path)
     assert isinstance(verify, ssl.SSLContext), "else each client reads the system's authorities, for 20 ms"
     assert verify.cert_store_stats()["x509"] == 0
-    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-        httpx.get(server, verify=verify)
+    with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx2.get(server, verify=verify)

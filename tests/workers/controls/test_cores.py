@@ -15,9 +15,9 @@ import pytest
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from workers.controls import cores
-from workers.controls.cgroups import part_name
+from workers.controls.cgroups import group_make, part_name
 from workers.controls.cores import CoreOrders, cores_map
-from workers.controls.cpuset import cpuset_make
+from workers.controls.cpuset import cpuset_of
 from workers.system.procs import Tree, pss_mib
 
 REAL = sorted(os.sched_getaffinity(0))
@@ -236,7 +236,7 @@ def test_version_two_is_used_beside_the_own_cgroup_where_it_is_passed_on(tmp_pat
 
     (tmp_path / "cg/agent/cgroup.controllers").write_text("cpu")  # not in it
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    cpuset = cpuset_make("k-1-0", [3, 1], **paths)
+    cpuset = cpuset_of(group_make("k-1-0", ("cpuset",), **paths), [3, 1])
     assert (cpuset.version, cpuset.path) == (2, tmp_path / "cg/berth-k-1-0")
     assert (cpuset.path / "cpuset.cpus").read_text() == "1,3"
     cpuset.enter()
@@ -247,12 +247,12 @@ def test_nobody_elses_cgroups_are_changed_to_get_one(tmp_path):
     paths = tree_of(tmp_path, passes_on="cpu")
     (tmp_path / "cg/agent/cgroup.controllers").write_text("cpu")
     before = {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")}
-    assert cpuset_make("k-1-0", [1], **paths) is None
+    assert cpuset_of(group_make("k-1-0", ("cpuset",), **paths), [1]) is None
     assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
 
 
 def test_a_cpuset_is_gone_with_its_job(shim):
-    made = cpuset_make("probe", [REAL[0]])
+    made = cpuset_of(group_make("probe", ("cpuset",)), [REAL[0]])
     if made is None:
         pytest.skip("no writable cpuset on this machine")
     made.remove()

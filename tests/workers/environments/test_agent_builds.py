@@ -8,7 +8,7 @@ import pytest
 
 from tests.workers.environments.wheels import wheel_write
 
-pytestmark = pytest.mark.system  # an agent, pip and jobs as processes of their own
+pytestmark = [pytest.mark.system, pytest.mark.slow]  # an agent, pip and jobs as processes of their own
 
 COMMAND = "python -c 'import tinypack, sys; print(tinypack.VERSION, sys.prefix)'"
 

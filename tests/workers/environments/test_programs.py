@@ -15,7 +15,7 @@ from tests.workers.controls.test_terminals import Pty, begun
 from workers.environments.programs import PROGRAMS, programs_make
 from workers.system.files import read_json, write_json
 
-pytestmark = pytest.mark.system  # agents and jobs as processes of their own
+pytestmark = [pytest.mark.system, pytest.mark.slow]  # agents and jobs as processes of their own
 
 SAYS = "#!/bin/sh\necho {0} says $*\n"
 THIS = "python -c 'import sys; print(\"Python\", sys.argv[1:])' a 'b c' '$d'"

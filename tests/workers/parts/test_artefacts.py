@@ -11,7 +11,7 @@ from workers.parts import artefacts
 from workers.parts.artefacts import Artefacts
 from workers.parts.part import Part
 from workers.parts.problems import Problems
-from workers.protocol.client import PortalRefusedError
+from workers.portal_client import PortalRefusedError
 from workers.system.filework import FileWork
 from workers.system.folderwalk import GoneError, file_read
 

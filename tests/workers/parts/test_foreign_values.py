@@ -76,7 +76,9 @@ def test_a_foreign_number_of_a_process_is_none_and_is_told(tmp_path, pid):
     assert [error.path for error in told] == [tmp_path / "shim.json"]
 
 
-@pytest.mark.parametrize("line", ["1 nan 0 0 0 1", "1 1e999 0 0 0 1", "1 -1 0 0 0 1", "1 5 x 0 0 1", "1 5 1e300 0 0 1"])
+@pytest.mark.parametrize(
+    "line", ["1 nan 0 0 0 0 0 1", "1 1e999 0 0 0 0 0 1", "1 -1 0 0 0 0 0 1", "1 5 x 0 0 0 0 1", "1 5 1e300 0 0 0 0 1"]
+)
 def test_foreign_figures_are_no_usage(tmp_path, line):
     (tmp_path / "usage").write_text(line)
     with pytest.raises(BrokenFileError):

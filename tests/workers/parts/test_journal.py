@@ -167,31 +167,6 @@ def test_what_is_no_file_is_no_record(tmp_path, put):
     assert list(Journal(tmp_path).broken) == ["1-1-0"]
 
 
-def test_a_record_of_version_01_is_read_and_its_job_lies_where_it_lay(tmp_path):
-    old = {
-        "attempt": 5,
-        "epoch": 2,
-        "rank": 0,
-        "job": 9,
-        "boot_id": "b",
-        "phase": "running",
-        "lease_s": 10.0,
-        "gpus": [1],
-        "sequence": 3,
-        "reports": [],
-        "dropped": False,
-        "offsets": {"stdout": 7, "stderr": 0},
-        "logs_done": False,
-        "closed_at": None,
-    }
-    (tmp_path / "parts/5-2-0").mkdir(parents=True)
-    (tmp_path / "parts/5-2-0/part.json").write_text(json.dumps(old))
-    journal = Journal(tmp_path)
-    one = journal.parts["5-2-0"]
-    assert (one.sequence, one.offsets["stdout"], one.mark) == (3, 7, "")
-    assert journal.job_directory(one) == journal.directory(one) == tmp_path / "parts/5-2-0"
-
-
 def test_a_record_whose_directory_was_removed_is_written_again(tmp_path):
     journal = Journal(tmp_path)
     journal.create(one := part())

@@ -9,7 +9,7 @@ from workers.agent import measuring
 from workers.agent.measuring import Measuring, Sources
 from workers.parts import problems as module
 from workers.parts.problems import KEEP_S, Problems
-from workers.protocol.client import PortalRefusedError
+from workers.portal_client import PortalRefusedError
 from workers.system.filework import FileWork
 from workers.telemetry.sampler import NoGpus
 

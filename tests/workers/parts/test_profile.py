@@ -9,7 +9,7 @@ import pytest
 from tests.remains import processes_of
 from tests.workers.conftest import ROOT, wait_until
 
-pytestmark = pytest.mark.system  # agents and jobs as processes of their own, waited for
+pytestmark = [pytest.mark.system, pytest.mark.slow]  # agents and jobs as processes of their own, waited for
 
 
 def files(**named):

@@ -12,6 +12,7 @@ def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False, state="w
     return {
         "attempt": str(attempt),
         "job": job,
+        "job_key": str(job),
         "epoch": epoch,
         "rank": 0,
         "action": action,
@@ -25,7 +26,7 @@ def wanted(attempt=1, epoch=1, *, action="run", go=True, started=False, state="w
 
 
 def here(phase, attempt=1, epoch=1):
-    part = Part(attempt=str(attempt), epoch=epoch, rank=0, job=1, boot_id="b", phase=phase)
+    part = Part(attempt=str(attempt), epoch=epoch, rank=0, job=1, job_key="1", boot_id="b", phase=phase)
     return {part.key: part}
 
 
@@ -90,10 +91,3 @@ def test_what_is_still_to_be_told_is_not_forgotten(phase):
     assert forgotten([wanted(go=False)], {part.key: part}) == {part.key}
     part.reports = [{"sequence": 1}]
     assert forgotten([wanted(go=False)], {part.key: part}) == set()
-
-
-def test_a_portal_from_before_keys_names_the_job_by_its_number():
-    old = {name: value for name, value in wanted().items() if name != "state"}
-    (part,) = here("running").values()
-    part.job_key = "1"
-    assert forgotten([old], {part.key: part}) == set()

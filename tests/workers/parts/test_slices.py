@@ -9,7 +9,7 @@ from workers.parts.journal import Journal
 from workers.parts.part import Part
 from workers.parts.problems import Problems
 from workers.parts.reporting import MOST_ENTRIES, Reporter
-from workers.protocol.client import Portal
+from workers.portal_client import Portal
 
 
 class NoEngine:

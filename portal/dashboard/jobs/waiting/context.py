@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from django.utils.safestring import SafeString
@@ -38,28 +38,10 @@ class Trust(TypedDict):
     counts: list[tuple[str, int]]
 
 
-class OfferRow(TypedDict):
-    change: str
-    value: str  # JSON, as the form sends it
-    title: str
-    note: str
-    now: bool
-    nodes: str
-    earliest: str | None
-    latest: str | None
-    sooner: str  # "25 min sooner"
-    over: str | None  # when it is expected to be over; None: not known
-    others: str  # who would start later; of one that gains nothing why
-    gains: bool
-    primary: bool
-    button: str
-    said: str | None  # what became of a press
-
-
 class OffersContext(TypedDict):
     """The offers of the card."""
 
-    offers: list[OfferRow]
+    offers: list[dict[str, Any]]  # as `portal.offers` keeps them, with more for the page
     over: str | None  # when it is expected to be over as it stands
     offers_at: str | None
     note: str | None  # why there are no offers (yet)

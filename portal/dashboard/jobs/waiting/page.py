@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import timezone
 
 from portal.dashboard.jobs.waiting.line import axis_make, line_make, range_mark, steps_of
-from portal.dashboard.jobs.waiting.offers import moment_iso, offer_rows
+from portal.dashboard.jobs.waiting.offers import offer_rows
 from portal.dashboard.parts.formatting import duration, number, share
 from portal.dashboard.parts.starts import starts_make
-from portal.offers.keeping import is_asked_about, offers_kept
+from portal.offers.services import is_offered, offers_kept
 from portal.rounds.models import StartForecast
 from portal.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at, start_told
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.dashboard.jobs.waiting.context import (
         EarlierRange,
         OffersContext,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     )
     from portal.dashboard.jobs.waiting.line import Axis
     from portal.jobs.models import Job
-    from portal.offers.keeping import Kept
+    from portal.offers.services import Kept
     from portal.rounds.read.forecasts import Start
 
 POINTS = 5
@@ -40,13 +39,13 @@ def waiting_make(
     job: Job, kept: Kept | None = None, *, said: dict[str, Any] | None = None, note: str | None = None
 ) -> WaitingContext | None:
     """Fill the card of a job that waits for its turn; None for any other. `kept`: offers just worked out."""
-    if not is_asked_about(job):
+    if not is_offered(job):
         return None
     kept = kept or offers_kept(job)
     forecast, now = StartForecast.objects.filter(job_id=job.pk).first(), timezone.now()
     told, now_s = start_told(forecast, now), now.timestamp()
     start = _ends_s(told)
-    way = kept.answer.get("gathering")
+    way = kept.answer["gathering"]
     last = [start[1]] if start else []
     last += [end["at"] for end in way["ends"]] if way else []
     axis = axis_make(submitted_s=job.submitted_at.timestamp(), now_s=now_s, last_s=max(last, default=now_s + 600.0))
@@ -95,7 +94,7 @@ def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[WayPoint], s
     hidden = len(ends) - POINTS
     points: list[WayPoint] = [
         {
-            "at": moment_iso(end["at"]) or "",
+            "at": datetime.fromtimestamp(end["at"], UTC).isoformat(),
             "is_due": end["at"] < now_s,
             "job": end["name"],
             "url": reverse("job-detail", args=[end["job"]]) if end["job"] else None,
@@ -145,13 +144,13 @@ def _trust(told: Start, now: datetime) -> Trust:
 
 
 def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> OffersContext:
-    rows = offer_rows(kept.answer, said, told)
-    if note is None and kept.answer and not rows:
-        note = "It starts as it stands." if kept.answer["now"] else "No single change would have it over sooner."
+    rows = offer_rows(kept, said, told)
+    if note is None and kept.at and not rows:
+        note = "It starts as it stands." if kept.answer["starts_now"] else "No single change would have it over sooner."
     apart = said["text"] if said and not any(row["said"] for row in rows) else None
     return {
         "offers": rows,
-        "over": moment_iso(kept.answer.get("over")),
+        "over": kept.answer["over_at"],
         "offers_at": kept.at.isoformat() if kept.at else None,
         "note": note,
         "pending": not kept.fresh and note is None,

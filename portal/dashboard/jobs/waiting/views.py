@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from portal.api.throttles import PlanThrottle, throttle_check
 from portal.dashboard.jobs.waiting.page import waiting_make
 from portal.errors import BerthError
 from portal.jobs.listing import job_find
-from portal.offers.accepting import offer_accept
-from portal.offers.keeping import offers_of
+from portal.offers.services import changes_of, offer_accept, offers_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -40,6 +40,21 @@ def _card(request: HttpRequest, job: Job, said: dict[str, Any] | None = None) ->
     except BerthError as error:
         note = error.detail
     return render(request, "jobs/waiting/_card.html", {"waiting": waiting_make(job, kept, said=said, note=note)})
+
+
+@login_required
+@require_GET
+def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
+    """Say what each change that could matter would do. A refusal is shown in the same place."""
+    job = job_find(user=request.user, number=number)
+    context: dict[str, Any]
+    try:
+        kept = changes_of(job, allow=partial(throttle_check, request, PlanThrottle))
+        context = {"changes": kept.answer["changes"], "at": kept.at.isoformat() if kept.at else None}
+    except BerthError as error:
+        context = {"error": error.detail}
+    context["relaunch_url"] = f"{reverse('job-submit')}?from={job.array_id or job.pk}"
+    return render(request, "jobs/waiting/_changes.html", context)
 
 
 @login_required

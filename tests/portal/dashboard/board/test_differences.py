@@ -5,7 +5,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from portal.dashboard.board.differences import COLUMNS, applied, difference
+from portal.dashboard.board.differences import COLUMNS, difference
 
 BYTES = st.lists(st.integers(0, 255), min_size=6, max_size=6)
 BOARDS = st.fixed_dictionaries(
@@ -19,6 +19,20 @@ BOARDS = st.fixed_dictionaries(
         "titles": st.just({"type": ["A100"]}),
     }
 )
+
+
+def applied(before, change):
+    """Return the board after a difference, as a page's script makes it."""
+    after = dict(before)
+    for name, values in change.items():
+        if name == "groups":
+            after["groups"] = values
+            continue
+        column = list(before[name])
+        for place, value in zip(values[::2], values[1::2], strict=True):
+            column[place] = value
+        after[name] = column
+    return after
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # slow is the machine

@@ -15,7 +15,7 @@ from portal.dashboard.parts.ends import expected_end
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services.preempting import Stop, attempt_preempt
 from portal.jobs.states import JobState, StopCause
-from portal.offers.keeping import offers_of
+from portal.offers.services import offers_of
 from portal.rounds.models import StartForecast
 from portal.rounds.planning.run import planning_run
 from portal.tenants.models import Tenant

@@ -16,10 +16,11 @@ def read(line, body="true\n", types=TYPES):
     return sbatch_import(f"#!/bin/bash\n{line}\n#SBATCH --time=10\n{body}", gpu_types=types)
 
 
-@pytest.mark.parametrize(("name", "has", "short"), KNOWN)
-def test_each_option_of_sbatch_is_known_with_or_without_a_value(name, has, short):
-    option = OPTIONS[ALIASES.get(name, name)]
-    assert (option.has, option.short or "-") == (has, short if name not in ALIASES else option.short or "-")
+def test_each_option_of_sbatch_is_known_with_or_without_a_value(subtests):
+    for name, has, short in KNOWN:
+        with subtests.test(name):
+            option = OPTIONS[ALIASES.get(name, name)]
+            assert (option.has, option.short or "-") == (has, short if name not in ALIASES else option.short or "-")
 
 
 def test_no_other_option_is_known():

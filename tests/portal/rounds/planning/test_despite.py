@@ -5,11 +5,10 @@ import pytest
 from portal.errors import BerthError
 from portal.jobs.description import description_parse
 from portal.jobs.models import Job
-from portal.rounds.asking import dryrun, forecasting, whatif
+from portal.rounds.asking import changes, dryrun, forecasting
+from portal.rounds.asking.changes import changes_work
 from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.asking.forecasting import forecasts_refresh
-from portal.rounds.asking.offers import offers_work
-from portal.rounds.asking.whatif import remedies
 from portal.rounds.endless import Endless, within
 from portal.rounds.models import Explanation, Planning
 from portal.rounds.planning import described, despite
@@ -95,9 +94,9 @@ def test_who_asks_another_process_gets_an_answer(cluster, planner, monkeypatch):
         plan_module, "plan_on", lambda memory, state, *rest, **more: failing_or(own, memory, state, rest, more)
     )
     forecasts_refresh()
-    assert offers_work(good)
+    assert changes_work(good)
     with pytest.raises(BerthError, match="could not plan it"):
-        remedies(bad)
+        changes_work(bad)
     asked = description_parse({"command": "true", "gpus": 1})
     assert dry_run(description=asked, tenant=cluster.tenant, user=cluster.owner)["placeable"]
 
@@ -108,6 +107,7 @@ def failing_or(own, memory, state, rest, more):
     return own(memory, state, *rest, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 3])
 def test_one_over_which_it_never_ends_is_found_too(cluster, planner, monkeypatch, caplog, place):
     """It would keep worker after worker, each for half an hour, and nothing would start."""
@@ -133,16 +133,16 @@ def test_a_question_over_which_it_never_ends_is_ended_and_the_next_is_answered(c
     job = cluster.submit(gpus=12)
     asked = description_parse({"command": "true", "gpus": 1})
     with monkeypatch.context() as quick:
-        for room, called in ((whatif, "what_would_start"), (forecasting, "forecast"), (dryrun, "plan")):
+        for room, called in ((changes, "what_would_start"), (forecasting, "forecast"), (dryrun, "plan")):
             quick.setattr(room, "within", lambda _, work: within(QUICK_S, work))
             quick.setattr(room, called, spin)
         with pytest.raises(Endless):
-            remedies(job)
+            changes_work(job)
         with pytest.raises(Endless):
             dry_run(description=asked, tenant=cluster.tenant, user=cluster.owner)
         with pytest.raises(Endless):
             forecasts_refresh()
-    assert remedies(job)
+    assert changes_work(job)
     assert dry_run(description=asked, tenant=cluster.tenant, user=cluster.owner)["placeable"]
     assert forecasts_refresh() is None, "it rests, so that it takes no worker's time minute after minute"
 

@@ -161,6 +161,7 @@ def held_too_long(steps, optimum):
     return [cores for cores in set(steps) if cores > optimum + 1 and steps.count(cores) > 2]
 
 
+@pytest.mark.slow
 def test_loaders_are_given_the_fewest_cores_that_keep_them_fast(tuned, monkeypatch):
     monkeypatch.setattr(searching, "LAG_S", 2.5)  # nothing is sent here, and records are written each second
     settings_update(actor=None, tune_step_s=5, noise_band=0.08)
@@ -171,6 +172,7 @@ def test_loaders_are_given_the_fewest_cores_that_keep_them_fast(tuned, monkeypat
         assert held_too_long(steps, each.curve.optimum) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("BERTH_TRACE_DATA" not in os.environ, reason="BERTH_TRACE_DATA names no folder of public traces")
 def test_synergys_classes_find_their_optimum(tuned):
     """Printed for docs/evidence/cores.md with -s. The faster search may end where more cores are as fast."""

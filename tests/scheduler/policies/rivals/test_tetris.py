@@ -1,23 +1,11 @@
 """Policy `tetris` (Grandl et al., SIGCOMM '14), by section."""
 
-from dataclasses import replace
+from functools import partial
 
-import numpy as np
+from scheduler.model import Tenant
+from tests.scheduler.builders import job, make_plan, node, running, where
 
-from scheduler.model import ClusterState, Tenant
-from scheduler.parameters import Parameters
-from scheduler.planning.plan import plan
-from scheduler.policies.rivals.tetris import POLICY
-from scheduler.simulator.rivals import policy_named
-from tests.scheduler.builders import NOW_S, check_invariants, job, node, running, ticking, where
-
-
-def planned(nodes, jobs, **state):
-    snapshot = ClusterState(nodes, jobs, **state)
-    parameters = replace(Parameters(), policy="tetris")
-    made = plan(snapshot, NOW_S, parameters, np.random.default_rng(1), ticking(), policy=POLICY)
-    check_invariants(made, snapshot)
-    return made
+planned = partial(make_plan, policy="tetris")
 
 
 def test_the_job_whose_demand_aligns_with_what_is_idle_comes_first():
@@ -58,7 +46,3 @@ def test_jobs_larger_than_a_node_are_spread_last_and_quotas_hold():
     assert where(planned([node(1, 4), node(2, 4)], jobs[:1])) == {1: {1: 4, 2: 4}}
     assert where(planned([node(1, 4), node(2, 4)], jobs)) == {2: {1: 1}}
     assert where(planned([node(1, 4)], [job(1, 2), job(2, 2)], tenants=[Tenant(1, gpu_quota=2)])) == {1: {1: 2}}
-
-
-def test_it_is_a_simulation_policy():
-    assert policy_named("tetris") is POLICY

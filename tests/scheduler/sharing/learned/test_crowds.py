@@ -14,7 +14,7 @@ from scheduler.sharing.learned.network import Network
 from scheduler.sharing.learned.paces import Gains, course
 from scheduler.sharing.learned.preference import FIRST
 from scheduler.sharing.learned.runs import UNSEEN, Runs
-from scheduler.sharing.learned.seen import phases_of_profile
+from scheduler.sharing.learned.seen import phases_of
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import MEASURES, Profile, Resident, Rule
 from scheduler.sharing.rules import BY_NUMBER, NUMBERS
@@ -51,11 +51,20 @@ def drawn_board(rng):
     return Board(askers, gpus, measured=Measured.of(pairs, None))
 
 
+def phases_of_profile(profile, memory_mib):
+    """The use by phase of one job with such a profile, on a GPU of so much memory; None where that is not known."""
+    if profile is None or profile.seconds is None or profile.seconds <= 0:
+        return None
+    own = profile.series
+    samples = np.stack([own["gpu"], np.asarray(own["memory_mib"]) / memory_mib, own["pcie_mb_s"]], axis=1)
+    return phases_of(samples, profile.seconds, STEP_S, MOST)
+
+
 def one_by_one(board, network, limits, row, column):
     """The rule for one asker beside those on one GPU, and how near it was to another: as one looks at a single GPU."""
     there, size = board.alike.people(column), board.gpus[column].memory_mib
     ran_s = {each.asker.key: each.ran_s for each in board.gpus[column].residents}
-    uses = [phases_of_profile(each.profile, size, STEP_S, MOST) for each in (*there, board.askers[row])]
+    uses = [phases_of_profile(each.profile, size) for each in (*there, board.askers[row])]
     if any(each is None for each in uses):
         return UNJUDGED, 1.0
     done = [min(ran_s.get(each.key, 0.0) / STEP_S, len(use) - 1.0) for each, use in zip(there, uses, strict=False)]
@@ -111,7 +120,7 @@ def test_many_runs_at_once_are_told_as_one_by_one_to_the_last_digit(seed):
     ran_s = rng.choice((0.0, 55.5, 300.0), len(profiles))
     found = runs.ahead(numbers, ran_s)
     for n, each in enumerate(profiles):
-        uses = phases_of_profile(each, 16 * GIB, STEP_S, MOST)
+        uses = phases_of_profile(each, 16 * GIB)
         assert (numbers[n] == UNSEEN) == (uses is None)
         if uses is None:
             continue

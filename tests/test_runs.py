@@ -1,0 +1,219 @@
+"""`./berth test`: which tests run and in which order, and what the end of a run says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from portal.layout import SOURCE
+from tests import order, together
+from tests.__main__ import AGAIN, ALL, DAILY, FAST, SHARED, arguments_for, environment_of
+
+FILE, TEST = "tests/test_runs.py", "tests/test_runs.py::test_it[a b]"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], [*DAILY, "-n", "5", *SHARED]),
+        (["--all", "-x"], [*ALL, "-n", "5", *SHARED, "-x"]),
+        (["--fast"], [*FAST, "-n", "2", *SHARED]),
+        (["--fast", "tests/scheduler"], [*FAST, "-n", "2", *SHARED, "tests/scheduler"]),
+        (["--fast", FILE], [*FAST, FILE]),
+        (["tests/scheduler"], [*ALL, "tests/scheduler"]),
+        ([TEST], [*ALL, TEST]),
+        (["-m", "gpu", FILE], ["-m", "gpu", FILE]),
+    ],
+)
+def test_what_pytest_is_asked_for(given, expected):
+    beside = len(given) - sum(each in {"--fast", "--all"} for each in given)
+    expected[len(expected) - beside : len(expected) - beside] = AGAIN
+    assert arguments_for(given, 2) == expected
+
+
+def test_pytest_finds_its_own_settings_and_no_installation():
+    """Importing `portal` names Django's settings in our environment; pytest would take them for the caller's choice."""
+    ours = {"DJANGO_SETTINGS_MODULE": "portal.settings", "BERTH_DATA_DIR": "/srv/berth", "HOME": "/root"}
+    found = environment_of(ours)
+    assert found["HOME"] == "/root"
+    assert not {"DJANGO_SETTINGS_MODULE", "BERTH_DATA_DIR"} & set(found)
+
+
+def item(file, *marks, **module):
+    named = {mark.partition(":")[0]: SimpleNamespace(args=(mark.partition(":")[2],)) for mark in marks}
+    return SimpleNamespace(path=SOURCE / file, get_closest_marker=named.get, module=SimpleNamespace(**module))
+
+
+def test_files_with_servers_are_spread_and_a_group_s_files_stand_together():
+    computing = [item(f"tests/test_{number}.py") for number in range(6)]
+    alone, house = item("tests/system/test_alone.py", "system"), item("tests/test_house.py")
+    spends = item("tests/system/test_a.py", "system", "xdist_group:pages", SPENDS_ITS_BERTH=True)
+    last = item("tests/system/test_z.py", "system", "xdist_group:pages")
+    items = [*computing, house, alone, spends, last]
+    order.put_in_order(items)
+    assert items == [house, last, spends, *computing[:4], alone, *computing[4:]]
+
+
+CONFTEST = """
+import os
+import pytest
+from pathlib import Path
+from tests import order
+from tests.conftest import pytest_runtest_protocol, pytest_terminal_summary, pytest_xdist_make_scheduler
+from tests.costs import Costs
+from tests.ending import Ending
+from tests.failures import SKIPPED, Skipped
+order.SOURCE = Path(__file__).parent
+def pytest_configure(config):
+    config.pluginmanager.register(Costs())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Ending())
+        config.pluginmanager.register(Skipped(os.environ.pop(SKIPPED)))
+"""
+
+
+def command_in(folder, files, *arguments):
+    """Write files of tests; return how a run of them in two processes, as `./berth test` has them, is begun."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text(CONFTEST)
+    for name, text in files.items():
+        (folder / name).write_text(f"import os, pathlib, pytest, subprocess, sys, time\n{text}")
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "TESTS_SKIPPED_IN": "skipped"}
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:django",
+        "-p",
+        "no:asyncio",
+        "-n",
+        "2",
+        *SHARED,
+        *AGAIN,
+        *arguments,
+    ]
+    return {"args": argv, "cwd": folder, "env": environment, "text": True, "stdout": subprocess.PIPE}
+
+
+GROUP = """
+pytestmark = pytest.mark.xdist_group("pages")
+def test_it():
+    with open("told", "a") as told: print(__name__, os.environ["PYTEST_XDIST_WORKER"], file=told)
+"""
+FLAKY = """
+@pytest.mark.flaky(reruns=1)
+def test_fails_once():
+    if not os.path.exists("seen"): open("seen", "w").close(); assert "the cause" == 0
+@pytest.mark.parametrize("why", ["no rights"])
+def test_skipped(why): pytest.skip()
+"""
+
+
+@pytest.mark.impure
+def test_groups_come_to_one_process_a_second_try_is_told_and_so_is_what_was_skipped(tmp_path):
+    grouped = {f"test_group_{number}.py": GROUP for number in range(4)}
+    others = {f"test_other_{number}.py": "def test_it(): pass\n" for number in range(6)}
+    done = subprocess.run(**command_in(tmp_path, {"test_flaky.py": FLAKY} | grouped | others), timeout=120)
+    assert done.returncode == 0, done.stdout
+    told = [line.split() for line in (tmp_path / "told").read_text().splitlines()]
+    assert [name for name, _ in told] == sorted(name.removesuffix(".py") for name in grouped)
+    assert len({process for _, process in told}) == 1
+    assert "FLAKY: failed, and passed when it was run again: test_flaky.py::test_fails_once\n" in done.stdout
+    assert "the cause" in done.stdout
+    assert (tmp_path / "skipped").read_text() == "test_flaky.py::test_skipped[no rights]\n"
+    assert "processor time of the tests: " in done.stdout
+    assert "11 passed, 1 skipped, 1 rerun" in done.stdout
+
+
+SPENDS = """
+SPEND = "import time; sum(i for i in iter(lambda: int(time.process_time() < 1.5), 0))"
+def test_starts_what_outlives_it():
+    subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{SPEND}" & echo $! > pid'], check=True)
+def test_waits_for_it():
+    pid = open("pid").read().strip()
+    while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.05)
+"""
+
+
+@pytest.mark.impure
+def test_what_a_process_spends_counts_after_its_parent_ended_too(tmp_path):
+    others = {f"test_other_{number:02}.py": "def test_it(): pass\n" for number in range(12)}
+    done = subprocess.run(**command_in(tmp_path, {"test_spends.py": SPENDS} | others), timeout=120)
+    (spent_s,) = (float(line.split()[0]) for line in done.stdout.splitlines() if line.endswith(" s  test_spends.py"))
+    assert spent_s >= 1.4, "of 1.5 s, as the kernel counts"
+
+
+LEAVES = """
+def test_it():
+    if os.fork() == 0:  # and its child is an orphan at once
+        os.setsid()
+        subprocess.Popen([sys.executable, "-c", "{mark!r}; import os, time; os.setsid(); time.sleep(300)"])
+        os._exit(0)
+    time.sleep({waits})
+"""
+
+
+def running_with(mark):
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or ())]
+
+
+@pytest.mark.impure
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+def test_however_a_run_ends_all_that_it_started_ends(tmp_path, number):
+    mark = uuid.uuid4().hex
+    leaves = LEAVES.format(mark=mark, waits=300 if number else 0)
+    running = subprocess.Popen(
+        **command_in(tmp_path, {"test_one.py": leaves, "test_two.py": leaves}), start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while number and len(running_with(mark)) < 2:
+            assert time.monotonic() < deadline, "the tests did not begin"
+            time.sleep(0.1)
+        if number:
+            os.killpg(running.pid, number)  # as a terminal does
+        told, _ = running.communicate(timeout=60)
+        assert running_with(mark) == [], told
+        assert running.returncode == (2 if number else 0), told
+        assert told.count(mark) == told.count("still ran after the tests, and was ended: ") == 2
+    finally:
+        running.kill()
+        for pid in running_with(mark):
+            os.kill(pid, signal.SIGKILL)
+
+
+class Fake:
+    def __init__(self):
+        self.jobs = []
+
+    def wait(self, condition, **_):
+        assert condition()
+
+    def wait_healthy(self):
+        """It is."""
+
+
+@pytest.mark.parametrize("module", [SimpleNamespace(), SimpleNamespace(SPENDS_ITS_BERTH=True)])
+def test_a_file_that_leaves_something_behind_fails_but_for_one_that_spends_its_berth(monkeypatch, module):
+    """The next one gets a new Berth."""
+    made = together.Together(SimpleNamespace())
+    made._berth = berth = Fake()
+    monkeypatch.setattr(together, "standing", lambda berth: {"open jobs": list(berth.jobs)})
+    monkeypatch.setattr(together, "group_of", lambda _: "pages")
+    request = SimpleNamespace(node=None, module=module, path=SOURCE / FILE)
+    using = together.berth_shared.__wrapped__(request, made)
+    assert next(using) is berth
+    berth.jobs.append("left")
+    if hasattr(module, "SPENDS_ITS_BERTH"):
+        assert list(using) == []
+    else:
+        with pytest.raises(pytest.fail.Exception, match=r"test_runs\.py left behind"):
+            next(using)
+    assert made._berth is None

@@ -1,1 +1,0 @@
-"""Light stand-ins for what the shim needs of large library modules."""
