@@ -131,7 +131,7 @@ def test_a_section_with_any_word_of_the_question_is_found_and_those_with_more_co
 
 
 def test_rare_words_of_a_question_count_for_more_than_common_ones():
-    assert help_search("how can i open a notebook")[0].heading.startswith("A notebook")
+    assert "notebook" in help_search("how can i open a notebook")[0].heading
     assert all("sbatch" in each.excerpt.lower() for each in help_search("the job is a sbatch of the")[:3])
 
 
