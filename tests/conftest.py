@@ -81,7 +81,7 @@ def pytest_ignore_collect(collection_path, config):
     return all_are_left_out(collection_path, config.rootpath, config.option.markexpr) or None
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
     """Mark what is not pure and what may fail once; the core needs no Django; without a browser skip browser tests."""
     for item in items:
@@ -92,9 +92,10 @@ def pytest_collection_modifyitems(config, items):
         if chromium_path() is None and item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=f"SKIPPED LOUDLY: {LOUD['browser']}"))
         leave_django_out(item)
-    put_in_order(items)
     if config.getoption("--fewer-examples"):
         examples_cut(getattr(item.obj, "__func__", item.obj) for item in items)
+    yield
+    put_in_order(items)  # after pytest-django, which would tear files apart
 
 
 def pytest_collection_finish(session):

@@ -29,19 +29,26 @@ def unit_of(item):
     return group.args[0] if group else item.path
 
 
+def commits(item):
+    """Say whether a test commits rows. The ids of those that come after it in its process go on from there."""
+    mark = item.get_closest_marker("django_db")
+    return bool(mark and mark.kwargs.get("transaction")) or "transactional_db" in getattr(item, "fixturenames", ())
+
+
 def put_in_order(items):
-    """Sort the tests. The linters begin at once, then the groups, which last longest."""
+    """Sort the tests. The linters begin at once, then the groups, which last longest; files that commit rows come last."""
     waiting = dict.fromkeys(unit_of(item) for item in sorted(filter(waits, items), key=_is_alone))
-    computing = dict.fromkeys(unit for unit in map(unit_of, items) if unit not in waiting)
+    committing = {unit_of(item) for item in items if commits(item)}
+    others = dict.fromkeys(unit for unit in map(unit_of, items) if unit not in waiting)
+    computing = sorted(others, key=committing.__contains__)
     place = {unit: number for number, unit in enumerate(computing)}
     place |= {unit: number * SPACING - 0.5 for number, unit in enumerate(waiting)}
-    items.sort(
-        key=lambda item: (
-            item.path.name != "test_house.py",
-            place[unit_of(item)],
-            hasattr(item.module, "SPENDS_ITS_BERTH"),
-        )
-    )
+
+    def turn(item):
+        spends = hasattr(item.module, "SPENDS_ITS_BERTH")
+        return item.path.name != "test_house.py", place[unit_of(item)], spends, commits(item)
+
+    items.sort(key=turn)
 
 
 def _is_alone(item):

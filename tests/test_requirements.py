@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from portal.launch import preflight
-from tests.house import ROOT
+from portal.layout import SOURCE as ROOT
 
 PAIRS = {f"{name}.txt": f"{name}.lock" for name in ("requirements", "requirements-dev", "workers/requirements")}
 FREE = re.compile(r"MIT|BSD|Apache|PSF|Python Software")
@@ -83,7 +83,7 @@ def test_the_lock_files_have_the_same_versions():
 def _licence(name):
     about = metadata.metadata(name)
     kinds = [each for each in about.get_all("Classifier") or () if each.startswith("License")]
-    return about["License-Expression"] or "; ".join(kinds) or (about["License"] or "").partition("\n")[0]
+    return about.get("License-Expression") or "; ".join(kinds) or about.get("License", "").partition("\n")[0]
 
 
 def test_each_line_names_its_licence():

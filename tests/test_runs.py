@@ -45,9 +45,11 @@ def test_pytest_finds_its_own_settings_and_no_installation():
     assert not {"DJANGO_SETTINGS_MODULE", "BERTH_DATA_DIR"} & set(found)
 
 
-def item(file, *marks, **module):
+def item(file, *marks, fixtures=(), **module):
     named = {mark.partition(":")[0]: SimpleNamespace(args=(mark.partition(":")[2],)) for mark in marks}
-    return SimpleNamespace(path=SOURCE / file, get_closest_marker=named.get, module=SimpleNamespace(**module))
+    return SimpleNamespace(
+        path=SOURCE / file, get_closest_marker=named.get, module=SimpleNamespace(**module), fixturenames=fixtures
+    )
 
 
 def test_files_with_servers_are_spread_and_a_group_s_files_stand_together():
@@ -55,9 +57,10 @@ def test_files_with_servers_are_spread_and_a_group_s_files_stand_together():
     alone, house = item("tests/system/test_alone.py", "system"), item("tests/test_house.py")
     spends = item("tests/system/test_a.py", "system", "xdist_group:pages", SPENDS_ITS_BERTH=True)
     last = item("tests/system/test_z.py", "system", "xdist_group:pages")
-    items = [*computing, house, alone, spends, last]
+    commits, beside = item("tests/test_0.py", fixtures=["transactional_db"]), computing.pop(0)
+    items = [commits, beside, *computing, house, alone, spends, last]
     order.put_in_order(items)
-    assert items == [house, last, spends, *computing[:4], alone, *computing[4:]]
+    assert items == [house, last, spends, *computing[:4], alone, *computing[4:], beside, commits]
 
 
 CONFTEST = """

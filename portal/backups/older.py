@@ -35,6 +35,6 @@ def database_refuse() -> None:
         return
     try:
         applied = MigrationRecorder(connection).applied_migrations()
-    except DatabaseError:  # whoever uses the database next says what is wrong with it
+    except DatabaseError:  # its next user meets the same error and reports it
         return
     older_refuse(applied, subject="The database", remedy=f"another {'--data directory' if sqlite else 'DATABASE_URL'}")

@@ -31,7 +31,7 @@ SCHEMA_OF_POSTGRES = (
 
 
 def schema():
-    """What the database says of its tables, columns, indexes, constraints and triggers. SQLite's SQL is in words."""
+    """Return the database's own account of its tables, columns, indexes, constraints and triggers. SQLite's SQL is in words."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")

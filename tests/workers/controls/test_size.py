@@ -16,7 +16,7 @@ SHIM_MIB = 15.0
 LOADED = "import sys; sys.path.insert(0, sys.argv[1]); import workers.controls.shim; print(*sys.modules)"
 
 
-@pytest.fixture(params=["", "python3.11", "python3.12", "python3.13"])
+@pytest.fixture(params=["", "python3.11", "python3.12", "python3.13", "python3.14"])
 def python(request):
     found = which(request.param) if request.param else sys.executable
     if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
