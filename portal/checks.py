@@ -9,6 +9,7 @@ import difflib
 import math
 import re
 import unicodedata
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -158,6 +159,21 @@ def number(value: object, field: str, *, above: float, high: float) -> float:
         detail = f"`{field}` must be greater than {above:g} and at most {high:g}."
         raise BerthError("out_of_range", detail, field=field)
     return float(value)
+
+
+def moment(value: object, field: str) -> datetime:
+    """Return a time in UTC from ISO 8601 text with its zone. Codes wrong_type, invalid."""
+    if not isinstance(value, str):
+        raise wrong_type(value, field, "text")
+    try:
+        found = datetime.fromisoformat(value)
+        at = found.astimezone(UTC) if found.tzinfo else None
+    except (ValueError, OverflowError):
+        at = None
+    if at is None:
+        detail = f"`{field}` must be a time with its zone such as 2026-12-01T08:00:00+01:00, not {quoted(value)}."
+        raise BerthError("invalid", detail, field=field)
+    return at
 
 
 def flag(value: object, field: str) -> bool:

@@ -11,13 +11,13 @@ from berth_client.rest import Rest, part, path_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from berth_client.fields import JobDescription
     from berth_client.shapes import (
         Artefact,
         ArtefactPage,
         Explanation,
         Imported,
         Job,
-        JobDescription,
         JobDetail,
         LogPiece,
         Offers,

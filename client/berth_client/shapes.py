@@ -5,7 +5,9 @@ A portal that is newer than the client may answer with more.
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, NotRequired, Required, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+
+from berth_client.fields import Asked, AskedMore, JobDescription
 
 Row = TypeVar("Row")
 State = Literal[
@@ -34,86 +36,15 @@ class Page(TypedDict, Generic[Row]):
     results: list[Row]
 
 
-class JobDescription(TypedDict, total=False):
-    """What to run and what it needs; `/api/v1/docs` on the portal says what each field means."""
-
-    command: Required[str]
-    name: str | None
-    tenant: str | None
-    files: dict[str, str | dict[str, str]] | None
-    upload: str | None
-    working_directory: str | None
-    environment: dict[str, str] | None
-    software: dict[str, str] | None
-    secrets: dict[str, str] | None
-    code: dict[str, Any] | None
-    labels: dict[str, str] | list[str] | None
-    category: str | None
-    pipelined: bool | None
-    model: str | None
-    parameters: int | None
-    heavy_between_iterations: bool | None
-    instrumented: bool | None
-    gpus: int | list[int] | dict[str, int] | None
-    gpu_types: list[str] | None
-    shareable: bool | None
-    gpu_compute: float | None
-    gpu_memory_mib: int | None
-    latency_class: str | None
-    cores_per_gpu: int | None
-    cores_exactly: bool | None
-    cores: int | None
-    memory_mib: int | None
-    disk_gib: float | None
-    time_limit_s: int | None
-    idle_timeout_s: int | None
-    grace_s: int | None
-    batch_per_gpu: int | None
-    samples: int | None
-    epochs: int | None
-    dataset_size: int | None
-    learning_rate: float | dict[str, Any] | None
-    expected_duration_s: float | None
-    checkpointable: bool | None
-    restartable: bool | None
-    retries: int | None
-    max_requeues: int | None
-    array: dict[str, int | None] | None
-    artefacts: list[str] | None
-    inputs: list[dict[str, Any]] | None
-    log_matches: list[str] | None
-    depends_on: list[int | dict[str, Any]] | None
-    priority: int | None
-
-
-class Job(TypedDict):
+class Job(Asked):
     """A job in a list. A figure that is not known is None."""
 
     id: int
     number: str
     url: str
-    name: str
     tenant: str
     owner: str
     state: State
-    labels: dict[str, str]
-    category: str | None
-    model: str
-    gpus: list[int]
-    gpu_types: list[str]
-    shareable: bool
-    gpu_compute: float | None
-    gpu_memory_mib: int | None
-    latency_class: str
-    cores_per_gpu: int | None
-    cores_exactly: bool
-    cores: int | None
-    memory_mib: int | None
-    disk_gib: float | None
-    time_limit_s: int | None
-    idle_timeout_s: int | None
-    grace_s: int | None
-    priority: int
     array_job: int | None
     array_index: int | None
     array_size: int | None
@@ -178,7 +109,7 @@ class Attempt(TypedDict):
     commit: str | None
 
 
-class JobDetail(Job):
+class JobDetail(Job, AskedMore):
     """One job: also what it runs, its attempts, and what it waits for."""
 
     command: str
@@ -190,18 +121,7 @@ class JobDetail(Job):
     files: list[dict[str, Any]]
     upload: str | None
     depends_on: list[dict[str, Any]]
-    pipelined: bool | None
-    parameters: int | None
-    heavy_between_iterations: bool | None
-    instrumented: bool
-    batch_per_gpu: int | None
-    samples: int | None
     learning_rate: dict[str, Any] | None
-    expected_duration_s: float | None
-    checkpointable: bool
-    restartable: bool
-    retries: int
-    max_requeues: int
     failures: int
     requeues: int
     preemptions: int

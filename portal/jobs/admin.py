@@ -9,8 +9,9 @@ from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from portal.console.base import Command, ConsoleAdmin, OperatorOnly
-from portal.console.show import block, code, column, facts, mark, mib
+from portal.console.show import block, code, column, facts, mark
 from portal.jobs import services
+from portal.jobs.declaration.table import PLAIN
 from portal.jobs.models import Attempt, Job, JobEvent
 from portal.jobs.states import FINAL, QUEUED, JobState
 
@@ -84,23 +85,8 @@ class JobAdmin(ConsoleAdmin):
     fieldsets = (
         (None, {"fields": ("number", "name", "tenant", "owner", "state_shown", "exit_code", "signal", "end_detail")}),
         ("Why it waits", {"fields": ("reason_shown", "figures", "reason_at", "in_window", "held_by")}),
-        (
-            "What it asks for",
-            {
-                "fields": (
-                    GPUS,
-                    GPU_TYPES,
-                    "cores_per_gpu",
-                    "cores",
-                    "memory",
-                    "disk_gib",
-                    "time_limit_s",
-                    "idle_timeout_s",
-                    "grace_s",
-                )
-            },
-        ),
-        ("What it does", {"fields": ("command", "category", "priority", "labels", "checkpointable", "restartable")}),
+        ("What it asks for", {"fields": (GPUS, GPU_TYPES, *(each.name for each in PLAIN if each.name != "name"))}),
+        ("What it does", {"fields": ("command", "labels")}),
         (
             "Times and counts",
             {
@@ -157,10 +143,6 @@ class JobAdmin(ConsoleAdmin):
     @admin.display(description="Figures")
     def figures(self, obj: Job) -> str:
         return facts(obj.reason_figures)
-
-    @admin.display(description="Memory")
-    def memory(self, obj: Job) -> str:
-        return mib(obj.memory_mib)
 
     @admin.display(description="Command")
     def command(self, obj: Job) -> str:

@@ -6,12 +6,14 @@ hold it) is checked by `portal.jobs.services.job_submit`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from copy import copy
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from portal import checks
 from portal.errors import BerthError, Forbidden
 from portal.jobs import description_parts as parts
+from portal.jobs.declaration.table import BY_NAME, COLUMNS, FIELDS, MAX_COUNT, PRIORITY_LIMIT, TABLE
 from portal.jobs.fields import code, keeping, watching
 from portal.jobs.naming import name_of
 from portal.jobs.software import software_check
@@ -20,15 +22,11 @@ from portal.uploads.manifest import sha256_check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-CATEGORIES = ("cv", "nlp", "speech", "cpu", "other")
-MAX_CORES, MAX_MEMORY_MIB, MAX_DISK_GIB = 65_536, 2**39, 1_000_000
-MAX_SECONDS, IDLE_LEAST_S = 10 * 366 * 86_400, 60
-GRACE_S, MAX_GRACE_S, GRACE_MOST_S = 30, 86_400, 600
-"""Of a job that names none; of any; and what the operator allows unless he says otherwise."""
-MAX_COUNT, MAX_SMALL = 10**15, 2**31 - 1  # no planning reckons with more than the first
-PRIORITY_LIMIT = 100
+    from portal.jobs.declaration.table import JobField
+
+GRACE_S, GRACE_MOST_S = 30, 600
+"""Of a job that names none; and what the operator allows unless he says otherwise."""
 R_NUM = 8
-LATENCY_CLASSES = ("batch", "latency")
 
 NOT_SUPPORTED = frozenset("notify webhook container image deadline".split())
 """Fields of the full description whose engine does not exist yet."""
@@ -46,76 +44,20 @@ SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
 """Short spellings that a command line's example uses; both of one field at once is a conflict."""
 
 
-@dataclass(frozen=True)
-class JobDescription:
-    """A valid description in normal form. Names and units are those of the Job and JobPayload models."""
+class JobDescription(SimpleNamespace):
+    """A valid description in normal form: each field of the table by its name, or by its columns' names."""
 
-    name: str
-    command: str
-    gpus: tuple[int, ...]
-    tenant: str | None = None
-    files: Mapping[str, str] | None = None
-    upload: str = ""
-    working_directory: str = ""
-    environment: Mapping[str, str] | None = None
-    software: Mapping[str, str] | None = None
-    code: Mapping[str, Any] | None = None
-    secrets: Mapping[str, str] | None = None
-    labels: Mapping[str, str] | None = None
-    category: str | None = None
-    pipelined: bool | None = None
-    model: str = ""
-    parameters: int | None = None
-    heavy_between_iterations: bool | None = None
-    instrumented: bool = False
-    gpu_types: tuple[str, ...] = ()
-    cores_per_gpu: int | None = None
-    cores_exactly: bool = False
-    cores: int | None = None
-    memory_mib: int | None = None
-    disk_gib: float | None = None
-    time_limit_s: int | None = None
-    idle_timeout_s: int | None = None
-    grace_s: int | None = None
-    batch_per_gpu: int | None = None
-    samples: int | None = None
-    learning_rate: Mapping[str, Any] | None = None
-    expected_duration_s: float | None = None
-    checkpointable: bool = False
-    restartable: bool = False
-    retries: int = 0
-    max_requeues: int = 5
-    array_size: int | None = None
-    array_concurrency: int | None = None
-    depends_on: tuple[tuple[int, str], ...] = ()
-    artefacts: tuple[str, ...] = ()
-    inputs: tuple[keeping.Input, ...] = ()
-    log_matches: tuple[str, ...] = ()
-    priority: int = 0
-    shareable: bool = False
-    gpu_compute: int | None = None
-    gpu_memory_mib: int | None = None
-    latency_class: str = "batch"
+    def __init__(self, **values: Any) -> None:
+        absent = {name: each.default for each in TABLE for name in each.columns or (each.name,)}
+        super().__init__(**{name: copy(default) for name, default in absent.items()} | values)
 
-    def __post_init__(self) -> None:
-        for name in ("files", "environment", "software", "labels", "code", "secrets"):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, {})
+    def but(self, **changes: Any) -> JobDescription:
+        return JobDescription(**vars(self) | changes)
 
     def job_fields(self) -> dict[str, Any]:
-        """Return keyword arguments for `Job(...)`: all but tenant, payload and dependencies; JSON's own types."""
-        apart = "tenant command files upload code secrets working_directory environment software depends_on artefacts inputs"
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart.split()}
-        lists = {name: list(values[name]) for name in ("gpus", "gpu_types", "log_matches")}
-        return values | lists | {"labels": dict(self.labels or {})}
-
-
-def _whole(low: int, high: int) -> Callable[[object, str], int]:
-    return lambda value, field: checks.whole(value, field, low, high)
-
-
-def _text(max_chars: int) -> Callable[[object, str], str]:
-    return lambda value, field: checks.text(value, field, max_chars=max_chars)
+        """Return keyword arguments for `Job(...)`, in JSON's own types; tenant, payload and dependencies are not among them."""
+        values = {name: getattr(self, name) for name in COLUMNS}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def priority_parse(value: object, field: str = "priority") -> int:
@@ -127,9 +69,7 @@ def priority_parse(value: object, field: str = "priority") -> int:
     return found
 
 
-SIMPLE: dict[str, Callable[[object, str], Any]] = {
-    "name": _text(128),
-    "tenant": _text(63),
+CHECKS: dict[str, Callable[[object, str], Any]] = {
     "command": lambda value, _: parts.command(value),
     "files": lambda value, _: parts.files(value),
     "upload": sha256_check,
@@ -138,38 +78,35 @@ SIMPLE: dict[str, Callable[[object, str], Any]] = {
     "secrets": lambda value, _: code.secret_variables(value),
     "code": lambda value, _: code.code_source(value),
     "labels": lambda value, _: parts.labels(value),
-    "category": lambda value, field: checks.choice(value, field, CATEGORIES),
-    "pipelined": checks.flag,
-    "model": lambda value, field: checks.text(value, field, max_chars=128, blank=True),
-    "parameters": _whole(1, MAX_COUNT),
-    **dict.fromkeys(("heavy_between_iterations", "instrumented"), checks.flag),
     "gpu_types": lambda value, _: parts.gpu_types(value),
-    "cores_exactly": checks.flag,
-    **dict.fromkeys(("cores_per_gpu", "cores"), _whole(1, MAX_CORES)),
-    "memory_mib": _whole(1, MAX_MEMORY_MIB),
-    "disk_gib": lambda value, field: checks.number(value, field, above=0, high=MAX_DISK_GIB),
-    "time_limit_s": _whole(1, MAX_SECONDS),
-    "idle_timeout_s": _whole(IDLE_LEAST_S, MAX_SECONDS),
-    "grace_s": _whole(1, MAX_GRACE_S),
-    "batch_per_gpu": _whole(1, MAX_SMALL),
-    "samples": _whole(1, MAX_COUNT),
-    "expected_duration_s": lambda value, field: checks.number(value, field, above=0, high=MAX_SECONDS),
-    **dict.fromkeys(("checkpointable", "restartable"), checks.flag),
-    "retries": _whole(0, 100),
-    "max_requeues": _whole(0, 1000),
     "depends_on": lambda value, _: parts.depends_on(value),
     "artefacts": lambda value, _: keeping.artefact_patterns(value),
     "inputs": lambda value, _: keeping.job_inputs(value),
     "log_matches": lambda value, _: watching.log_patterns(value),
     "priority": priority_parse,
-    "shareable": checks.flag,
     "gpu_compute": parts.gpu_compute,
-    "gpu_memory_mib": _whole(1, MAX_SMALL),
-    "latency_class": lambda value, field: checks.choice(value, field, LATENCY_CLASSES),
 }
-"""A field's check; null means not given. The composed ones need more than their own value."""
+"""Of the fields whose kind does not say it all."""
 COMPOSED = frozenset({"software", "gpus", "learning_rate", "array", "epochs", "dataset_size"})
-FIELDS = frozenset(SIMPLE) | COMPOSED
+"""Fields that need more than their own value."""
+
+
+def _by_kind(field: JobField, value: object) -> Any:
+    name, low, high = field.name, int(field.low), int(field.high)
+    match field.kind:
+        case "text":
+            return checks.text(value, name, max_chars=field.most_chars, blank=field.default == "")
+        case "whole":
+            return checks.whole(value, name, low, high)
+        case "number":
+            return checks.number(value, name, above=low, high=high)
+        case "flag":
+            return checks.flag(value, name)
+        case "choice":
+            return checks.choice(value, name, field.choices)
+        case "time":
+            return checks.moment(value, name)
+    raise NotImplementedError(name)
 
 
 def description_parse(data: object, *, r_num: int = R_NUM) -> JobDescription:
@@ -198,8 +135,8 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
         except BerthError as error:
             problems.append(error)
 
-    for name in SIMPLE:
-        if name in given:
+    for name in BY_NAME:
+        if name in given and name not in COMPOSED:
             check(lambda name=name: {name: field_read(given[name], name)})  # type: ignore[misc]
     if "command" not in given:
         problems.append(BerthError("required", "`command` is missing; say what to run.", field="command"))
@@ -214,7 +151,7 @@ def description_examine(data: object, *, r_num: int = R_NUM) -> tuple[JobDescrip
 
 def field_read(value: object, name: str) -> Any:
     """Return the normal form of a field that stands for itself: in a description, or in a change of a job."""
-    found = SIMPLE[name](value, name)
+    found = CHECKS[name](value, name) if name in CHECKS else _by_kind(BY_NAME[name], value)
     if name not in NO_TEXTS:
         checks.credentials_refuse(value, name)
     return found

@@ -15,7 +15,7 @@ from portal.api.schema import PAGING, documented, ordering_parameter, page_schem
 from portal.api.throttles import PlanThrottle
 from portal.errors import BerthError
 from portal.jobs import services
-from portal.jobs.description_schema import EXAMPLES, JobDescription
+from portal.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.jobs.queue_counts import queue_counts, queue_told
 from portal.rounds.asking.dryrun import dry_run
 from portal.rounds.read.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all

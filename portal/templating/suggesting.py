@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from portal.errors import BerthError
-from portal.jobs.description import FIELDS, SHORT_NAMES
+from portal.jobs.declaration.table import FIELDS
+from portal.jobs.description import SHORT_NAMES
 from portal.templating.shell import command_check
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ OFFERED: Mapping[Kind, Callable[[Any], str]] = {
 CONDITIONS: Mapping[Kind, Callable[[Any], str]] = {
     Kind.NONE: lambda _: "As it is,",
     Kind.RELEASE: lambda _: "If it is released,",
-    Kind.DEPENDENCY: lambda _: "Without the jobs that it waits for",
+    Kind.DEPENDENCY: lambda _: "Without what it waits for",
     Kind.SIZE: lambda size: f"With {count(size, 'GPUs')}",
     Kind.CORES: lambda cores: f"With {count(cores, 'cores')}",
     Kind.CORES_PER_GPU: lambda cores: f"With {count(cores, 'cores')} a GPU",

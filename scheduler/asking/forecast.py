@@ -84,7 +84,8 @@ def forecast(
     scene = Scene(state, now_s, parameters, reach.jobs, experience)
     starts = _starts(scene, reach, rng, lambda: clock() >= deadline_s)
     calibration = Calibration(experience.foretold)
-    return {job.id: _range(job.id, starts, now_s, calibration) for job in scene.jobs}
+    found = {job.id: _range(job.id, starts, now_s, calibration) for job in scene.jobs}
+    return found | {job: found[job].not_before(at_s) for job, at_s in scene.comes_s.items() if job in found}
 
 
 def _starts(scene: Scene, reach: Reach, rng: Generator, late: Callable[[], bool]) -> list[Drew]:

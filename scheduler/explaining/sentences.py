@@ -251,9 +251,12 @@ def _bound(binding: Figures) -> str:
     return f" {where} it needs {needed}, and {left} left."
 
 
-def _dependency(figures: Figures) -> str:
+def awaited_words(figures: Figures) -> str:
+    """Say what a job waits for: `other jobs to end`."""
+    if "until" in figures:
+        return f"its time, {figures['until']}"
     jobs = figures.get("depends_on") or []
-    return f"It waits for {listed([f'job {job}' for job in jobs]) if jobs else 'other jobs'} to end."
+    return f"{listed([f'job {job}' for job in jobs]) if jobs else 'other jobs'} to end"
 
 
 # ---- the planning itself ---------------------------------------------------------------------------------------------
@@ -281,7 +284,7 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.NOT_ENOUGH_CORES: _not_enough_cores,
     Reason.GPUS_SCATTERED: _gpus_scattered,
     Reason.LOST_TO_HIGHER_PRIORITY: _lost,
-    Reason.DEPENDENCY: _dependency,
+    Reason.DEPENDENCY: lambda figures: f"It waits for {awaited_words(figures)}.",
     Reason.HELD: lambda _: "It is held. Release it to let it queue.",
     Reason.PROFILING: _profiling,
     Reason.SOLVER_LIMIT: _solver_limit,

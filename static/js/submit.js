@@ -7,7 +7,7 @@
   // ---- ways to ask for GPUs, and where code comes from ------------------------------------------------------------------------------------
   function showMode() {
     const chosen = form.querySelector('input[name="gpu_mode"]:checked');
-    form.querySelectorAll("[data-gpu-mode]").forEach((part) => { part.hidden = !chosen || part.dataset.gpuMode !== chosen.value; });
+    form.querySelectorAll("[data-gpu-mode]").forEach((part) => { part.hidden = !chosen || !part.dataset.gpuMode.split(" ").includes(chosen.value); });
     form.querySelectorAll("[data-shown-by]").forEach((part) => { part.hidden = !form.querySelector(`input[name="${part.dataset.shownBy}"][value="${part.dataset.shownFor}"]:checked`); });
   }
   form.addEventListener("change", showMode);
@@ -16,7 +16,7 @@
   form.addEventListener("click", (event) => { // what earlier jobs needed, taken by one press
     const take = event.target.closest("[data-take]");
     if (!take) { return; }
-    const field = document.getElementById("id_cores");
+    const field = document.getElementById("id_cores_per_gpu");
     field.value = take.dataset.take;
     field.focus();
     field.dispatchEvent(new Event("change", { bubbles: true }));

@@ -2,13 +2,15 @@
 
 import inspect
 import typing
+from pathlib import Path
 
 import pytest
 from drf_spectacular.generators import SchemaGenerator
 
-from berth_client import Berth, shapes
+from berth_client import Berth, fields, shapes
 from berth_client.jobs import FINAL
 from portal.jobs import states
+from portal.jobs.declaration.client import client_text
 from portal.jobs.services import log_append
 from tests.messages import unlike
 from tests.portal import given
@@ -17,7 +19,7 @@ from tests.portal.artefacts.sending import NS, Sender
 SHAPES = {
     "Job": shapes.Job,
     "JobDetail": shapes.JobDetail,
-    "JobDescription": shapes.JobDescription,
+    "JobDescription": fields.JobDescription,
     "JobLogAnswer": shapes.LogPiece,
     "Attempt": shapes.Attempt,
     "Part": shapes.Part,
@@ -63,8 +65,8 @@ def operations(schema):
                 (operation.get("requestBody") or {}).get("content", {}).get("application/json", {}).get("schema", {})
             )
             name = content.get("$ref", "").rpartition("/")[2]
-            fields = set(schema["components"]["schemas"][name]["properties"]) if name else set()
-            found[operation["operationId"]] = ({each["name"] for each in operation.get("parameters", ())}, fields)
+            body = set(schema["components"]["schemas"][name]["properties"]) if name else set()
+            found[operation["operationId"]] = ({each["name"] for each in operation.get("parameters", ())}, body)
     return found
 
 
@@ -74,9 +76,9 @@ def test_each_operation_has_its_method(operations):
 
 
 def test_each_argument_is_one_of_rest_s(operations):
-    for name, (parameters, fields) in operations.items():
+    for name, (parameters, body) in operations.items():
         own = set(inspect.signature(getattr(Berth, name)).parameters) - {"self"}
-        assert own - OWN <= parameters | fields, name
+        assert own - OWN <= parameters | body, name
         assert parameters - {"Idempotency-Key"} <= own, name
 
 
@@ -85,6 +87,10 @@ def test_each_field_of_a_shape_is_one_of_rest_s(schema, name):
     known = schema["components"]["schemas"][name]["properties"]
     own = typing.get_type_hints(SHAPES[name])
     assert own.keys() - known.keys() == set()
+
+
+def test_its_fields_are_those_of_the_portals_table():
+    assert Path(fields.__file__).read_text() == client_text(), "run ./berth manage client_fields"
 
 
 def test_states_are_those_of_the_portal():
@@ -106,7 +112,7 @@ def test_what_the_portal_answers_has_the_types_that_the_shapes_say(berth, world)
         (berth.jobs_show(ended.job.number), shapes.JobDetail),
         (berth.jobs_show(waits), shapes.JobDetail),
         (list(berth.jobs_each()), list[shapes.Job]),
-        (berth.jobs_description(attempt.job.number), shapes.JobDescription),
+        (berth.jobs_description(attempt.job.number), fields.JobDescription),
         (berth.jobs_logs(attempt.job.number), shapes.LogPiece),
         (berth.jobs_artefacts(attempt.job.number), shapes.ArtefactPage),
         (berth.jobs_explain(waits), shapes.Explanation),

@@ -57,24 +57,24 @@ def names(page):
 
 def test_errors_lead_to_their_fields_and_go_when_mended(page):
     page.fill("#id_command", "true")
-    page.fill("#id_memory", "much")
-    page.fill("#id_time_limit", "0 h")
+    page.fill("#id_memory_mib", "much")
+    page.fill("#id_time_limit_s", "0 h")
     page.click("#more-fields > summary")
-    page.fill("#id_array", "none")
+    page.fill("[id='id_array.size']", "none")
     with page.expect_navigation():
         page.keyboard.press("Control+Enter")
     until(page, "document.activeElement.id === 'form-errors'")
     assert "3 things to correct; nothing was submitted" in page.inner_text("#form-errors")
     assert page.locator("#more-fields").get_attribute("open") is not None
-    page.click("#form-errors a[href='#id_array']")
-    assert page.evaluate("document.activeElement.id") == "id_array"
-    page.fill("#id_array", "2")
+    page.click("#form-errors a[href='#id_array.size']")
+    assert page.evaluate("document.activeElement.id") == "id_array.size"
+    page.fill("[id='id_array.size']", "2")
     until(page, "document.getElementById('error_array').hidden")
-    assert page.locator("#id_array").get_attribute("aria-invalid") is None
-    assert page.locator("#error_memory").is_visible()
+    assert page.locator("[id='id_array.size']").get_attribute("aria-invalid") is None
+    assert page.locator("#error_memory_mib").is_visible()
     assert page.inner_text("[data-problem-title]").startswith("2 things")
-    page.fill("#id_memory", "2 GiB")
-    page.fill("#id_time_limit", "1 h")
+    page.fill("#id_memory_mib", "2 GiB")
+    page.fill("#id_time_limit_s", "1 h")
     until(page, "document.getElementById('form-errors').hidden")
     page.fill("#id_priority", "high")  # a new one is told once its field was left
     page.locator("#id_priority").blur()
@@ -102,11 +102,11 @@ def test_files_are_chosen_dropped_kept_and_run(page, berth, tmp_path):
     page.click("button[aria-label='Remove b.txt']")
     until(page, "document.getElementById('error_files').hidden")
     page.fill("#id_command", "python3 main.py; cat a.txt; wc -c < big")
-    page.fill("#id_memory", "much")
+    page.fill("#id_memory_mib", "much")
     page.click("button:has-text('Submit job')")
     until(page, "document.activeElement.id === 'form-errors'")
     assert names(page) == ["a.txt", "big", "main.py"]
-    page.fill("#id_memory", "")
+    page.fill("#id_memory_mib", "")
     until(page, "document.querySelector('#request-text').innerText.includes('base64 < main.py')")
     page.click("button:has-text('Submit job')")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
@@ -187,14 +187,14 @@ def test_code_comes_from_a_repository_that_the_form_names(page, berth, served):
     """Decision 0092: the page tells the commit, and a job of a later change runs that one."""
     url, commit = served
     page.locator("label:has(input[name=code_from][value=git])").click()
-    until(page, "document.getElementById('id_git_url').offsetParent !== null")
-    page.fill("#id_git_url", "http://lena:secret@example.org/x")
+    until(page, "document.getElementById('id_code.git').offsetParent !== null")
+    page.fill("[id='id_code.git']", "http://lena:secret@example.org/x")
     page.fill("#id_command", "python3 train.py; echo at $BERTH_COMMIT")
     with page.expect_navigation():
         page.click("button:has-text('Submit job')")
     assert "password" in page.inner_text("#error_git_url")
-    page.fill("#id_git_url", url)
-    page.fill("#id_git_ref", "main")
+    page.fill("[id='id_code.git']", url)
+    page.fill("[id='id_code.ref']", "main")
     page.click("button:has-text('Submit job')")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     number = re.search(r"/jobs/(\d+)/", page.url)[1]
@@ -206,7 +206,7 @@ def test_code_comes_from_a_repository_that_the_form_names(page, berth, served):
     until(page, "document.querySelector('#over-time .b-plot[data-axis] .xtick text')")  # of a second's job, too
     page.click("text=Edit and relaunch")
     page.wait_for_url(re.compile("/jobs/new"))
-    assert (page.input_value("#id_git_url"), page.input_value("#id_git_ref")) == (url, "main")
+    assert (page.input_value("[id='id_code.git']"), page.input_value("[id='id_code.ref']")) == (url, "main")
 
 
 def told(calls, event, number):
@@ -226,7 +226,7 @@ def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth
         page.locator("#hook-secret").wait_for()
         page.goto(f"{berth.url}/jobs/new")
         page.fill("#id_command", "echo step 1; echo half of it is done; sleep 3000")
-        page.fill("#id_time_limit", "1 h")
+        page.fill("#id_time_limit_s", "1 h")
         page.click("#more-fields > summary")
         page.fill("#id_log_matches", "half * done")
         page.click("button:has-text('Submit job')")
@@ -266,7 +266,7 @@ def test_story_11_a_script_of_an_old_cluster_says_what_became_of_each_line_and_r
         page.click("button:has-text('Fill in the form')")
     told = [row.get_attribute("data-verdict") for row in page.locator("#from-script tr[data-verdict]").all()]
     assert told == ["mapped", "mapped", "mapped", "mapped", "ignored", "refused"]
-    assert (page.input_value("#id_name"), page.input_value("#id_time_limit")) == ("old-train", "1 h")
+    assert (page.input_value("#id_name"), page.input_value("#id_time_limit_s")) == ("old-train", "1 h")
     with page.expect_navigation():
         page.click("button:has-text('Submit job')")
     number, tenant = page.url.rstrip("/").rpartition("/")[2], Tenant(berth)

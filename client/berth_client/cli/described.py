@@ -4,86 +4,45 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from berth_client.cli.files import files_sent, text_read
-from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, number, pair
+from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, moment, number, pair
 from berth_client.errors import ClientError
+from berth_client.fields import FLAGS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from berth_client import Berth
 
 
-class Flag(NamedTuple):
-    """One flag, and the field of the description that it fills."""
-
-    name: str
-    field: str
-    read: Any
-    metavar: str
-    help: str
-
-
-FLAGS = (
-    Flag("--name", "name", str, "TEXT", "what the job is called; else its program's name"),
-    Flag("--tenant", "tenant", str, "T", "for which tenant, where you are in several"),
-    Flag("--gpus", "gpus", gpus, "N", "how many GPUs: 2, or all counts that it accepts: 1,2,4 or 1-8; 0: a CPU job"),
-    Flag(
-        "--gpu-compute", "gpu_compute", number, "X", "of a --shareable job: the share of a GPU that it needs, 0.05 to 1"
-    ),
-    Flag("--gpu-memory", "gpu_memory_mib", mib, "AMOUNT", "of a --shareable job: GPU memory, for example 4G"),
-    Flag(
-        "--latency-class",
-        "latency_class",
-        str,
-        "C",
-        "of a --shareable job: batch, or latency where somebody waits for it",
-    ),
-    Flag("--cores-per-gpu", "cores_per_gpu", int, "N", "CPU cores for each GPU; else Berth finds the number"),
-    Flag("--cores", "cores", int, "N", "of a CPU job: cores in all"),
-    Flag("--memory", "memory_mib", mib, "AMOUNT", "host memory, for example 24G; a job that takes more is ended"),
-    Flag("--disk", "disk_gib", gib, "AMOUNT", "disk on each node, for example 50G; a job that takes more is ended"),
-    Flag("--time", "time_limit_s", duration, "T", "time limit, for example 30min, 10h or 1:30:00 (hours first)"),
-    Flag("--idle-timeout", "idle_timeout_s", duration, "T", "ended, after a warning, when it was not used for so long"),
-    Flag("--grace", "grace_s", duration, "T", "from SIGTERM to SIGKILL when it is to stop (30 s)"),
-    Flag(
-        "--expected",
-        "expected_duration_s",
-        duration,
-        "T",
-        "how long it will run, as you think; it helps to order the queue",
-    ),
-    Flag(
-        "--workdir", "working_directory", str, "DIR", "where it runs: absolute on the node, or below its own directory"
-    ),
-    Flag("--category", "category", str, "C", "cv, nlp, speech, cpu or other"),
-    Flag("--model", "model", str, "NAME", "jobs with one model share what was measured of them"),
-    Flag("--batch-per-gpu", "batch_per_gpu", int, "N", "samples a GPU and iteration"),
-    Flag("--samples", "samples", int, "N", "how many samples the training takes in all"),
-    Flag("--learning-rate", "learning_rate", number, "X", "the learning rate at every size"),
-    Flag("--array", "array", array, "N[%M]", "so many tasks, M of them at once; each reads BERTH_ARRAY_INDEX"),
-    Flag("--retries", "retries", int, "N", "how often it starts again after a failure"),
-    Flag("--priority", "priority", int, "N", "-100 to 0, managers to 100; it orders one tenant's jobs"),
-)
-SWITCHES = {
-    "--shareable": ("shareable", "it may run beside other jobs on one GPU"),
-    "--cores-exactly": ("cores_exactly", "exactly these cores: never fewer, never tuned"),
-    "--checkpointable": ("checkpointable", "it may be stopped and resumes from its own checkpoint"),
-    "--restartable": ("restartable", "it may start again from the beginning after its node is lost"),
-    "--instrumented": ("instrumented", "it records its iterations"),
+READ: dict[str, Callable[[str], Any]] = {
+    "text": str,
+    "whole": int,
+    "number": number,
+    "duration": duration,
+    "mib": mib,
+    "gib": gib,
+    "time": moment,
+    "gpus": gpus,
+    "array": array,
 }
+"""By a flag's kind."""
 
 
 def flags_add(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what the job needs")
     for flag in FLAGS:
-        made = group.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=flag.help)
+        if not flag.metavar:
+            group.add_argument(flag.name, dest=flag.field, action="store_true", default=None, help=flag.help)
+            continue
+        made = group.add_argument(
+            flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=flag.help
+        )
         if flag.field == "tenant":
             completed(made, "tenants")
-    for name, (field, words) in SWITCHES.items():
-        group.add_argument(name, dest=field, action="store_true", default=None, help=words)
     group.add_argument("--gpu-type", action="append", metavar="TYPE", help="only GPUs of this type; may be given again")
     group.add_argument("--after", action="append", type=int, metavar="JOB", help="start when this job has completed")
     group.add_argument("--after-any", action="append", type=int, metavar="JOB", help="start when it has ended, however")
@@ -171,11 +130,7 @@ def labels_of(given: list[str]) -> dict[str, str]:
 
 def described(asked: Any, berth: Berth) -> dict[str, Any]:
     """Return the description that the flags make; files that it does not take are uploaded. Raises ClientError."""
-    found = {
-        field: value
-        for field in (*(flag.field for flag in FLAGS), *(field for field, _ in SWITCHES.values()))
-        if (value := getattr(asked, field)) is not None
-    }
+    found = {flag.field: value for flag in FLAGS if (value := getattr(asked, flag.field)) is not None}
     if asked.command:
         found["command"] = asked.command[0] if len(asked.command) == 1 else shlex.join(asked.command)
     if asked.gpu_type:

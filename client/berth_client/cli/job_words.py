@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.output import Columns, counted, facts, lasting, listed, memory, seconds_between, sentence, when
 from berth_client.cli.tables import table
+from berth_client.fields import SHOWN
 from berth_client.jobs import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from berth_client.shapes import Attempt, Explanation, Job, JobDetail, Plan
 
@@ -57,6 +58,15 @@ COLUMNS = Columns(
 )
 
 
+WORDS: dict[str, Callable[[Any], object]] = {
+    "duration": lasting,
+    "mib": memory,
+    "gib": lambda gib: None if gib is None else f"{gib:g} GiB",
+    "number": lambda value: value,
+    "time": when,
+}
+
+
 def job_facts(job: JobDetail, *, wide: bool = False) -> str:
     """Return one job as text: what it is, what it wants, how it goes, and its attempts."""
     found = facts(
@@ -66,9 +76,7 @@ def job_facts(job: JobDetail, *, wide: bool = False) -> str:
             ("state", _state(job)),
             ("GPUs", f"{listed(job['gpus'])} of {listed(job['gpu_types']) or 'any type'}"),
             ("cores", job["cores"] or (f"{job['cores_per_gpu']} a GPU" if job["cores_per_gpu"] else None)),
-            ("memory", memory(job["memory_mib"])),
-            ("time limit", lasting(job["time_limit_s"])),
-            ("idle time-out", lasting(job.get("idle_timeout_s"))),
+            *((label, WORDS[kind](job.get(field))) for label, field, kind in SHOWN),
             ("priority", job["priority"] or None),
             ("waits for", listed([each["job"] for each in job["depends_on"]])),
             ("submitted", when(job["submitted_at"])),

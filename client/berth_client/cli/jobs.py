@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.described import FLAGS, labels_of
+from berth_client.cli.described import READ, labels_of
 from berth_client.cli.job_words import COLUMNS, explained, job_facts
 from berth_client.cli.options import completed, count, output_add, verb_add
 from berth_client.cli.output import one_told, repeated, rows_told, some_told, value_text
 from berth_client.cli.streams import complain
 from berth_client.errors import AwayError, ClientError, RefusedError
+from berth_client.fields import FLAGS
 from berth_client.jobs import FINAL
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def parsers_add(verbs: Any) -> None:
     for flag in FLAGS:
         if flag.field in EDITED:
             told = EDITED[flag.field] or flag.help
-            changed.add_argument(flag.name, dest=flag.field, type=flag.read, metavar=flag.metavar, help=told)
+            changed.add_argument(flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=told)
     changed.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="its labels from now on")
     output_add(changed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -105,6 +106,14 @@ def duration(text: str) -> int:
         days, hours, minutes, rest = (int(part or 0) for part in found.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + rest
     raise argparse.ArgumentTypeError(f"{text!r} is no time; write 90s, 30min, 2h, 1d or 1:30:00 (hours first)")
+
+
+def moment(text: str) -> str:
+    """Return a time of ISO 8601 with its zone; the reader's own where the text has none."""
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-12-01T08:00") from None
 
 
 def seconds(text: str) -> float:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import argparse
 
     from berth_client import Berth
-    from berth_client.shapes import Imported, ImportedLine, JobDescription, JobDetail
+    from berth_client.fields import JobDescription
+    from berth_client.shapes import Imported, ImportedLine, JobDetail
 
 NOT_PLACEABLE = 2
 OWN_ENDS, OF_SIGNALS = frozenset({"FAILED", "OUT_OF_MEMORY"}), 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
@@ -9,6 +10,7 @@ from django.urls import reverse
 from portal.dashboard.jobs.rows import gpus_words
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.parts.gpu_sharing import beside_words, part_words, place_of
+from portal.jobs.declaration.table import PLAIN
 from portal.jobs.fields.code import code_words
 from portal.jobs.models import Job
 from portal.jobs.selectors import brought_of
@@ -20,7 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from portal.dashboard.parts.context import Fact
+    from portal.jobs.declaration.table import JobField
     from portal.jobs.models import Attempt
+
+OWN_WORDS = frozenset(
+    """
+        name cores cores_per_gpu cores_exactly grace_s checkpointable restartable shareable gpu_memory_mib latency_class
+    """.split()
+)
+"""Plain fields that the page tells in words of their own."""
 
 
 def _brought(job: Job) -> list[Fact]:
@@ -48,23 +58,38 @@ def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, s
     facts: list[tuple[str, Any]] = [
         ("Tenant", job.tenant.name),
         ("Owner", job.owner.username),
-        ("Category", job.category),
         ("GPUs", "none" if job.gpus == [0] else gpus.removeprefix("needs ")),
         ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
         ("Cores", _cores(job)),
-        ("Memory", f"{job.memory_mib / GIB_MIB:.1f} GiB" if job.memory_mib else None),
-        ("Disk", f"{job.disk_gib:g} GiB" if job.disk_gib else None),
-        ("Time limit", _hours(job.time_limit_s)),
-        ("Idle time-out", _hours(job.idle_timeout_s)),
+        *((field.label, _plain(field, job)) for field in PLAIN if field.name not in OWN_WORDS),
+        ("Learning rate", json.dumps(job.learning_rate, sort_keys=True) if job.learning_rate else None),
         ("Grace", _grace(job)),
-        ("Model", job.model or None),
-        ("Priority", job.priority or None),
         ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
-        ("Array", f"{job.array_size} tasks" if job.array_size else None),
+        ("Array", _array(job)),
         ("Runs again", _again(job)),
-        ("Records its iterations", "yes" if job.instrumented else None),
     ]
     return [(label, str(value)) for label, value in facts if value is not None]
+
+
+def _plain(field: JobField, job: Job) -> str | None:
+    """Return what it asks for in a field, in the words of the field's kind and unit; None for nothing, and for the default."""
+    value = getattr(job, field.name)
+    if value is None or value == field.default:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if field.kind == "time":
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
+    if field.unit in {"s", "min", "h"}:
+        return _hours(value)
+    if field.unit == "gib":
+        return f"{value / GIB_MIB:.1f} GiB" if field.name.endswith("_mib") else f"{value:g} GiB"
+    return str(value)
+
+
+def _array(job: Job) -> str | None:
+    at_once = f", {job.array_concurrency} at a time" if job.array_concurrency else ""
+    return f"{job.array_size} tasks{at_once}" if job.array_size else None
 
 
 def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
@@ -115,8 +140,6 @@ def _again(job: Job) -> str | None:
     return "from zero" if job.restartable else None
 
 
-def _hours(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
+def _hours(seconds: float) -> str:
     minutes = seconds / 60
     return f"{minutes / 60:.3g} h" if minutes >= 60 else f"{minutes:.3g} min"

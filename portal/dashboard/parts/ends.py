@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from portal.jobs.description import MAX_SECONDS
+from portal.jobs.declaration.table import MAX_SECONDS
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from portal.tenants.models import Tenant
 
 KINDS = {"files": "Files", "git": "A git repository", "path": "A folder on the nodes"}
-_GIT = {"git": "git_url", "ref": "git_ref", "secret": "git_secret"}
+_GIT = ("git", "ref", "secret")
 
 
 def code_read(post: QueryDict) -> dict[str, Any]:
     """Return the description's field; nothing where the code comes as files."""
     kind = post.get("code_from", "files")
     if kind == "path":
-        return {"code": {"path": post.get("code_path", "").strip()}}
+        return {"code": {"path": post.get("code.path", "").strip()}}
     if kind != "git":
         return {}
-    given = {name: value for name, form in _GIT.items() if (value := post.get(form, "").strip()) or name == "git"}
-    return {"code": given | ({"submodules": True} if post.get("git_submodules") else {})}
+    given = {name: value for name in _GIT if (value := post.get(f"code.{name}", "").strip()) or name == "git"}
+    return {"code": given | ({"submodules": True} if post.get("code.submodules") else {})}
 
 
 def code_values(code: Any) -> dict[str, Any]:
@@ -34,9 +34,9 @@ def code_values(code: Any) -> dict[str, Any]:
     if not isinstance(code, dict):
         return {"code_from": "files"}
     if code.get("path"):
-        return {"code_from": "path", "code_path": code["path"]}
-    values: dict[str, Any] = {form: code.get(name) or "" for name, form in _GIT.items()}
-    return {**values, "code_from": "git", "git_submodules": bool(code.get("submodules"))}
+        return {"code_from": "path", "code.path": code["path"]}
+    values: dict[str, Any] = {f"code.{name}": code.get(name) or "" for name in _GIT}
+    return {**values, "code_from": "git", "code.submodules": bool(code.get("submodules"))}
 
 
 def code_choices(chosen: str) -> list[Choice]:

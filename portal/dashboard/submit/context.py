@@ -25,6 +25,14 @@ class FilesContext(TypedDict):
     sent: str  # JSON of these files
 
 
+class GroupContext(TypedDict):
+    """The controls of one part of the form. `wrong`: one has an error; `used`: one has a value."""
+
+    fields: list[FieldContext]
+    wrong: bool
+    used: bool
+
+
 class FormProblem(TypedDict):
     """A line of the summary above the form; `target` is the id of the field, None for the whole form."""
 
@@ -81,15 +89,10 @@ class ImportContext(TypedDict):
 
 
 class SubmitContext(TypedDict):
-    """The form. `fields` maps name -> FieldContext; a name that is absent is not drawn.
-
-    Names used: name, tenant, command, workdir, model_label, category, pipelined, heavy, instrumented, parameters, checkpointable,
-    restartable, gpu_types, samples, batch_size, expected_s, cores, cores_exactly, memory, disk, time_limit, priority, retries,
-    shareable, gpu_share, gpu_memory, latency, array, array_limit, dependencies, env, secrets, labels, software, software_path,
-    requirements, inputs, artefacts, log_matches, idle_timeout, git_url, git_ref, git_secret, git_submodules, code_path.
-    """
+    """The form. `fields` are its controls by name, `groups` the same as the page lays them out."""
 
     fields: dict[str, FieldContext]
+    groups: dict[str, GroupContext]
     quotas: list[str]  # that are nearly used
     problems: list[FormProblem]  # all that is wrong, in the form's order
     files: FilesContext

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 from portal.dashboard.parts.formatting import GIB_MIB
 from portal.dashboard.submit.code import code_values, secret_choices, secrets_help
 from portal.dashboard.submit.rates import RULES, rate_values
-from portal.dashboard.submit.reading import FORM_OF
 from portal.dashboard.submit.software import software_choices, software_help, software_values
-from portal.dashboard.submit.table import FIELDS
 from portal.environment import env
+from portal.jobs.declaration.table import BY_NAME, INPUTS
+from portal.jobs.description import SHORT_NAMES
 from portal.jobs.fields.keeping import inputs_text
 from portal.rounds.read.selectors import CATEGORIES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from django.http import QueryDict
 
     from portal.dashboard.parts.context import Choice, FieldContext
-    from portal.dashboard.submit.table import Field
+    from portal.dashboard.submit.context import GroupContext
+    from portal.jobs.declaration.table import Input, JobField
 
 GPU_COUNTS = (1, 2, 4, 8, 16)
 MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
@@ -31,48 +32,53 @@ MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
 
 def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return form values for a description, to edit and relaunch it."""
-    values: dict[str, Any] = {FORM_OF.get(field, field): value for field, value in description.items()}
-    gpus = description.get("gpus", [1])
+    given = {SHORT_NAMES.get(name, name): value for name, value in description.items()}
+    values: dict[str, Any] = {
+        name: _written(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
+    }
+    gpus = given.get("gpus", [1])
     values["gpu_mode"] = "range" if isinstance(gpus, dict) else "cpu" if gpus in (0, [0]) else "set"
     if isinstance(gpus, dict):
-        values |= {"gpus_min": gpus.get("min"), "gpus_max": gpus.get("max"), "gpus": []}
+        values |= {"gpus.min": gpus.get("min"), "gpus.max": gpus.get("max"), "gpus": []}
     else:
         values["gpus"] = gpus if isinstance(gpus, list) else [gpus]
-    if mib := description.get("memory_mib"):
-        values["memory"] = _size(mib)
-    if gib := description.get("disk_gib"):
-        values["disk"] = f"{gib:g} GiB"
-    for field, form in (
-        ("time_limit_s", "time_limit"),
-        ("idle_timeout_s", "idle_timeout"),
-        ("expected_duration_s", "expected_s"),
-        ("grace_s", "grace"),
-    ):
-        if seconds := description.get(field):
-            values[form] = f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"
-    if isinstance(array := description.get("array"), dict):
-        values |= {"array": array.get("size"), "array_limit": array.get("concurrency")}
-    for form, field in (("env", "environment"), ("labels", "labels"), ("secrets", "secrets")):
-        if isinstance(pairs := description.get(field), dict):
-            values[form] = "\n".join(f"{name}={value}" for name, value in pairs.items())
-    values |= {"inputs": inputs_text(description.get("inputs")), "artefacts": _lines(description.get("artefacts"))}
-    values["log_matches"] = _lines(description.get("log_matches"))
-    values |= code_values(description.get("code")) | {"software": "", **software_values(description.get("software"))}
-    values |= rate_values(description.get("learning_rate", description.get("lr")))
-    return values | _sharing_values(description)
+    if isinstance(array := given.get("array"), dict):
+        values |= {f"array.{part}": array.get(part) for part in ("size", "concurrency")}
+    values |= code_values(given.get("code")) | {"software": "", **software_values(given.get("software"))}
+    return values | rate_values(given.get("learning_rate"))
 
 
-def _sharing_values(description: Mapping[str, Any]) -> dict[str, Any]:
-    share, mib = description.get("gpu_compute"), description.get("gpu_memory_mib")
-    return {
-        "gpu_share": "" if share is None else f"{100 * share:g} %",
-        "gpu_memory": _size(mib) if mib else "",
-        "latency": description.get("latency_class") == "latency",
-    }
+def _written(field: JobField, value: Any) -> Any:
+    """Return a value of the description as the field's one control says it."""
+    if field.name in WRITTEN:
+        return WRITTEN[field.name](value)
+    if field.kind == "lines":
+        return "\n".join(map(str, value)) if isinstance(value, list) else ""
+    if field.kind == "pairs" and isinstance(value, dict):
+        return "\n".join(f"{name}={each}" for name, each in value.items())
+    if field.kind == "choice" and field.form[0].widget == "check":
+        return value == field.choices[-1]
+    return _amount(field, value) if field.unit and value is not None else value
 
 
-def _lines(patterns: Any) -> str:
-    return "\n".join(map(str, patterns)) if isinstance(patterns, list) else ""
+def _amount(field: JobField, value: float) -> str:
+    if field.unit == "share":
+        return f"{100 * value:g} %"
+    if field.unit == "gib":
+        return f"{value:g} GiB" if field.name.endswith("_gib") else _size(int(value))
+    return f"{value / 3600:g} h" if value >= 3600 else f"{value:g} s"
+
+
+def dependencies_text(depends_on: object) -> str:
+    """Return what the form says for the `depends_on` of a description."""
+    found = []
+    for each in depends_on if isinstance(depends_on, list) else []:
+        job, kind = (each.get("job"), each.get("kind", "ok")) if isinstance(each, dict) else (each, "ok")
+        found.append(str(job) if kind == "ok" else f"{kind}:{job}" if job else kind)
+    return " ".join(found)
+
+
+WRITTEN: Mapping[str, Callable[[object], str]] = {"inputs": inputs_text, "depends_on": dependencies_text}
 
 
 def _size(mib: int) -> str:
@@ -109,42 +115,50 @@ def fields_make(
             _choice(name, name or "none", (values.get("category") or "") == name, effects.get(f"category:{name}", ""))
             for name in CATEGORIES
         ],
-        "git_secret": secret_choices(str(values.get("git_secret") or ""), secrets),
+        "code.secret": secret_choices(str(values.get("code.secret") or ""), secrets),
         "software": software_choices(str(values.get("software") or ""), software),
         "gpu_types": _type_choices(values.get("gpu_types") or [], gpu_types),
-        "learning_rate_rule": _rule_choices(values.get("learning_rate_rule") or "none"),
+        "learning_rate.rule": _rule_choices(values.get("learning_rate.rule") or "none"),
     }
     found: dict[str, FieldContext] = {}
-    for field in FIELDS:
-        made = _field(field, values.get(field.name), errors.get(field.name))
-        if field.name in choices:
-            made["choices"] = choices[field.name]
-        if field.kind == "check":
-            made |= {"checked": bool(values.get(field.name)), "effect": effects.get(field.name)}
-        elif field.name in effects:
-            made["help"] = effects[field.name]
-        found[field.name] = made
-    found["disk"]["placeholder"] = usual_disk()
+    for name, each in INPUTS.items():
+        made = found[name] = _field(each, values.get(name), errors.get(name))
+        if name in choices:
+            made["choices"] = choices[name]
+        if each.widget == "check":
+            made |= {"checked": bool(values.get(name)), "effect": effects.get(name)}
+        elif name in effects:
+            made["help"] = effects[name]
+    found["disk_gib"]["placeholder"] = usual_disk()
     found["software"]["help"] = software_help(software)
     found["secrets"]["help"] = secrets_help(secrets)
     return found
 
 
-def _field(field: Field, value: Any, error: str | None) -> FieldContext:
-    made: FieldContext = {
-        "name": field.name,
-        "label": field.label,
-        "kind": field.kind,
+def grouped(fields: Mapping[str, FieldContext]) -> dict[str, GroupContext]:
+    """Return the fields group by group, in the table's order."""
+    found: dict[str, GroupContext] = {}
+    for name, made in fields.items():
+        group = found.setdefault(INPUTS[name].group, {"fields": [], "wrong": False, "used": False})
+        group["fields"].append(made)
+        group["wrong"] |= bool(made.get("error"))
+        group["used"] |= bool(made.get("checked") or made["value"])
+    return found
+
+
+def _field(each: Input, value: Any, error: str | None) -> FieldContext:
+    return {
+        "name": each.name,
+        "label": each.label,
+        "kind": each.widget,
         "value": "" if value is None or isinstance(value, (list, dict)) else str(value),
-        "help": field.help,
+        "help": each.help,
         "error": error,
-        "width": field.width,
-        "mono": field.mono,
-        "required": field.required,
+        "width": each.width,
+        "mono": each.mono,
+        "required": each.required,
+        "placeholder": each.placeholder,
     }
-    if field.placeholder:
-        made["placeholder"] = field.placeholder
-    return made
 
 
 def _choice(value: str, label: str, selected: bool, note: str = "") -> Choice:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from portal import checks
 from portal.cluster.selectors import gpu_type_names
 from portal.dashboard.submit.form import initial_of
-from portal.dashboard.submit.reading import FORM_OF, dependencies_text
-from portal.dashboard.submit.table import FIELDS
 from portal.errors import BerthError
+from portal.jobs.declaration.table import TABLE
 from portal.jobs.description import SHORT_NAMES, description_examine
 from portal.jobs.description_parts import MAX_FILES_BYTES
 from portal.jobs.imports import text_import
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from portal.dashboard.submit.context import ImportContext
     from portal.dashboard.submit.files import Uploads
 
-APART = frozenset({"gpus", "files", "array", "depends_on", "software", "learning_rate", "code"})
-"""Fields that the form asks for in a way of its own."""
+SHOWN = {"gpus", "files", *(field.name for field in TABLE if field.form)}
+"""Fields that the form asks for."""
 
 
 def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tuple[dict[str, Any] | None, ImportContext]:
@@ -43,11 +42,10 @@ def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tupl
             f"{problem.field}: {problem.detail}" if problem.field else problem.detail for problem in problems
         ]
         return None, context
-    values = initial_of({SHORT_NAMES.get(name, name): value for name, value in found.description.items()})
-    values["files"] = dict(parsed.files or {})
-    values["dependencies"] = dependencies_text(parsed.depends_on)
+    values = initial_of(found.description)
+    values["files"] = parsed.files
     context["lines"] = found.lines
-    context["left_out"] = _left_out(found.description, parsed.depends_on)
+    context["left_out"] = _left_out(found.description)
     return values, context
 
 
@@ -71,15 +69,12 @@ def _uploaded(uploads: Uploads | None) -> str:
         raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
 
 
-def _left_out(description: Mapping[str, Any], depends_on: tuple[tuple[int, str], ...]) -> list[str]:
+def _left_out(description: Mapping[str, Any]) -> list[str]:
     """Return sentences on what the form has no field for."""
-    shown = {field.name for field in FIELDS} | APART
     told = [
         f"The form has no field for {name}."
         for name, value in description.items()
-        if value is not None
-        and FORM_OF.get(long := SHORT_NAMES.get(name, name), long) not in shown
-        and long not in APART
+        if value is not None and SHORT_NAMES.get(name, name) not in SHOWN
     ]
     if len(description.get("gpu_types") or ()) > 1:
         told.append("The form takes one GPU type, or any.")

@@ -18,8 +18,8 @@ RULES = {"none": "the same at every size", "linear": "times size / reference", "
 
 def learning_rate_of(post: QueryDict) -> dict[str, Any]:
     """Return `{"learning_rate": ...}`, or {} when none was given. Raises BerthError when the text is not a number."""
-    text, at = post.get("learning_rate", "").strip(), post.get("learning_rate_at", "").strip()
-    rule = post.get("learning_rate_rule", "")
+    text, at = post.get("learning_rate", "").strip(), post.get("learning_rate.at", "").strip()
+    rule = post.get("learning_rate.rule", "")
     if not text:
         if at:
             detail = "A number of GPUs is given without a learning rate; fill in the rate, or remove the number."
@@ -32,9 +32,9 @@ def learning_rate_of(post: QueryDict) -> dict[str, Any]:
         return {"learning_rate": value}
     if not at:
         detail = f"The rule {rule} needs a number of GPUs; say at how many the rate is {text}."
-        raise BerthError("required", detail, field="learning_rate_at")
+        raise BerthError("required", detail, field="learning_rate.at")
     if not (at.isascii() and at.isdigit() and len(at) < 10):
-        raise BerthError("invalid", f"{at[:30]!r} is not a whole number of GPUs.", field="learning_rate_at")
+        raise BerthError("invalid", f"{at[:30]!r} is not a whole number of GPUs.", field="learning_rate.at")
     return {"learning_rate": {"at": int(at), "value": value, "rule": rule or "none"}}
 
 
@@ -71,6 +71,6 @@ def rate_values(rate: object) -> dict[str, Any]:
         return {"learning_rate": ", ".join(f"{size}: {value!r}" for size, value in rate.items())}
     return {
         "learning_rate": repr(rate["value"]),
-        "learning_rate_at": rate.get("at"),
-        "learning_rate_rule": rate.get("rule"),
+        "learning_rate.at": rate.get("at"),
+        "learning_rate.rule": rate.get("rule"),
     }

@@ -30,8 +30,8 @@ def software_read(post: QueryDict) -> dict[str, Any]:
     if kind.startswith(NAMED):
         return {"software": {"environment": kind.removeprefix(NAMED)}}
     if kind == "requirements":
-        return {"software": {kind: post.get("requirements", "")}}
-    return {"software": {kind: post.get("software_path", "").strip()}} if kind else {}
+        return {"software": {kind: post.get("software.requirements", "")}}
+    return {"software": {kind: post.get("software.path", "").strip()}} if kind else {}
 
 
 def software_values(software: Any) -> dict[str, str]:
@@ -42,7 +42,7 @@ def software_values(software: Any) -> dict[str, str]:
         if kind == "environment":
             return {"software": f"{NAMED}{given}"}
         if given is not None and kind in KINDS:
-            return {"software": kind, ("requirements" if kind == "requirements" else "software_path"): str(given)}
+            return {"software": kind, f"software.{'requirements' if kind == 'requirements' else 'path'}": str(given)}
     return {}
 
 

@@ -65,7 +65,7 @@ def speeds_context(tenant: Tenant | None, values: Mapping[str, Any]) -> SpeedsCo
     """Return the picture for what the form holds; None for a CPU job, without a tenant, and where no GPU is."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
-    label, accepted = str(values.get("model_label") or "").strip(), _accepted(values)
+    label, accepted = str(values.get("model") or "").strip(), _accepted(values)
     types = [str(name) for name in values.get("gpu_types") or [] if name]
     found = scaling(tenant=tenant, label=label, accepted=accepted, gpu_types=types)
     if not found.types:
@@ -98,7 +98,7 @@ def whole_of(value: object) -> int | None:
 def _accepted(values: Mapping[str, Any]) -> set[int]:
     if values.get("gpu_mode") != "range":
         return {int(size) for size in values.get("gpus") or [] if size}
-    ends = {name: whole_of(values.get(f"gpus_{name}")) for name in ("min", "max")}
+    ends = {name: whole_of(values.get(f"gpus.{name}")) for name in ("min", "max")}
     try:
         return set(requirement_set(ends, r_num=knobs_current()["r_num"]))
     except BerthError:  # the field itself says what is wrong with it

@@ -17,7 +17,7 @@ from portal.dashboard.submit.answer import dry_run_context, refused_context
 from portal.dashboard.submit.code import code_choices, secrets_of
 from portal.dashboard.submit.cores_past import cores_past_context
 from portal.dashboard.submit.files import files_context
-from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, initial_of, initial_of_post
+from portal.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
 from portal.dashboard.submit.importing import import_read
 from portal.dashboard.submit.reading import description_read, errors_of, form_field_of
 from portal.dashboard.submit.request import names_of, request_text
@@ -174,6 +174,7 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
     mode = values.get("gpu_mode", "set")
     return {
         "fields": fields,
+        "groups": grouped(fields),
         "problems": _summary(errors, fields),
         "files": files_context(values, errors.get("files"), user=request.user),
         "code_from": code_choices(str(values.get("code_from") or "")),
@@ -181,8 +182,8 @@ def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[
         "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
         "gpu_choices": _gpu_choices(values, types),
         "gpu_error": errors.get("gpus"),
-        "gpu_min": str(values.get("gpus_min") or ""),
-        "gpu_max": str(values.get("gpus_max") or ""),
+        "gpu_min": str(values.get("gpus.min") or ""),
+        "gpu_max": str(values.get("gpus.max") or ""),
         "gpu_note": "A block is so many idle GPUs on one node.",
         "quotas": _quotas(mine),
         "dry_run": None,
@@ -208,7 +209,7 @@ def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> l
     """List what is wrong in the order of the form; a field that the form does not show belongs to the whole form."""
     labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
     labels |= {name: field["label"] for name, field in fields.items()}
-    first = ("name", "model_label", "tenant", "command", "workdir", "files", "gpus")
+    first = ("name", "model", "tenant", "command", "working_directory", "files", "gpus")
     order = {name: place for place, name in enumerate([*first, *fields, "save_as"])}
     return [
         {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}

@@ -10,7 +10,7 @@ from portal.api.base import ApiView
 from portal.api.queries import Query
 from portal.api.schema import documented, parameter
 from portal.jobs.api.jobs import JOB_PATH, job_of
-from portal.jobs.description_schema import JobDescription
+from portal.jobs.declaration.openapi import JobDescription
 from portal.jobs.fields.keeping import MAX_PATH_CHARS
 from portal.jobs.finding.lineage import description_again
 

@@ -22,8 +22,8 @@ from portal.api.schema import (
 )
 from portal.errors import Conflict
 from portal.jobs import services, sizes
-from portal.jobs.description import CATEGORIES
-from portal.jobs.description_schema import EXAMPLES, JobDescription
+from portal.jobs.declaration.openapi import EXAMPLES, JobDescription
+from portal.jobs.declaration.table import CATEGORIES
 from portal.jobs.finding.filters import Between, JobFilters, jobs_kept, tasks_kept
 from portal.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
 from portal.jobs.idle.using import job_keep

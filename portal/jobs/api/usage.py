@@ -15,7 +15,7 @@ from portal.api.base import ApiView
 from portal.api.csv_text import csv_lines
 from portal.api.queries import Query
 from portal.api.schema import documented, parameter, time_parameter
-from portal.jobs.description import CATEGORIES
+from portal.jobs.declaration.table import CATEGORIES
 from portal.jobs.use import HOURS, Usage, usage_of
 from portal.tenants.authentication import tenant_of
 from portal.tenants.selectors import tenant_find, zone_of

@@ -91,6 +91,7 @@ class Job(models.Model):
     idle_timeout_s = models.PositiveIntegerField(
         null=True, help_text="Seconds without use after which it is ended (`portal.jobs.idle`). Null: never."
     )
+    start_after = models.DateTimeField(null=True, help_text="It does not start before this time. Null: at once.")
     batch_per_gpu = models.PositiveIntegerField(null=True)
     samples = models.PositiveBigIntegerField(null=True)
     learning_rate = models.JSONField(
@@ -229,6 +230,11 @@ class Job(models.Model):
                 fields=["id", "time_limit_s"],
                 condition=Q(array_size=None, ended_at=None, time_limit_s__isnull=False),
                 name="job_unfinished_limits",
+            ),
+            models.Index(  # what each planning asks for; few jobs have one
+                fields=["start_after"],
+                condition=Q(ended_at=None, start_after__isnull=False),
+                name="job_unfinished_start_after",
             ),
             models.Index(
                 fields=["id", "ran_s"],

@@ -10,6 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from portal.api.rows import RowSerializer
+from portal.jobs.declaration.table import PLAIN, TABLE
 from portal.jobs.models import Attempt, Job
 from portal.jobs.serializers.attempts import AttemptSerializer, ProfileSerializer, ProgressSerializer
 from portal.jobs.states import JobState
@@ -58,13 +59,12 @@ class JobSerializer(RowSerializer, serializers.ModelSerializer):
 
     class Meta:
         model = Job
-        fields = """
-            id number url name tenant owner state labels category model gpus gpu_types cores_per_gpu cores_exactly cores
-            memory_mib shareable gpu_compute gpu_memory_mib latency_class disk_gib time_limit_s idle_timeout_s grace_s priority
-            array_job array_index array_size array_concurrency
+        told = """
+            id number url tenant owner state array_job array_index array_size array_concurrency
             array_counts array_retries nodes submitted_at started_at ended_at waited_s latency_ratio reason
             reason_figures reason_at epoch overran_epoch exit_code signal end_detail
         """.split()
+        fields = [*told, *(each.name for each in TABLE if each.listed)]
         read_only_fields = fields
 
     def get_url(self, job: Job) -> str:
@@ -176,14 +176,12 @@ class JobDetailSerializer(JobSerializer):
     progress = ProgressSerializer(read_only=True, allow_null=True, help_text="Null for a job that records nothing.")
 
     class Meta(JobSerializer.Meta):
-        own_fields = """
-            command working_directory environment secrets code software files upload depends_on
-            pipelined parameters heavy_between_iterations
-            instrumented batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable
-            retries max_requeues failures requeues preemptions held_by cancel_requested_at age_s age_source
+        told = """
+            command working_directory environment secrets code software files upload depends_on learning_rate
+            failures requeues preemptions held_by cancel_requested_at age_s age_source
             progress attempts profiles inputs continued_by template
         """.split()
-        fields = [*JobSerializer.Meta.fields, *own_fields]
+        fields = [*JobSerializer.Meta.fields, *told, *(each.name for each in PLAIN if not each.listed)]
         read_only_fields = fields
 
     def get_command(self, job: Job) -> str:

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from portal.bulk import among
 from portal.events.services import jobs_tell
+from portal.jobs.declaration.table import BY_NAME, COLUMNS
 from portal.jobs.models import Job
 from portal.jobs.services.events import events_record
 from portal.jobs.states import ACTIVE, FINAL, LIVE, QUEUED, RETRIED, JobState
@@ -20,11 +21,11 @@ TASKS_AHEAD = 100
 """Waiting tasks kept as rows. More are made as these start; the concurrency cap bounds all that have not ended."""
 
 _COPIED = (
-    "tenant_id owner_id name labels category pipelined model parameters heavy_between_iterations instrumented gpus gpu_types "
-    "cores_per_gpu cores_exactly cores memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate "
-    "expected_duration_s software_need checkpointable restartable retries max_requeues priority "
-    "shareable gpu_compute gpu_memory_mib latency_class log_matches idle_timeout_s"
-).split()
+    "tenant_id",
+    "owner_id",
+    "software_need",
+    *(name for name in COLUMNS if name not in BY_NAME["array"].columns),
+)
 
 
 def array_top_up(*, parent: Job, counts: Mapping[str, int]) -> int:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.cluster.services import node_touch
 from portal.errors import BerthError, Conflict
 from portal.events.services import node_wake, page_event, plan_nudge
-from portal.jobs.description import PRIORITY_LIMIT
+from portal.jobs.declaration.table import PRIORITY_LIMIT
 from portal.jobs.models import Attempt, Job
 from portal.jobs.services.ceiling import ceiling_check
 from portal.jobs.services.changes import array_refresh, job_move

@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-_COLUMNS = (
-    "name labels category pipelined model parameters heavy_between_iterations instrumented cores_per_gpu cores_exactly cores "
-    "memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate expected_duration_s checkpointable restartable "
-    "retries max_requeues priority array_size array_concurrency shareable gpu_compute gpu_memory_mib latency_class "
-    "log_matches idle_timeout_s"
-).split()
-
-
 KEY_KEPT = timedelta(days=7)
 """How long an Idempotency-Key answers with its job; a client that retries for longer than that submits anew."""
 
@@ -161,7 +153,7 @@ def _capacity_check(parsed: JobDescription) -> None:
 
 
 def _need(parsed: JobDescription) -> str:
-    return software_need(parsed.software or {}, git="git" in (parsed.code or {}))
+    return software_need(parsed.software, git="git" in parsed.code)
 
 
 def _known(*, user: User, key: str, digest: str) -> Job | None:
@@ -193,13 +185,11 @@ def _create(
     job = Job.objects.create(
         tenant=tenant,
         owner=user,
-        gpus=list(parsed.gpus),
-        gpu_types=list(parsed.gpu_types),
         software_need=_need(parsed),
         submitted_at=now,
         waiting_since=None if dependencies or parsed.array_size else now,
         reason="" if parsed.array_size else "dependency" if dependencies else "not-planned-yet",
-        **{name: getattr(parsed, name) for name in _COLUMNS},
+        **parsed.job_fields(),
     )
     payload_create(job, parsed, description, template)
     inputs_create(job, parsed)
@@ -217,7 +207,7 @@ def _create(
 
 def _allowed_check(*, user: User, tenant: Tenant, parsed: JobDescription) -> None:
     ceiling_check(user=user, tenant=tenant, priority=parsed.priority)
-    image_check(parsed.software or {}, tenant=tenant.name, allowed=tenant.images)
+    image_check(parsed.software, tenant=tenant.name, allowed=tenant.images)
 
 
 def _quota_check(*, tenant: Tenant, parsed: JobDescription) -> None:

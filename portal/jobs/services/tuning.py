@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from portal import checks
 from portal.errors import BerthError
-from portal.jobs.description import MAX_CORES
+from portal.jobs.declaration.table import MAX_CORES
 from portal.jobs.models import CoreTuning
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from portal.jobs.use import WHOLE
 from portal.rounds.planning.despite import DETAIL
 from portal.rounds.planning.images import images_refused, refused_figures
 from portal.rounds.planning.memory import Beside
-from portal.rounds.planning.queued import jobs_blocked
+from portal.rounds.planning.queued import jobs_blocked, waits_of
 from portal.rounds.planning.restored import Restored
 from portal.rounds.planning.sharing import shared_memory
 from scheduler import model
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from portal.rounds.planning.memory import KeptJobs
     from portal.rounds.planning.queue_kept import Look
-    from portal.rounds.planning.queued import QueuedJob
+    from portal.rounds.planning.queued import QueuedJob, Waits
     from scheduler.parameters import Parameters
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
@@ -113,11 +113,11 @@ IN_TURN = Aside(None, {})
 
 def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked, restored = frozenset(jobs_blocked()), Restored.read(now_s=known.now_s)
+    blocked, restored = jobs_blocked(), Restored.read(now_s=known.now_s)
     refused = images_refused(look.rows)
 
     def make(row: QueuedJob) -> model.Job:
-        waits = row.pk in blocked or row.array_id in blocked
+        waits = blocked.get(row.pk, blocked.get(row.array_id) if row.array_id else None)
         try:
             aside = _aside(row, blocked=waits, restored=restored, refused=refused_figures(row, refused))
             return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
@@ -143,11 +143,11 @@ def _undescribed(row: QueuedJob) -> model.Job:
     )
 
 
-def _aside(job: Any, *, blocked: bool, restored: Restored, refused: dict[str, Any] | None = None) -> Aside:
+def _aside(job: Any, *, blocked: Waits | None, restored: Restored, refused: dict[str, Any] | None = None) -> Aside:
     if job.state == JobState.HELD:
         return Aside(model.Reason.HELD, {})
-    if blocked:
-        return Aside(model.Reason.DEPENDENCY, {})
+    if blocked is not None:
+        return Aside(model.Reason.DEPENDENCY, dict(blocked))
     if refused is not None:
         return Aside(model.Reason.INVALID, refused)
     return Aside(model.Reason.RESTORED, restored.figures) if restored.keeps(job) else IN_TURN
@@ -199,7 +199,8 @@ def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Paramete
     """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
-    aside = _aside(job, blocked=blocked, restored=Restored())  # it is new: no restore concerns it
+    waits = waits_of(job, blocked=blocked)
+    aside = _aside(job, blocked=waits, restored=Restored())  # it is new: no restore concerns it
     known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
     return job_described(job, times_of(job), known, aside)
 

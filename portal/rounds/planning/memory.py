@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from portal.rounds.planning.queue_kept import Look
-    from portal.rounds.planning.queued import QueuedJob
+    from portal.rounds.planning.queued import QueuedJob, Waits
     from scheduler import model
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Beside:
     """What a job's description depends on beside its row. `common`: for every job alike."""
 
-    blocked: frozenset[int]  # jobs and arrays
+    blocked: Mapping[int, Waits]  # jobs and arrays
     promises: Mapping[int, model.Promise]
     profiled: Mapping[int, datetime]
     apart: Mapping[int, frozenset[str]]
@@ -45,8 +45,8 @@ class Beside:
             for job in now.keys() | before.keys()
             if now.get(job) != before.get(job)
         }
-        refused = {each for each, _ in self.refused.items() ^ last.refused.items()}
-        if moved := (self.blocked ^ last.blocked) | refused:
+        refused = self.refused.items() ^ last.refused.items()
+        if moved := {each for each, _ in (self.blocked.items() ^ last.blocked.items()) | refused}:
             found |= {row.pk for row in rows if row.pk in moved or row.array_id in moved}
         return found
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, Sum, TextField
 from django.db.models.functions import Cast
+from django.utils import timezone
 
 from portal.bulk import Epoch, among
 from portal.jobs.models import Job, JobDependency
@@ -21,8 +22,12 @@ from portal.jobs.states import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import datetime
 
     from django.db.models import QuerySet
+
+Waits = tuple[tuple[str, Any], ...]
+"""Figures of what a blocked job waits for; none: other jobs."""
 
 
 class QueuedJob(NamedTuple):
@@ -136,7 +141,20 @@ def _read(waiting: QuerySet[Job]) -> list[QueuedJob]:
     return [QueuedJob._make(row) for row in rows.values_list(*QueuedJob._fields)]
 
 
-def jobs_blocked() -> set[int]:
-    """Return the jobs, and arrays, that wait for a dependency whose condition has not come true yet. One query."""
+def jobs_blocked() -> dict[int, Waits]:
+    """Return the jobs, and arrays, that wait for a time, or a dependency whose condition has not come true yet. Two queries."""
     waiting = JobDependency.objects.filter(dependencies_open(), job__state__in=QUEUED)
-    return set(waiting.order_by().values_list("job_id", flat=True))
+    later = Job.objects.filter(start_after__gt=timezone.now(), ended_at=None).values_list("pk", "start_after")
+    times = {pk: _until(at) for pk, at in later.order_by()}
+    return times | dict.fromkeys(waiting.order_by().values_list("job_id", flat=True), ())
+
+
+def waits_of(job: Any, *, blocked: bool) -> Waits | None:
+    """Return what a job that is not stored would wait for; None: for its turn alone. `blocked`: by a dependency."""
+    if blocked:
+        return ()
+    return _until(job.start_after) if job.start_after and job.start_after > timezone.now() else None
+
+
+def _until(at: datetime) -> Waits:
+    return ("until", f"{at:%Y-%m-%d %H:%M:%S} UTC"), ("until_s", at.timestamp())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scheduler.explaining.sentences import awaited_words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -98,11 +100,6 @@ def _lost(figures: Figures) -> str | None:
     return more(binding["needed"] - binding["available"], what) + where
 
 
-def _dependency(figures: Figures) -> str:
-    jobs = [f"#{job}" for job in figures.get("depends_on") or []]
-    return f"{' and '.join(jobs[:3])} to end" if jobs else "the jobs it waits for to end"
-
-
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
         return "idle resources of its own pool"
@@ -121,7 +118,7 @@ NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "outside-window": _outside,
     "tenant-quota": _quota,
     "lost-to-higher-priority": _lost,
-    "dependency": _dependency,
+    "dependency": lambda figures: awaited_words(figures).replace("job ", "#"),
     "reserved": _reserved,
     "held": lambda _: "its release",
     "restored": lambda _: "every node to say what runs there",

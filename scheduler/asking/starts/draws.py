@@ -27,7 +27,7 @@ from scheduler.replan import participants
 from scheduler.replan.promises import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from scheduler.asking.starts.scene import Scene
     from scheduler.model import Chosen, Configuration, Job, Ranked, StopOrder
@@ -57,9 +57,10 @@ class Draw:
         self._left_s: dict[int, tuple[float, int]] = {}  # of a stopped job: seconds left on so many GPUs
         for live in scene.state.running:
             self._runs(live, self._end_of(live))
-        self._waiting = {job.id: replace(job) for job in scene.jobs}
-        self._since = {job.id: (scene.now_s, job.wait_s) for job in scene.jobs}
-        self._to_come: Iterator[tuple[float, Job]] = iter(()) if phase is None else scene.arrivals(phase)
+        here = [job for job in scene.jobs if job.id not in scene.comes_s]
+        self._waiting = {job.id: replace(job) for job in here}
+        self._since = {job.id: (scene.now_s, job.wait_s) for job in here}
+        self._to_come = scene.to_come(phase)
         self._next = next(self._to_come, None)
         self._replanned_s = scene.state.replanned_s
         self._replan_s = scene.now_s if self._replanned_s is None else self._replanned_s + scene.parameters.replan_s
@@ -69,7 +70,7 @@ class Draw:
         scene = self._scene
         now_s, until_s = scene.now_s, scene.now_s + horizon_s
         found: dict[int, float] = {}
-        sought = set(self._waiting)
+        sought = {job.id for job in scene.jobs}
         replan = self._replan_due(now_s)
         for step in range(steps.MOST):
             for number in self._settled(now_s, replan=replan):

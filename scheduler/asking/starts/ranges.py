@@ -8,7 +8,7 @@ narrow one that misses; no range does better on average than from the true a/2 t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,12 @@ class StartRange:
     draws: int
     drawn: Drawn | None = None  # before calibration
     on: tuple[Configuration, ...] = ()  # what it got, in the draws in which it starts
+
+    def not_before(self, at_s: float) -> StartRange:
+        early_s, middle_s, late_s = (
+            None if each is None else max(at_s, each) for each in (self.earliest_s, self.median_s, self.latest_s)
+        )
+        return replace(self, earliest_s=early_s, median_s=middle_s, latest_s=late_s)
 
 
 @dataclass(frozen=True, slots=True)

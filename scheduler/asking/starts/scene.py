@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -72,7 +74,8 @@ class Scene:
         self._tick_s, self._history = parameters.tick_s, state.history
         may_start = Foresight(Ledger(self.nodes, (), ()))
         # Nothing is foretold of jobs that share GPUs: they start by a step of their own, on none of the GPUs drawn here.
-        whole = (job for job in sound_jobs(state, self.nodes) if job.part is None)
+        self.comes_s: dict[int, float] = {}  # followed jobs that are not to start before a time
+        whole = (self._let_come(job) for job in sound_jobs(state, self.nodes) if job.part is None)
         jobs = self._aged(job for job in whole if may_start.why_aside(job) is None)
         first = order(jobs, self.policy.priority(parameters), Moment(now_s), age)[:jobs_most]
         self.jobs = [each.job for each in first]
@@ -91,6 +94,13 @@ class Scene:
         )
         self._period_s = now_s - experience.since_s
         self._since_s = experience.since_s
+
+    def _let_come(self, job: Job) -> Job:
+        """Return a job that waits for a time alone as one that may start, and note the time."""
+        if (until_s := job.ineligible_figures.get("until_s")) is None:
+            return job
+        self.comes_s[job.id] = until_s
+        return replace(job, eligible=True, ineligible_reason=None, ineligible_figures={})
 
     def _aged(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs with their ages fixed; those without one, being invalid, are left out."""
@@ -133,6 +143,12 @@ class Scene:
         by_size = (sum(job.requirement) / len(job.requirement) / made.gpus) ** self.run_times.exponent
         speed = made.throughput / float(made.gpus**0.9) if made.source == "assumed" else 1.0
         return expected_s * float(by_size) / max(speed, 1e-9)
+
+    def to_come(self, phase: float | None) -> Iterator[tuple[float, Job]]:
+        """(time, job) of the followed jobs that wait for a time, with the recent past again where it has a `phase`."""
+        known = sorted((self.comes_s[job.id], job.id, job) for job in self.jobs if job.id in self.comes_s)
+        told = ((at_s, replace(job)) for at_s, _, job in known)
+        return told if phase is None else merge(told, self.arrivals(phase), key=itemgetter(0))
 
     def arrivals(self, phase: float) -> Iterator[tuple[float, Job]]:
         """(time, job) of those to come, `MOST_COMING` of them: the recent past again and again, begun at this part of it."""

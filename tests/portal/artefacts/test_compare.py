@@ -3,17 +3,18 @@
 import html
 import json
 import re
-from dataclasses import fields
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from portal.dashboard.jobs.compare.asked import TOLD
+from portal.dashboard.jobs.compare.asked import asked_of
 from portal.dashboard.jobs.compare.curves import ATTEMPTS_MOST
 from portal.dashboard.jobs.compare.rows import CHARS_MOST, ROWS_MOST
+from portal.dashboard.jobs.facts import OWN_WORDS
 from portal.estimation.models import AttemptSpeed
-from portal.jobs.description import JobDescription
+from portal.jobs.declaration.table import PLAIN
 from portal.jobs.models import Attempt, Job
 from portal.secrets.services import secret_set
 from portal.tenants.models import Tenant
@@ -101,10 +102,12 @@ def test_of_a_secret_the_name_alone_is_told(lena, cluster):
     assert "veiled-" not in page
 
 
-def test_each_field_of_a_description_is_told_or_stands_as_it_was_sent():
-    known = {field.name for field in fields(JobDescription)}
-    assert known - TOLD == {"expected_duration_s", "max_requeues", "latency_class"}
-    assert not TOLD - known - {"workdir", "lr", "array"}
+def test_each_field_of_a_description_is_told(cluster):
+    job, samples = cluster.submit(), {"flag": True, "choice": "cv", "text": "words", "time": timezone.now()}
+    told = [each for each in PLAIN if each.name not in OWN_WORDS]
+    for each in told:
+        setattr(job, each.name, samples.get(each.kind, 90))
+    assert {each.label for each in told} <= asked_of([job])[0].keys()
 
 
 def test_texts_that_are_looked_for_in_the_log_are_told(lena, cluster):

@@ -51,7 +51,7 @@ def test_the_form_begins_with_the_earlier_jobs_description_and_its_artefact(firs
     assert f'{escape(there)}"' in shown  # the folder
     form = lena.get(f"{there}last.pt").context["fields"]
     assert form["command"]["value"] == "python train.py"
-    assert form["time_limit"]["value"] == "2 h"
+    assert form["time_limit_s"]["value"] == "2 h"
     assert form["inputs"]["value"] == f"{first.number}:checkpoints/last.pt as checkpoints/last.pt"
 
 

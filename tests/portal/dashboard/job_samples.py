@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portal.dashboard.jobs.columns import COLUMNS, USUAL
+from portal.dashboard.submit.form import fields_make, grouped
 from tests.portal.dashboard.samples import DAY, shell
 
 
@@ -400,77 +401,25 @@ def field(name, label, kind="text", value="", **more):
 
 
 def submit():
-    cards = [
-        ("cv", "your past: 5", True),
-        ("nlp", "default 5", False),
-        ("speech", "default 5", False),
-        ("other", "your past: 4", False),
-        ("none", "", False),
-    ]
-    fields = [
-        field("name", "Name", value="convnext-b-aerial", width=5, required=True),
-        field(
-            "model_label",
-            "Model label",
-            value="convnext-b",
-            width=5,
-            help="Jobs with the same label share their measured speeds.",
-        ),
-        field("tenant", "Tenant", "select", width=2, choices=[{"value": "1", "label": "vision-lab", "selected": True}]),
-        field(
-            "command",
-            "Command",
-            value="torchrun --nproc_per_node=$BERTH_GPUS train.py --epochs 30",
-            mono=True,
-            width=8,
-            required=True,
-        ),
-        field("workdir", "Working directory", value="aerial", mono=True, width=4),
-        field(
-            "category",
-            "Category",
-            "cards",
-            choices=[{"value": v, "label": v, "note": n, "selected": s} for v, n, s in cards],
-        ),
-        field(
-            "checkpointable",
-            "Checkpointable",
-            "check",
-            "true",
-            checked=True,
-            help="May be stopped and resumed; writes a checkpoint in 30 s.",
-            effect="elastic",
-        ),
-        field(
-            "restartable",
-            "Restartable",
-            "check",
-            "true",
-            checked=False,
-            help="May be started again from zero.",
-            effect="requeue",
-        ),
-        field("gpu_types", "GPU types", "select", width=3, choices=[{"value": "", "label": "any", "selected": True}]),
-        field("cores", "CPU cores per GPU", "number", "4", width=3, help="One core and 0 GPUs make a CPU job."),
-        field("memory", "Memory", value="24 GiB", width=3),
-        field(
-            "time_limit",
-            "Time limit",
-            value="0 h",
-            width=3,
-            error="The time limit must be at least 1 s: give for example 10 h.",
-        ),
-        field("priority", "Priority", "number", "0", width=3, help="It orders your tenant's own jobs only."),
-        field("env", "Environment", "textarea", "", placeholder="NAME=value, each on a line of its own"),
-    ]
+    values = {
+        "name": "convnext-b-aerial",
+        "command": "torchrun train.py",
+        "memory_mib": "24 GiB",
+        "time_limit_s": "0 h",
+    }
+    errors = {"time_limit_s": "The time limit must be at least 1 s: give for example 10 h."}
+    effects = {"checkpointable": "elastic", "category:cv": "your past: 5"}
+    chosen = {"tenants": ["vision-lab"], "gpu_types": [], "software": (), "secrets": ()}
+    fields = fields_make(values, **chosen, errors=errors, effects=effects)
     return {
         "shell": shell("jobs"),
-        "fields": {each["name"]: each for each in fields},
+        "fields": fields,
+        "groups": grouped(fields),
         "problems": [
             {
-                "field": "time_limit",
+                "field": "time_limit_s",
                 "label": "Time limit",
-                "target": "id_time_limit",
+                "target": "id_time_limit_s",
                 "detail": "Give for example 10 h.",
             },
             {"field": "", "label": None, "target": None, "detail": "vision-lab has 5 jobs waiting and may have 5."},

@@ -101,7 +101,16 @@ def test_in_a_job(lena, cluster, text):
             body = {"command": "true", field: made(text)}
             ask(lena, "POST", "/api/v1/jobs", body)
             ask(lena, "POST", "/api/v1/jobs/plan", body)
-        for name in ("command", "name", "env", "labels", "log_matches", "artefacts", "inputs", "software_requirements"):
+        for name in (
+            "command",
+            "name",
+            "environment",
+            "labels",
+            "log_matches",
+            "artefacts",
+            "inputs",
+            "software.requirements",
+        ):
             form(lena, "/jobs/new", **{"command": "true", "gpu_mode": "set", "gpus": "0"} | {name: text})
         for job in Job.objects.order_by("-pk")[:6]:
             seen(lena, f"/jobs/{job.pk}/", f"/api/v1/jobs/{job.pk}", f"/api/v1/jobs/{job.pk}/description")

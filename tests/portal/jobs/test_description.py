@@ -9,14 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.errors import BerthError
-from portal.jobs.description import (
-    FIELDS,
-    MAX_COUNT,
-    NOT_SUPPORTED,
-    READ_ONLY,
-    JobDescription,
-    description_parse,
-)
+from portal.jobs.declaration.table import FIELDS, MAX_COUNT
+from portal.jobs.description import NOT_SUPPORTED, READ_ONLY, JobDescription, description_parse
 from portal.jobs.learning_rates import learning_rate_at
 from scheduler.intake.validation import COUNT_MOST, NUMBER_MOST
 

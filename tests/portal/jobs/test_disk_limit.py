@@ -83,8 +83,8 @@ def test_the_job_says_why_and_its_page_what_to_do(cluster):
 
 
 def test_the_form_takes_and_gives_it_back():
-    post = QueryDict("command=true&gpu_mode=cpu&disk=1.5 TiB")
+    post = QueryDict("command=true&gpu_mode=cpu&disk_gib=1.5 TiB")
     assert description_read(post).description["disk_gib"] == 1536
-    assert initial_of({"command": "true", "disk_gib": 0.5})["disk"] == "0.5 GiB"
-    (problem,) = description_read(QueryDict("command=true&gpu_mode=cpu&disk=much")).problems
-    assert (problem.field, "50 GiB" in problem.detail) == ("disk_gib", True)
+    assert initial_of({"command": "true", "disk_gib": 0.5})["disk_gib"] == "0.5 GiB"
+    (problem,) = description_read(QueryDict("command=true&gpu_mode=cpu&disk_gib=much")).problems
+    assert (problem.field, "24 GiB" in problem.detail) == ("disk_gib", True)

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from portal.errors import BerthError
+from portal.jobs.declaration.openapi import EXAMPLES
 from portal.jobs.description import description_parse
-from portal.jobs.description_schema import EXAMPLES
 from portal.jobs.selectors import part_spec
 from portal.jobs.services import job_submit
 from portal.rounds.planning.run import planning_run

@@ -10,7 +10,7 @@ from portal.jobs.models import Job
 from portal.jobs.serializers.jobs import JobSerializer
 from tests.portal import given
 
-FORM = "command=true&gpu_mode=set&gpus=1&shareable=on&gpu_share={}&gpu_memory=1.5 GiB&latency=on"
+FORM = "command=true&gpu_mode=set&gpus=1&shareable=on&gpu_compute={}&gpu_memory_mib=1.5 GiB&latency_class=on"
 
 
 def test_the_form_takes_and_gives_it_back():
@@ -19,7 +19,7 @@ def test_the_form_takes_and_gives_it_back():
         assert (told["shareable"], told["gpu_compute"], told["gpu_memory_mib"]) == (True, 0.25, 1536)
         assert told["latency_class"] == "latency"
     values = initial_of(told)
-    assert (values["gpu_share"], values["gpu_memory"], values["latency"]) == ("25 %", "1536 MiB", True)
+    assert (values["gpu_compute"], values["gpu_memory_mib"], values["latency_class"]) == ("25 %", "1536 MiB", True)
     (problem,) = description_read(QueryDict(FORM.format("a quarter"))).problems
     assert problem.field == "gpu_compute"
 

@@ -176,11 +176,11 @@ def test_the_form_keeps_an_upload_and_judges_a_requirements_file_that_it_is_not_
     world.nodes[0].save()
     client.force_login(world.users["lena"])
     form = {"command": "true", "gpu_mode": "cpu", "upload": digest}
-    kept = {"software": "requirements_file", "software_path": "requirements.txt", "file_names": '["requirements.txt"]'}
+    kept = {"software": "requirements_file", "software.path": "requirements.txt", "file_names": '["requirements.txt"]'}
     told = client.post("/jobs/plan", form | kept).content.decode()
     assert "Not valid yet" not in told
     assert "Not valid yet" in client.post("/jobs/plan", form | kept | {"file_names": ""}).content.decode()
-    wrong = client.post("/jobs/new", form | {"memory": "much"})
+    wrong = client.post("/jobs/new", form | {"memory_mib": "much"})
     assert wrong.status_code == 400
     assert "big.bin" in wrong.content.decode()
     answer = client.post("/jobs/new", form)

@@ -43,7 +43,7 @@ CASES = [
         "With the software of the node itself",
     ),
     (state_of([node(1)], [HELD]), "release", None, {"n1": 1}, "If it is released,"),
-    (state_of([node(1)], [DEPENDS]), "dependency", None, {"n1": 1}, "Without the jobs that it waits for"),
+    (state_of([node(1)], [DEPENDS]), "dependency", None, {"n1": 1}, "Without what it waits for"),
     (
         two_types(ON_A100, 600, 7200),
         "wait",

@@ -12,6 +12,7 @@ from django.db.models import Count
 from portal.dashboard.jobs.facts import facts_asked
 from portal.dashboard.jobs.files import decoded_bytes
 from portal.dashboard.parts.formatting import size
+from portal.dashboard.parts.gpu_sharing import part_words
 from portal.jobs.fields.code import code_words
 from portal.jobs.fields.keeping import job_inputs
 from portal.jobs.software import software_words
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
 
     from portal.jobs.models import Job, JobPayload
 
-TOLD = frozenset(
-    """
-        name tenant command files upload code secrets working_directory workdir environment software labels category
-        pipelined model parameters heavy_between_iterations instrumented gpus gpu_types cores_per_gpu cores_exactly cores
-        memory_mib disk_gib time_limit_s grace_s batch_per_gpu samples learning_rate lr checkpointable restartable retries
-        array array_size array_concurrency depends_on artefacts inputs priority shareable gpu_compute gpu_memory_mib
-        log_matches idle_timeout_s
-    """.split()
-)
-"""Fields of a description that rows of their own tell; any other stands as it was sent."""
 FILES_MOST = 40
 
 
@@ -60,7 +51,7 @@ def _asked(job: Job) -> dict[str, str]:
         rows["Commit"] = commit
     rows |= dict(facts_asked(job))
     rows |= {"Array task": str(job.array_index)} if job.array_id else {}
-    rows |= {label: _text(value) for label, value in _more(job) if value not in (None, "", 0, [], {})}
+    rows |= {"Part of a GPU": part_words(job.gpu_compute, job.gpu_memory_mib)} if job.gpu_compute else {}
     rows["Software"] = software_words(payload.software)
     if "requirements" in payload.software:
         rows["Requirements"] = payload.software["requirements"]
@@ -68,19 +59,6 @@ def _asked(job: Job) -> dict[str, str]:
     rows |= {f"Variable {name}": _text(value) for name, value in sorted(payload.environment.items())}
     rows |= {f"Variable {name}": f"the secret {secret}" for name, secret in sorted(secrets.items())}
     return rows | _described(payload.description)
-
-
-def _more(job: Job) -> list[tuple[str, Any]]:
-    return [
-        ("Batch per GPU", job.batch_per_gpu),
-        ("Samples", job.samples),
-        ("Learning rate", job.learning_rate),
-        ("Model parameters", job.parameters),
-        ("Pipelined", job.pipelined),
-        ("Heavy work between iterations", job.heavy_between_iterations),
-        ("Retries", job.retries),
-        ("Tasks at a time", job.array_concurrency),
-    ]
 
 
 def _described(description: Mapping[str, Any]) -> dict[str, str]:
@@ -94,8 +72,7 @@ def _described(description: Mapping[str, Any]) -> dict[str, str]:
         rows["Lines told of"] = ", ".join(f'"{each}"' for each in texts)
     if waits := description.get("depends_on"):
         rows["Waits for"] = _text(waits)
-    others = {key: value for key, value in description.items() if key not in TOLD and value is not None}
-    return rows | {key.replace("_", " ").capitalize(): _text(value) for key, value in sorted(others.items())}
+    return rows
 
 
 def _text(value: Any) -> str:

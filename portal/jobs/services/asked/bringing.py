@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from django.db.models import Q
@@ -30,19 +29,19 @@ def files_resolved(*, tenant: Tenant, parsed: JobDescription) -> JobDescription:
     Raises BerthError: no such input, upload, file or secret.
     """
     parsed = inputs_resolved(tenant=tenant, parsed=parsed)
-    secrets_open(tenant=tenant, names=set((parsed.secrets or {}).values()))
-    if secret := (parsed.code or {}).get("secret"):
+    secrets_open(tenant=tenant, names=set(parsed.secrets.values()))
+    if secret := parsed.code.get("secret"):
         secrets_open(tenant=tenant, names=[secret], field="code.secret")
     if not parsed.upload:
         return parsed
     upload_check(tenant=tenant, digest=parsed.upload)
-    name = (parsed.software or {}).get("requirements_file")
+    name = parsed.software.get("requirements_file")
     if name is None:
         return parsed
     text = file_text(tenant=tenant, digest=parsed.upload, path=name, most_bytes=MAX_REQUIREMENTS_BYTES)
     if text is None:
         raise file_missing(name)
-    return replace(parsed, software=file_requirements(text))
+    return parsed.but(software=file_requirements(text))
 
 
 def files_require(job: Job) -> None:

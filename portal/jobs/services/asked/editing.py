@@ -8,7 +8,8 @@ from django.db import transaction
 
 from portal.errors import BerthError, Conflict
 from portal.events.services import page_event, plan_nudge
-from portal.jobs.description import FIELDS, READ_ONLY, field_read
+from portal.jobs.declaration.table import FIELDS
+from portal.jobs.description import READ_ONLY, field_read
 from portal.jobs.description_parts import requirement_set
 from portal.jobs.models import Attempt, Job, JobPayload, JobText
 from portal.jobs.searching import text_of

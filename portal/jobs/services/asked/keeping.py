@@ -53,7 +53,7 @@ def inputs_resolved(*, tenant: Tenant, parsed: JobDescription) -> JobDescription
     for each in parsed.inputs:
         if (jobs[each.job].pk, each.path) not in kept:
             _missing(each, jobs[each.job], awaited)
-    return replace(parsed, inputs=tuple(replace(each, job=str(jobs[each.job].pk)) for each in parsed.inputs))
+    return parsed.but(inputs=tuple(replace(each, job=str(jobs[each.job].pk)) for each in parsed.inputs))
 
 
 def _jobs(tenant: Tenant, numbers: Iterable[str]) -> dict[str, Job]:

@@ -39,12 +39,12 @@ def payload_create(
     JobPayload.objects.create(
         job=job,
         command=parsed.command,
-        files=dict(parsed.files or {}),
+        files=parsed.files,
         upload=upload,
-        working_directory=parsed.working_directory or "",
-        environment=dict(parsed.environment or {}),
-        software=dict(parsed.software or {}),
-        code=dict(parsed.code or {}),
+        working_directory=parsed.working_directory,
+        environment=parsed.environment,
+        software=parsed.software,
+        code=parsed.code,
         description=dict(description),
         template=dict(template),
     )

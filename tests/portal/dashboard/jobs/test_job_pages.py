@@ -198,9 +198,9 @@ FORM = {"command": "python train.py", "gpu_mode": "set", "gpus": ["1", "2"]}
 
 def test_the_form_submits_what_rest_would(owner, world):
     more = {
-        "memory": "2 GiB",
-        "time_limit": "30 min",
-        "env": "A=1\nB=x=y",
+        "memory_mib": "2 GiB",
+        "time_limit_s": "30 min",
+        "environment": "A=1\nB=x=y",
         "labels": "team=cv",
         "checkpointable": "true",
         "instrumented": "true",
@@ -218,25 +218,25 @@ def test_no_sign_but_a_line_feed_cuts_a_line_of_the_form(owner, world, sign):
     """`str.splitlines` knows ten ends of a line; a value that has one was cut, or refused as a line without `=`."""
     wanted = {"A": f"1{sign}B=2", "C": "3"}
     env = "\r\n".join(f"{name}={value}" for name, value in wanted.items())
-    owner.post(reverse("job-submit"), FORM | {"env": env})
+    owner.post(reverse("job-submit"), FORM | {"environment": env})
     assert Job.objects.get().payload.environment == wanted
     refused = owner.post(reverse("job-submit"), FORM | {"artefacts": "out\vx/*\r\nlog"})
     assert "control" in refused.context["fields"]["artefacts"]["error"]
 
 
 def test_the_form_takes_a_grace_and_the_page_shows_it_and_that_it_was_overrun(owner, world):
-    owner.post(reverse("job-submit"), FORM | {"grace": "2 min", "gpus": ["1", "2"], "checkpointable": "on"})
+    owner.post(reverse("job-submit"), FORM | {"grace_s": "2 min", "gpus": ["1", "2"], "checkpointable": "on"})
     job = Job.objects.get()
 
     def page():
         return owner.get(reverse("job-detail", args=[job.number])).content.decode()
 
     assert job.grace_s == owner.get(f"/api/v1/jobs/{job.number}").json()["grace_s"] == 120
-    assert owner.get(reverse("job-submit") + f"?from={job.pk}").context["fields"]["grace"]["value"] == "120 s"
+    assert owner.get(reverse("job-submit") + f"?from={job.pk}").context["fields"]["grace_s"]["value"] == "120 s"
     assert "120 s" in page()
     Job.objects.update(overran_epoch=3)
     assert "120 s, overrun by attempt 3; not resized again" in page()
-    answer = owner.post(reverse("job-submit"), FORM | {"grace": "700"})
+    answer = owner.post(reverse("job-submit"), FORM | {"grace_s": "700"})
     assert "at most 600" in answer.content.decode()
 
 
@@ -245,7 +245,7 @@ def test_the_form_takes_a_grace_and_the_page_shows_it_and_that_it_was_overrun(ow
     [
         ({"learning_rate": "1e-4"}, {"at": 1, "value": 1e-4, "rule": "none"}),
         (
-            {"learning_rate": "4e-4", "learning_rate_at": "4", "learning_rate_rule": "sqrt"},
+            {"learning_rate": "4e-4", "learning_rate.at": "4", "learning_rate.rule": "sqrt"},
             {"at": 4, "value": 4e-4, "rule": "sqrt"},
         ),
         ({"learning_rate": "1: 1e-4, 2: 2e-4"}, {"1": 1e-4, "2": 2e-4}),
@@ -257,9 +257,9 @@ def test_the_form_takes_each_kind_of_learning_rate_and_relaunch_keeps_it(owner, 
     first = Job.objects.get()
     assert first.learning_rate == stored
     page = owner.get(reverse("job-submit") + f"?from={first.pk}").context["fields"]
-    kept = {name: page[name]["value"] for name in ("learning_rate", "learning_rate_at")}
-    rules = [choice["value"] for choice in page["learning_rate_rule"]["choices"] if choice["selected"]]
-    owner.post(reverse("job-submit"), FORM | kept | {"learning_rate_rule": rules[0]})
+    kept = {name: page[name]["value"] for name in ("learning_rate", "learning_rate.at")}
+    rules = [choice["value"] for choice in page["learning_rate.rule"]["choices"] if choice["selected"]]
+    owner.post(reverse("job-submit"), FORM | kept | {"learning_rate.rule": rules[0]})
     assert Job.objects.latest("pk").learning_rate == stored
 
 
@@ -268,13 +268,13 @@ def test_the_form_takes_each_kind_of_learning_rate_and_relaunch_keeps_it(owner, 
     [
         ({"command": ""}, "say what to run"),
         ({"learning_rate": "fast"}, "4e-4, or one for each size"),
-        ({"learning_rate": "1e-4", "learning_rate_rule": "linear"}, "needs a number of GPUs"),
-        ({"learning_rate_at": "4"}, "is given without a learning rate"),
+        ({"learning_rate": "1e-4", "learning_rate.rule": "linear"}, "needs a number of GPUs"),
+        ({"learning_rate.at": "4"}, "is given without a learning rate"),
         ({"learning_rate": "1: 1e-4"}, "one rate for each number of GPUs"),
         ({"gpus": []}, "Tick at least one"),
-        ({"memory": "much"}, "24 GiB or 512 MiB"),
+        ({"memory_mib": "much"}, "24 GiB or 512 MiB"),
         ({"priority": "5"}, "priority ceiling"),
-        ({"env": "no equals sign"}, "NAME=value"),
+        ({"environment": "no equals sign"}, "NAME=value"),
         ({"gpus": ["64"]}, "64 GPUs of one type"),
     ],
 )

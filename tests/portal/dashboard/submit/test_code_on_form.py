@@ -7,6 +7,7 @@ from portal.dashboard.submit.code import KINDS, code_choices, code_read, code_va
 from portal.dashboard.submit.form import initial_of
 from portal.dashboard.submit.reading import description_read, form_field_of
 from portal.errors import BerthError
+from portal.jobs.declaration.table import INPUTS
 from portal.secrets.services import secret_set
 from tests.portal.given import member
 
@@ -22,12 +23,12 @@ def posted(**fields):
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"code_from": "git", "git_url": URL}, {"git": URL}),
+        ({"code_from": "git", "code.git": URL}, {"git": URL}),
         (
-            {"code_from": "git", "git_url": URL, "git_ref": "v1", "git_secret": "gitlab", "git_submodules": "true"},
+            {"code_from": "git", "code.git": URL, "code.ref": "v1", "code.secret": "gitlab", "code.submodules": "true"},
             {"git": URL, "ref": "v1", "secret": "gitlab", "submodules": True},
         ),
-        ({"code_from": "path", "code_path": " /shared/lena "}, {"path": "/shared/lena"}),
+        ({"code_from": "path", "code.path": " /shared/lena "}, {"path": "/shared/lena"}),
     ],
 )
 def test_what_is_read_is_filled_in_again(fields, code):
@@ -41,15 +42,26 @@ def test_what_is_read_is_filled_in_again(fields, code):
 
 
 def test_fields_of_another_choice_are_not_read():
-    assert code_read(posted(code_from="files", git_url=URL, code_path="/shared")) == {}
-    assert code_read(posted(git_url=URL)) == {}
+    assert code_read(posted(**{"code_from": "files", "code.git": URL, "code.path": "/shared"})) == {}
+    assert code_read(posted(**{"code.git": URL})) == {}
     assert [each["value"] for each in code_choices("nonsense") if each["selected"]] == ["files"]
     assert list(KINDS) == ["files", "git", "path"]
 
 
 def test_errors_stand_at_the_field_of_the_form():
-    fields = {"code": "git_url", "code.git": "git_url", "code.ref": "git_ref", "code.secret": "git_secret"}
-    fields |= {"code.path": "code_path", "secrets": "secrets", "secrets.HF_TOKEN": "secrets"}
+    fields = {
+        "code": "code.git",
+        "secrets.HF_TOKEN": "secrets",
+        "upload": "files",
+        "gpus.min": "gpus",
+        "array": "array.size",
+    }
+    fields |= {
+        "learning_rate.2": "learning_rate",
+        "software.image": "software.path",
+        "software.environment": "software",
+    }
+    fields |= {name: name for name in INPUTS}
     for field, form in fields.items():
         assert form_field_of(BerthError("x", "y", field=field)) == form
 

@@ -51,7 +51,13 @@ def test_a_script_fills_the_form_and_is_then_submitted(owner):
     ]
     assert "A=<b>" not in text
     fields = {name: field["value"] for name, field in answer.context["fields"].items()}
-    wanted = {"name": "train", "cores": "2", "memory": "1 GiB", "time_limit": "1 h", "env": "A=<b>"}
+    wanted = {
+        "name": "train",
+        "cores_per_gpu": "2",
+        "memory_mib": "1 GiB",
+        "time_limit_s": "1 h",
+        "environment": "A=<b>",
+    }
     assert {name: fields[name] for name in wanted} == wanted
     plain = {
         name for name, field in answer.context["fields"].items() if field["kind"] != "check" and "choices" not in field

@@ -19,7 +19,7 @@ from tests.portal.dashboard.test_templates import Page
 from tests.portal.given import Cluster, member, node_make
 
 pytestmark = pytest.mark.django_db(transaction=True)
-FORM = {"command": "python train.py", "gpu_mode": "set", "gpus": ["1", "2"], "model_label": "vgg"}
+FORM = {"command": "python train.py", "gpu_mode": "set", "gpus": ["1", "2"], "model": "vgg"}
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_where_nothing_was_measured_it_says_so_and_shows_what_is_assumed(owner, 
     assert [panel["speed"][0] for panel in panels] == ["2.00", "1.00"], "in the slower type's GPUs"
     assert "1 is one A100" in text
     assert "run time" not in panels[0]
-    assert "Without a model label nothing is known" in asked(owner, model_label="")[1]
+    assert "Without a model label nothing is known" in asked(owner, model="")[1]
 
 
 def test_another_tenants_measurements_tell_nothing(owner, world):
@@ -108,12 +108,12 @@ def test_errors_of_past_predictions_are_the_error_of_the_next(owner, world):
 
 def test_a_cpu_job_and_nonsense_have_no_picture(owner, world):
     assert asked(owner, gpu_mode="cpu")[0] == []
-    wild = {"model_label": "<script>" * 9, "gpus": ["1", "99999", "x"], "samples": "1e9", "gpu_types": ["A100", "none"]}
+    wild = {"model": "<script>" * 9, "gpus": ["1", "99999", "x"], "samples": "1e9", "gpu_types": ["A100", "none"]}
     [panel], _ = asked(owner, **wild)
     assert panel["GPUs"] == ["1", "2", "4"]
     assert "run time" not in panel
-    assert asked(owner, gpu_mode="range", gpus_min="3", gpus_max="999999999")[0][0]["GPUs"]
-    assert asked(owner, gpu_mode="range", gpus_min="9", gpus_max="-1")[0][0]["GPUs"] == ["1", "2", "4"]
+    assert asked(owner, gpu_mode="range", **{"gpus.min": "3", "gpus.max": "999999999"})[0][0]["GPUs"]
+    assert asked(owner, gpu_mode="range", **{"gpus.min": "9", "gpus.max": "-1"})[0][0]["GPUs"] == ["1", "2", "4"]
 
 
 def test_sizes_are_few_and_exist():
@@ -157,12 +157,12 @@ def test_cores_of_own_past_jobs_are_offered(owner, world):
     for found in (2, 3):
         core_tuning_record(job=world.submit(category="cv", model="vgg"), cores_per_gpu=found, steps=4)
     core_tuning_record(job=world.submit(category="cv", model="big"), cores_per_gpu=7, steps=4)
-    text, taken = cores(owner, cores="8")
+    text, taken = cores(owner, cores_per_gpu="8")
     assert "Your last 2 jobs with the label vgg kept their GPUs busy with 2 to 3 cores a GPU; you ask for 8." in text
     assert taken == ["3"]
-    assert cores(owner, cores="3")[1] == []
-    assert "Your last 3 cv jobs kept" in cores(owner, model_label="new", category="cv")[0]
-    assert cores(owner, model_label="new", category="nlp") == ("", [])
+    assert cores(owner, cores_per_gpu="3")[1] == []
+    assert "Your last 3 cv jobs kept" in cores(owner, model="new", category="cv")[0]
+    assert cores(owner, model="new", category="nlp") == ("", [])
     assert cores(owner, gpu_mode="cpu") == ("", [])
 
 
