@@ -178,6 +178,8 @@ def test_the_examples_blocks_work_as_typed(terminal):
 
 def test_a_minimal_debian_has_what_the_blocks_call():
     """Python's standard library, sh, sed and curl; no jq, no uuidgen, no package."""
-    text = "\n".join(block for document in ("README.md", "examples/README.md", "docs/rest-api.md") for block in blocks(document))
+    text = "\n".join(
+        block for document in ("README.md", "examples/README.md", "docs/rest-api.md") for block in blocks(document)
+    )
     assert not re.search(r"uuidgen|httpx|jq |requests", text)
     assert shutil.which("sed")
