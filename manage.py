@@ -11,7 +11,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     from django.core.management import execute_from_command_line
 
-    from portal.deep_calls import roomy
+    from portal.foundation.deep_calls import roomy
 
     roomy(execute_from_command_line, sys.argv)
 

@@ -1,6 +1,6 @@
 """Berth's portal: the Django project."""
 
-from portal.celery import app as celery_app
+from portal.foundation.celery import app as celery_app
 
 __all__ = ["celery_app"]
 

@@ -3,23 +3,23 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularSwaggerView
 
-from portal.accounts import api as accounts
-from portal.api.schema import SchemaView
-from portal.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
-from portal.estimation.api import NeighboursView
-from portal.jobs.api import imports, jobs, usage
-from portal.jobs.api import nodes as cluster
-from portal.jobs.api import uploads as jobs_uploads
-from portal.jobs.api.again import JobDescriptionView
-from portal.jobs.api.logs import JobLogsView
-from portal.jobs.api.me import MeView
-from portal.laboratory.api import simulations, traces
-from portal.offers import api as offers
-from portal.rounds import api as rounds
-from portal.secrets import api as secrets
-from portal.sharing import api as sharing
-from portal.templating import api as templating
-from portal.uploads import api as uploads
+from portal.foundation.api.schema import SchemaView
+from portal.pages.laboratory.api import simulations, traces
+from portal.people.accounts import api as accounts
+from portal.planning.estimation.api import NeighboursView
+from portal.planning.offers import api as offers
+from portal.planning.rounds import api as rounds
+from portal.planning.sharing import api as sharing
+from portal.planning.templating import api as templating
+from portal.work.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
+from portal.work.jobs.api import imports, jobs, usage
+from portal.work.jobs.api import nodes as cluster
+from portal.work.jobs.api import uploads as jobs_uploads
+from portal.work.jobs.api.again import JobDescriptionView
+from portal.work.jobs.api.logs import JobLogsView
+from portal.work.jobs.api.me import MeView
+from portal.work.secrets import api as secrets
+from portal.work.uploads import api as uploads
 
 urlpatterns = [
     path("schema", SchemaView.as_view(), name="api-schema"),

@@ -7,7 +7,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 from django.core.asgi import get_asgi_application
 
-from portal.secret_key import key_require
+from portal.foundation.secret_key import key_require
 
 APART = 4
 """Requests at once to `/healthz`, and to `/livez`: they have threads of their own, for they tell that all others are taken."""
@@ -20,21 +20,21 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.urls import path, re_path
 
-from portal.agents.channel import channel_application
-from portal.agents.sync import sync_application
-from portal.api.bodies import Bounded
-from portal.api.origins import own_pages_only
-from portal.api.request_threads import RequestThreads
-from portal.dashboard.board import ticker
-from portal.dashboard.forward.socket import forward_application
-from portal.dashboard.shell.consumers import LiveConsumer
-from portal.dashboard.terminal.socket import terminal_application
-from portal.events import relay
-from portal.health.within import Within
-from portal.jobs.api.log_socket import LogConsumer
-from portal.launch.processes.read_only import service_begin
-from portal.loaded import portal_loaded
-from portal.uploads.receiving import Receiving
+from portal.bodies import Bounded
+from portal.foundation.api.origins import own_pages_only
+from portal.foundation.api.request_threads import RequestThreads
+from portal.foundation.events import relay
+from portal.foundation.loaded import portal_loaded
+from portal.foundation.read_only import service_begin
+from portal.nodes.channel import channel_application
+from portal.nodes.sync import sync_application
+from portal.operate.health.within import Within
+from portal.pages.dashboard.board import ticker
+from portal.pages.dashboard.forward.socket import forward_application
+from portal.pages.dashboard.shell.consumers import LiveConsumer
+from portal.pages.dashboard.terminal.socket import terminal_application
+from portal.work.jobs.api.log_socket import LogConsumer
+from portal.work.uploads.receiving import Receiving
 
 django_application = Bounded(RequestThreads(asgi_application))
 http_routes = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from portal.environment.variables import VARIABLES
-from portal.rounds.settings.knobs import KNOBS
+from portal.foundation.environment.variables import VARIABLES
+from portal.planning.rounds.settings.knobs import KNOBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

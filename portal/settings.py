@@ -1,4 +1,4 @@
-"""Django's settings, from environment variables only; `portal.environment` documents each of them."""
+"""Django's settings, from environment variables only; `portal.foundation.environment` documents each of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import dj_database_url
 
-from portal.console.site import CONFIGURATION
-from portal.environment import env
-from portal.redis_urls import channels_host, kombu_url
-from portal.secret_key import key_read
+from portal.foundation.console.site import CONFIGURATION
+from portal.foundation.environment import env
+from portal.foundation.redis_urls import channels_host, kombu_url
+from portal.foundation.secret_key import key_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env("BERTH_DATA_DIR") or BASE_DIR / "var").absolute()
@@ -26,7 +26,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TIME_ZONE = "UTC"
 USE_TZ = True
 LANGUAGE_CODE = "en-gb"
-FORMAT_MODULE_PATH = "portal.formats"
+FORMAT_MODULE_PATH = "portal.foundation.formats"
 APPEND_SLASH = True
 
 INSTALLED_APPS = [
@@ -45,41 +45,41 @@ INSTALLED_APPS = [
     "django_celery_beat",
     "django_htmx",
     "axes",
-    "portal.events",
-    "portal.tenants",
+    "portal.foundation.events",
+    "portal.people.tenants",
     "portal.cluster",
-    "portal.uploads",
-    "portal.secrets",
-    "portal.jobs",
-    "portal.accounts",
-    "portal.artefacts",
-    "portal.notifications",
-    "portal.estimation",
-    "portal.rounds",
-    "portal.offers",
-    "portal.sharing",
-    "portal.templating",
-    "portal.dashboard",
-    "portal.laboratory",
+    "portal.work.uploads",
+    "portal.work.secrets",
+    "portal.work.jobs",
+    "portal.people.accounts",
+    "portal.work.artefacts",
+    "portal.work.notifications",
+    "portal.planning.estimation",
+    "portal.planning.rounds",
+    "portal.planning.offers",
+    "portal.planning.sharing",
+    "portal.planning.templating",
+    "portal.pages.dashboard",
+    "portal.pages.laboratory",
     "portal.launch",
-    "portal.backups",
+    "portal.operate.backups",
 ]
 
 MIDDLEWARE = [
-    "portal.api.errors.ApiEnvelope",
-    "portal.middleware.ContentSecurityPolicy",
+    "portal.foundation.api.errors.ApiEnvelope",
+    "portal.foundation.middleware.ContentSecurityPolicy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "portal.compression.Compression",
+    "portal.foundation.compression.Compression",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "portal.accounts.required.SecondFactorRequired",
+    "portal.people.accounts.required.SecondFactorRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "portal.middleware.BerthErrors",
+    "portal.foundation.middleware.BerthErrors",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -93,7 +93,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "portal.dashboard.shell.context_processors.page",
+                "portal.pages.dashboard.shell.context_processors.page",
             ],
         },
     },
@@ -140,7 +140,7 @@ CELERY_TASK_DEFAULT_QUEUE = "berth"
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_DB_REUSE_MAX = 1_000  # tasks with the same connection, which CONN_MAX_AGE ends sooner (`database_kept`)
-CELERY_BEAT_SCHEDULER = "portal.beat:LivingScheduler"
+CELERY_BEAT_SCHEDULER = "portal.foundation.beat:LivingScheduler"
 CELERY_TASK_TIME_LIMIT = 1800  # a task that hangs is ended with its pool process; none of ours needs minutes
 
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
@@ -153,13 +153,13 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
 AXES_FAILURE_LIMIT = env("BERTH_SIGN_IN_FAILURES")
-AXES_HANDLER = "portal.tenants.sign_in.SignInHandler"
+AXES_HANDLER = "portal.people.tenants.sign_in.SignInHandler"
 BERTH_SIGN_IN_NAME_FAILURES = env("BERTH_SIGN_IN_NAME_FAILURES")
 AXES_COOLOFF_TIME = env("BERTH_SIGN_IN_LOCK_MINUTES") / 60
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_CALLABLE = "portal.dashboard.shell.account.sign_in_locked"
-CSRF_FAILURE_VIEW = "portal.dashboard.shell.error_views.csrf_failed"
+AXES_LOCKOUT_CALLABLE = "portal.pages.dashboard.shell.account.sign_in_locked"
+CSRF_FAILURE_VIEW = "portal.pages.dashboard.shell.error_views.csrf_failed"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_HTTPONLY = True
@@ -177,20 +177,20 @@ STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "portal.compression.StaticFiles"},
+    "staticfiles": {"BACKEND": "portal.foundation.compression.StaticFiles"},
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = False
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "portal.tenants.authentication.BearerToken",
-        "portal.tenants.authentication.BrowserSession",
+        "portal.people.tenants.authentication.BearerToken",
+        "portal.people.tenants.authentication.BrowserSession",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["portal.tenants.authentication.HasScope"],
+    "DEFAULT_PERMISSION_CLASSES": ["portal.people.tenants.authentication.HasScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["portal.api.parsers.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["portal.foundation.api.parsers.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "portal.api.errors.exception_handler",
+    "EXCEPTION_HANDLER": "portal.foundation.api.errors.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
@@ -204,17 +204,17 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1|/api(?=/agent)",
     "SORT_OPERATIONS": False,
-    "GET_LIB_DOC_EXCLUDES": "portal.api.schema.bases_untold",
+    "GET_LIB_DOC_EXCLUDES": "portal.foundation.api.schema.bases_untold",
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
-        "JobState": "portal.jobs.states.JobState",
-        "AttemptState": "portal.jobs.states.AttemptState",
-        "StopReason": "portal.jobs.states.StopReason",
-        "LogStream": "portal.agents.serializers_logs.STREAMS",
-        "SimulationState": "portal.laboratory.models.Simulation.State",
-        "SharedWith": "portal.laboratory.models.SharedWith",
-        "PlanningStatus": "portal.rounds.models.Planning.Status",
-        "MemberRole": "portal.tenants.models.Membership.Role",
+        "JobState": "portal.work.jobs.states.JobState",
+        "AttemptState": "portal.work.jobs.states.AttemptState",
+        "StopReason": "portal.work.jobs.states.StopReason",
+        "LogStream": "portal.nodes.serializers_logs.STREAMS",
+        "SimulationState": "portal.pages.laboratory.models.Simulation.State",
+        "SharedWith": "portal.pages.laboratory.models.SharedWith",
+        "PlanningStatus": "portal.planning.rounds.models.Planning.Status",
+        "MemberRole": "portal.people.tenants.models.Membership.Role",
     },
 }
 UNFOLD = CONFIGURATION

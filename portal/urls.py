@@ -3,10 +3,10 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from portal.accounts.forms import ConsoleSignInForm
-from portal.health.gpus import gpu_metrics
-from portal.health.health import healthz, livez
-from portal.health.prometheus import metrics
+from portal.operate.health.gpus import gpu_metrics
+from portal.operate.health.health import healthz, livez
+from portal.operate.health.prometheus import metrics
+from portal.people.accounts.forms import ConsoleSignInForm
 
 admin.autodiscover()
 admin.site.login_form = ConsoleSignInForm
@@ -18,12 +18,12 @@ urlpatterns = [
     path("metrics", metrics, name="metrics"),
     path("metrics/gpus", gpu_metrics, name="metrics-gpus"),
     path("api/v1/", include("portal.api_urls")),
-    path("api/agent/v1/", include("portal.agents.urls")),
-    path("", include("portal.laboratory.pages.urls")),
-    path("", include("portal.dashboard.urls")),
+    path("api/agent/v1/", include("portal.nodes.urls")),
+    path("", include("portal.pages.laboratory.pages.urls")),
+    path("", include("portal.pages.dashboard.urls")),
 ]
 
-handler400 = "portal.dashboard.shell.error_views.bad_request"
-handler403 = "portal.dashboard.shell.error_views.permission_denied"
-handler404 = "portal.dashboard.shell.error_views.not_found"
-handler500 = "portal.dashboard.shell.error_views.server_error"
+handler400 = "portal.pages.dashboard.shell.error_views.bad_request"
+handler403 = "portal.pages.dashboard.shell.error_views.permission_denied"
+handler404 = "portal.pages.dashboard.shell.error_views.not_found"
+handler500 = "portal.pages.dashboard.shell.error_views.server_error"

@@ -14,9 +14,9 @@ from importlib import metadata
 
 import pytest
 
+from portal.foundation.layout import SOURCE, Layout, write_json
 from portal.launch import broker
 from portal.launch.preparation import stamp, static_fingerprint
-from portal.layout import SOURCE, Layout, write_json
 from tests.servers import UP_LIMIT_S, RunningBerth, private_directory, stretched
 
 KEPT = "kept"
@@ -58,7 +58,7 @@ def database_make(layout, kept):
 
 def static_make(layout, kept):
     """Collect the static files, or take those that were collected of the same ones."""
-    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py', 'portal/compression.py')}"
+    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py', 'portal/foundation/compression.py')}"
     static = layout.root / "static"
     if made.exists():
         shutil.copytree(made, static, copy_function=os.link, dirs_exist_ok=True)

@@ -11,7 +11,7 @@ import pytest_rerunfailures
 from _pytest import runner
 from xdist.scheduler import LoadFileScheduling
 
-from portal.deep_calls import roomy
+from portal.foundation.deep_calls import roomy
 from research.screenshots.camera import BROWSERS
 from tests.berths import berth_once, berth_up, demo_template, template  # noqa: F401 - fixtures
 from tests.costs import Costs

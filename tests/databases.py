@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from portal.layout import Layout
+from portal.foundation.layout import Layout
 
 
 def put_back(original, file):

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 WAITS = ("system", "browser", "postgres")
 SPACING = 4

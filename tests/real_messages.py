@@ -1,6 +1,6 @@
 """What agent and portal really send each other, one message of each kind. Tests send these, with the values that they are about.
 
-`tests/workers/agent/test_real_messages.py` compares them with a real agent's, `tests/portal/agents/test_real_messages.py` with the
+`tests/workers/agent/test_real_messages.py` compares them with a real agent's, `tests/portal/nodes/test_real_messages.py` with the
 real portal's: the very same fields, in all depths, with values of the same types.
 """
 

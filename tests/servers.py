@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
+from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch import broker
 from portal.launch.processes import identity
-from portal.layout import SOURCE, Layout, read_json
 from research.bench.errors import BenchError
 from research.bench.postgres import postgres_started, url_of
 from tests.remains import kill_all_of

@@ -28,7 +28,7 @@ from portal.settings import DATABASES as OF_PRODUCT  # noqa: E402
 from portal.settings import STORAGES as OF_PORTAL  # noqa: E402
 from research.settings import *  # noqa: E402, F403
 
-# Argon2 is slow on purpose, and many a test makes six people. tests/portal/tenants/test_passwords.py has the product's.
+# Argon2 is slow on purpose, and many a test makes six people. tests/portal/people/tenants/test_passwords.py has the product's.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 # Static files by their plain names: no collectstatic has run for a test.

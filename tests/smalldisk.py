@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 INSIDE = "BERTH_TEST_IN_NAMESPACE"
 NOT_HERE = "SKIPPED LOUDLY: no small disk can be mounted here (root, or user namespaces, is needed)"

@@ -7,8 +7,8 @@ import pytest
 from django.core.management import get_commands
 from django.urls import Resolver404, resolve
 
-from portal.health.health import health
-from portal.jobs.imports.options import OPTIONS
+from portal.operate.health.health import health
+from portal.work.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
 from workers.agent.settings import SETTINGS, flag_of, variable_of
 
@@ -141,10 +141,15 @@ def test_health_has_the_documented_keys():
 
 
 def test_each_decision_has_its_parts():
-    for path in (ROOT / "docs/decisions").glob("*.md"):
+    for path in (ROOT / "docs/decisions").glob("[0-9]*.md"):
         text = path.read_text()
         assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Why", "Cost")), path.name
         assert len(text.split()) < 260, path.name
+
+
+def test_each_decision_stands_once_in_the_index():
+    listed = re.findall(r"^- \[\d{4}\]\((\d{4}-[^)]*)\)", (ROOT / "docs/decisions/README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
 
 
 TOLD = [

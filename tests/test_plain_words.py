@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.plain_words import PATTERNS, found
 
-CEILINGS = {"what": 3427, "who": 514, "alone": 486, "so many": 500, "told": 453, "start": 238, "alike": 87}
+CEILINGS = {"what": 3321, "who": 498, "so many": 457, "alone": 468, "told": 433, "start": 234, "alike": 83}
 """How many of each there are. A change that removes some lowers the number, and none raises one."""
 
 

@@ -9,8 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from portal.foundation.layout import SOURCE as ROOT
 from portal.launch import preflight
-from portal.layout import SOURCE as ROOT
 
 PAIRS = {f"{name}.txt": f"{name}.lock" for name in ("requirements", "requirements-dev", "workers/requirements")}
 FREE = re.compile(r"MIT|BSD|Apache|PSF|Python Software")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests import order, together
 from tests.__main__ import AGAIN, ALL, DAILY, FAST, SHARED, arguments_for, environment_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from portal.environment.variables import VARIABLES
+from portal.foundation.environment.variables import VARIABLES
+from portal.planning.rounds.settings.knobs import KNOBS
 from portal.reference import INTERNAL
-from portal.rounds.settings.knobs import KNOBS
 from workers.agent.settings import SETTINGS, variable_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,8 +27,8 @@ def sources():
 
 
 def read_anywhere():
-    """Every BERTH_ name in the code but where the reference and `portal.environment` define them."""
-    defining = {*(ROOT / "portal/environment").glob("*.py"), ROOT / "portal/reference.py"}
+    """Every BERTH_ name in the code but where the reference and `portal.foundation.environment` define them."""
+    defining = {*(ROOT / "portal/foundation/environment").glob("*.py"), ROOT / "portal/reference.py"}
     return {name for path, text in sources().items() if path not in defining for name in VARIABLE.findall(text)}
 
 

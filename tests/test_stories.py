@@ -27,7 +27,7 @@ import ast
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 HELD_BY = {
     1: ["system/test_readme.py::test_a_newcomer_sees_jobs_run_and_one_wait_and_reads_why"],
@@ -58,13 +58,13 @@ HELD_BY = {
     13: ["system/test_secret_story.py::test_a_secret_shows_nowhere_and_a_job_without_it_says_so"],
     14: [
         "system/test_submit_page.py::test_story_14_a_line_and_the_end_are_told_and_the_limit_extended",
-        "portal/notifications/test_delivery.py::test_a_mail_comes_when_a_job_ends_and_only_once",
-        "portal/notifications/test_delivery.py::test_a_near_time_limit_is_told_once_and_again_after_it_was_extended",
+        "portal/work/notifications/test_delivery.py::test_a_mail_comes_when_a_job_ends_and_only_once",
+        "portal/work/notifications/test_delivery.py::test_a_near_time_limit_is_told_once_and_again_after_it_was_extended",
     ],
     15: ["system/test_scripts_life.py::test_a_manager_invites_makes_a_viewer_removes_and_asks_who_used_what"],
     16: ["system/test_scripts_life.py::test_a_manager_invites_makes_a_viewer_removes_and_asks_who_used_what"],
     17: [
-        "portal/dashboard/submit/test_quotas_near.py",
+        "portal/pages/dashboard/submit/test_quotas_near.py",
         "system/test_submit_page.py::test_story_17_a_quota_that_is_nearly_used_is_seen_before_it_hurts",
     ],
     27: ["system/test_scripts_life.py::test_500_jobs_with_keys_through_a_flaky_connection_are_500_jobs"],

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from portal.layout import Layout
+from portal.foundation.layout import Layout
 from tests import berths
 
 MOMENT = re.compile(r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?'")

@@ -42,7 +42,7 @@ STANDING = {
 
 def standing(berth):
     """{what: rows} of all that a file must leave as it was, and which processes run."""
-    from portal.rounds.settings.knobs import KNOBS  # late: few processes that run tests need it, or httpx2
+    from portal.planning.rounds.settings.knobs import KNOBS  # late: few processes that run tests need it, or httpx2
     from tests.system.helpers.client import rows
 
     found = {what: rows(berth, query) for what, query in STANDING.items()}

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 
 @cache

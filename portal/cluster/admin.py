@@ -11,7 +11,7 @@ from unfold.admin import TabularInline
 from portal.cluster import admin_environments, admin_join, services
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.cluster.named import NamedEnvironment
-from portal.console.base import (
+from portal.foundation.console.base import (
     Command,
     ConsoleAdmin,
     DescribeForm,
@@ -22,8 +22,8 @@ from portal.console.base import (
     ReasonForm,
     adopt,
 )
-from portal.console.named import NAMES
-from portal.console.show import ago, column, facts, mark, mib
+from portal.foundation.console.named import NAMES
+from portal.foundation.console.show import ago, column, facts, mark, mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from django.contrib import admin
 
 from portal.cluster import services
 from portal.cluster.selectors import software_told
-from portal.console.base import Command, ConsoleAdmin, adopt, always
+from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always
 
 if TYPE_CHECKING:
     from django import forms

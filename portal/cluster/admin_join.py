@@ -13,10 +13,10 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 
 from portal.cluster import services
 from portal.cluster.joining import join_line
-from portal.console.base import Command, ConsoleAdmin
-from portal.console.show import mark
-from portal.errors import BerthError
-from portal.layout import Layout, read_json
+from portal.foundation.console.base import Command, ConsoleAdmin
+from portal.foundation.console.show import mark
+from portal.foundation.errors import BerthError
+from portal.foundation.layout import Layout, read_json
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef
 
-from portal.bulk import among
 from portal.cluster.models import Gpu
+from portal.foundation.bulk import among
 
 if TYPE_CHECKING:
     from collections.abc import Collection

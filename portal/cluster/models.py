@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from portal.choices import TextChoices
 from portal.cluster.named import NamedEnvironment  # noqa: F401 - one of its models
+from portal.foundation.choices import TextChoices
 
 HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 """The words of `Node.health`, in the order in which nodes are shown."""

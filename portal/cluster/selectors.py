@@ -11,13 +11,13 @@ from portal.cluster.gpu_states import unheld, whole_gpus
 from portal.cluster.instances import ONE_EACH, instance_of, only_instances
 from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
 from portal.cluster.named import NamedEnvironment
-from portal.errors import BerthError, NotFound
+from portal.foundation.errors import BerthError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 
 def nodes_visible_to(user: User) -> Any:

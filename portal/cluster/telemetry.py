@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from portal.bulk import among
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.services import node_seen
-from portal.events.following import node_measured
+from portal.foundation.bulk import among
+from portal.foundation.events.following import node_measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +54,7 @@ _told_at_s: float | None = None
 def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
     """Keep one batch (the wire's telemetry message); the same one again changes nothing.
 
-    Pages are told once a second for all nodes (`portal.dashboard.board.ticker`).
+    Pages are told once a second for all nodes (`portal.pages.dashboard.board.ticker`).
     """
     start = datetime.fromtimestamp(batch["start"], UTC)
     packed = frame_pack({name: batch[name] for name in batch if name != "boot_id"})

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch import backups, control, preflight
 from portal.launch.options import DEFAULT_HOST, DEFAULT_PORT, Options
-from portal.layout import SOURCE, Layout, read_json
 
 ENDS = "the exit code is 0 when all is well, 1 when there are problems, 3 when Berth does not run"
 

@@ -14,8 +14,8 @@ class LaunchConfig(AppConfig):
         from django.db.backends.signals import connection_created
         from django.db.models.signals import post_save
 
+        from portal.foundation.read_only import connection_watch, service_begin
         from portal.launch.operator import forget_at_password_change, forget_at_sign_in
-        from portal.launch.processes.read_only import connection_watch, service_begin
 
         user_logged_in.connect(forget_at_sign_in, dispatch_uid="operator-file")
         post_save.connect(forget_at_password_change, sender=get_user_model(), dispatch_uid="operator-file")

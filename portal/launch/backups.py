@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from portal.alive import MARK
-from portal.command_errors import LaunchError
+from portal.foundation.alive import MARK
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.processes import identity
 from portal.launch.processes.lock import SupervisorLock
 from portal.launch.programs import portal_environment
-from portal.layout import SOURCE, Layout, read_json
 
 
 def _command(layout: Layout, *arguments: str) -> int:

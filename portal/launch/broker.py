@@ -1,4 +1,4 @@
-"""The Redis-compatible server that `up` starts: finds one and says how to start it. `portal.redis_urls` knows its addresses."""
+"""The Redis-compatible server that `up` starts: finds one and says how to start it. Addresses: `portal.foundation.redis_urls`."""
 
 import os
 import re
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from portal.command_errors import LaunchError
-from portal.layout import Layout, write_private
-from portal.redis_urls import ping
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout, write_private
+from portal.foundation.redis_urls import ping
 
 # sockaddr_un holds 108 bytes with the closing zero (104 on macOS).
 SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107

@@ -7,11 +7,11 @@ import sys
 import time
 from typing import Any
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout, read_json, write_json
 from portal.launch import health, nodes
 from portal.launch.processes import identity
 from portal.launch.processes.lock import SupervisorLock, supervisor_state
-from portal.layout import Layout, read_json, write_json
 
 DOWN_LIMIT_S = 120.0
 PATIENCE_S = 7.0

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from types import FrameType
 
+from portal.foundation.layout import SOURCE
 from portal.launch.up import READY_VARIABLE
-from portal.layout import SOURCE
 
 
 def up_detached(arguments: list[str]) -> int:

@@ -15,7 +15,7 @@ import runpy
 import sys
 import threading
 
-from portal.deep_calls import roomy
+from portal.foundation.deep_calls import roomy
 
 MODULE = "portal.launch.guarded"
 _PR_SET_DUMPABLE = 4

@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.programs import agent_environment, portal_environment
-from portal.layout import SOURCE, Layout, read_json
 
 KEEP_HOURS = 24
 STOP_GRACE_S = 10

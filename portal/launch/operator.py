@@ -10,9 +10,9 @@ from typing import Any
 
 from django.conf import settings
 
-from portal.layout import Layout, read_json, write_json
-from portal.tenants import services
-from portal.tenants.models import User
+from portal.foundation.layout import Layout, read_json, write_json
+from portal.people.tenants import services
+from portal.people.tenants.models import User
 
 USERNAME = "operator"
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.programs import AGENT_PREFIX, REGISTERED_FILE, agent_environment
-from portal.layout import SOURCE, Layout, read_json
 
 CHECK_LIMIT_S = 30.0
 NO_USE = 2

@@ -9,10 +9,10 @@ import socket
 import sys
 from pathlib import Path
 
-from portal.artefacts import remote
-from portal.command_errors import LaunchError
-from portal.environment import env
-from portal.environment.variables import VARIABLES
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.environment import env
+from portal.foundation.environment.variables import VARIABLES
+from portal.work.artefacts import remote
 
 # SQLite's write-ahead log and the logs need room. With less, the first hour of work may already fail.
 FREE_DISK_MIB = 300

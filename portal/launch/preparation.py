@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from portal.alive import MARK
-from portal.command_errors import LaunchError
+from portal.foundation.alive import MARK
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices
 from portal.launch.programs import REGISTERED_FILE, node_names
-from portal.layout import SOURCE, Layout, read_json, write_json
 
 LIMIT_S = 300.0
 
@@ -52,7 +52,7 @@ def fingerprint(*, demo: bool) -> str:
 
 def static_fingerprint() -> str:
     """Return a hash that changes when the files do that are collected: ours, and those of the packages that are required."""
-    return _digest("static", "static/**/*", "portal/settings.py", "portal/compression.py")
+    return _digest("static", "static/**/*", "portal/settings.py", "portal/foundation/compression.py")
 
 
 def stamp(*, demo: bool) -> dict[str, str]:

@@ -6,10 +6,10 @@ import sys
 
 import django
 
+from portal.foundation.layout import Layout
 from portal.launch.preparation import nodes_unregistered
 from portal.launch.programs import node_names
 from portal.launch.saying import emit, farewell, step
-from portal.layout import Layout
 
 JOIN_TOKEN_LIFE_S = 3600
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import dj_database_url
 
-from portal.alive import MARK
-from portal.command_errors import LaunchError
-from portal.environment import env
+from portal.foundation.alive import MARK
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.environment import env
+from portal.foundation.layout import Layout, read_json
+from portal.foundation.redis_urls import ping
 from portal.launch import health
 from portal.launch.broker import Server, socket_place
 from portal.launch.demo.nodes import DEMO_NODES
@@ -20,8 +22,6 @@ from portal.launch.options import Options
 from portal.launch.preflight import is_loopback
 from portal.launch.processes.children import Program
 from portal.launch.tls import Tls, names_of_this_machine
-from portal.layout import Layout, read_json
-from portal.redis_urls import ping
 
 # The variables that an agent gets, beside those of its own settings. No database, no broker, no secret, because tenants'
 # processes run beside it.
@@ -122,11 +122,12 @@ def proxies() -> str:
 
 
 SERVER = "portal.launch.serving portal.asgi:application".split()
-PLANNING, LABORATORY_S = "celery -q -A portal".split(), "celery -q -A portal.celery:laboratory".split()
+PLANNING, LABORATORY_S = "celery -q -A portal".split(), "celery -q -A portal.foundation.celery:laboratory".split()
 WORKER = "worker --pool prefork --loglevel WARNING --without-gossip --without-mingle".split()
 LABORATORY = "--queues laboratory --hostname laboratory@%h --max-memory-per-child 400000".split()
 LOW_PRIORITY = "nice -n 5".split()
-BEAT = "celery -q -A portal.celery:clock beat --scheduler portal.beat:LivingScheduler --max-interval 1 --loglevel WARNING".split()
+BEAT = "celery -q -A portal.foundation.celery:clock beat --max-interval 1 --loglevel WARNING".split()
+BEAT += "--scheduler portal.foundation.beat:LivingScheduler".split()
 
 
 def services(options: Options, layout: Layout, *, environment: dict[str, str], site: Site) -> list[Program]:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from portal import redis_urls
-from portal.command_errors import LaunchError
-from portal.environment import env
+from portal.foundation import redis_urls
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.environment import env
+from portal.foundation.layout import Layout, read_json, unwritable, write_json, write_private
 from portal.launch import broker, health, nodes, own_node, preflight, preparation, programs
 from portal.launch.backups import refuse_half_restored
 from portal.launch.guarded import guarded_argv
@@ -21,7 +22,6 @@ from portal.launch.processes.lock import lock_or_refuse
 from portal.launch.processes.supervisor import AGAIN, REFUSED_S, Supervisor
 from portal.launch.serving.limits import files_most
 from portal.launch.tls import Tls, certificate_ensure, certificate_given
-from portal.layout import Layout, read_json, unwritable, write_json, write_private
 
 HEALTH_LIMIT_S = 120.0
 TICK_S = 0.2

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from research.bench.errors import BenchError
 from research.bench.latency import berth_started, environment_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portal.rounds.planning.run import collector_paused
+from portal.planning.rounds.planning.run import collector_paused
 from research.bench.errors import BenchError
 from research.workloads import queues
 from research.workloads.moved_on import moved_on

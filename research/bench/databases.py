@@ -18,9 +18,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import redis
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout
 from portal.launch import broker
-from portal.layout import SOURCE, Layout
 from research.bench.errors import BenchError
 from research.bench.postgres import postgres_started, url_of
 

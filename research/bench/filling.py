@@ -14,10 +14,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobLabel, JobText
-from portal.jobs.searching import text_of
-from portal.jobs.states import AttemptState, JobState
-from portal.tenants.models import Membership, Tenant, User
+from portal.people.tenants.models import Membership, Tenant, User
+from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobLabel, JobText
+from portal.work.jobs.searching import text_of
+from portal.work.jobs.states import AttemptState, JobState
 from research.bench.errors import BenchError
 from research.bench.readiness import database_ready
 from research.workloads.queues import GPU_SPEEDS, TENANTS, instance_draw

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent
-from portal.jobs.states import AttemptState, JobState
+from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent
+from portal.work.jobs.states import AttemptState, JobState
 from research.bench.filling import BATCH
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.telemetry import telemetry_store
-from portal.jobs.models import Allocation, Job, JobPayload, LogChunk
-from portal.jobs.states import JobState
-from portal.laboratory.checking import SimulationOrder
-from portal.laboratory.run.worker import simulation_next
-from portal.laboratory.services import simulation_order, trace_add
-from portal.rounds.models import Planning, PlanningLease, Round
-from portal.rounds.record.decisions import decisions_read
-from portal.rounds.record.frames import frame_alone
-from portal.tenants.models import Membership
+from portal.pages.laboratory.checking import SimulationOrder
+from portal.pages.laboratory.run.worker import simulation_next
+from portal.pages.laboratory.services import simulation_order, trace_add
+from portal.people.tenants.models import Membership
+from portal.planning.rounds.models import Planning, PlanningLease, Round
+from portal.planning.rounds.record.decisions import decisions_read
+from portal.planning.rounds.record.frames import frame_alone
+from portal.work.jobs.models import Allocation, Job, JobPayload, LogChunk
+from portal.work.jobs.states import JobState
 from research.bench.filling import BATCH
 from research.bench.filling_ended import DAYS, ended_fill
 

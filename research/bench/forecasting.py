@@ -17,13 +17,13 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.errors import SimulationError
-from portal.laboratory.sources.clusters import ClusterFile
-from portal.laboratory.sources.traces import TraceFile
 from portal.launch.demo.arrivals import CALM, CROWDED, CROWDED_SHARE, LONGEST_S, PERIOD_S, SHORTEST_S, SWING_S
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.people import REPLAN_S, RESTART_COST_S, TICK_S
 from portal.launch.demo.workload import TENANTS, TRAININGS
+from portal.pages.laboratory.errors import SimulationError
+from portal.pages.laboratory.sources.clusters import ClusterFile
+from portal.pages.laboratory.sources.traces import TraceFile
 from research.bench.errors import BenchError
 from research.simulator.foretelling import Foretelling
 from scheduler.model import Job, Node, Tenant

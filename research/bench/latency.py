@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from portal.layout import Layout, read_json
+from portal.foundation.layout import Layout, read_json
 from research.bench.errors import BenchError
 
 if TYPE_CHECKING:

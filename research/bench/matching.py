@@ -6,8 +6,8 @@ import json
 import time
 from typing import Any
 
-from portal.jobs.services.logs import CHUNK_BYTES
-from portal.notifications.patterns import Tail, lines_find
+from portal.work.jobs.services.logs import CHUNK_BYTES
+from portal.work.notifications.patterns import Tail, lines_find
 
 LINE = b"step 12345 epoch 3 loss 0.51234 lr 0.0001 tokens/s 12345.6 mem 10.2G\n"
 TEN_GB = 10e9

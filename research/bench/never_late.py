@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portal.rounds.planning.run import collector_paused
+from portal.planning.rounds.planning.run import collector_paused
 from scheduler.model import ClusterState, Job, Node, Tenant
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan

@@ -19,12 +19,12 @@ from django.core.handlers.asgi import ASGIHandler
 from django.db import connection
 from django.test import Client, override_settings
 
-from portal.jobs.models import Job
-from portal.loaded import portal_loaded
-from portal.rounds.models import OperatorSetting, Planning
-from portal.rounds.planning.run import planning_run
-from portal.tenants.models import User
-from portal.tenants.services import SCOPES, token_create
+from portal.foundation.loaded import portal_loaded
+from portal.people.tenants.models import User
+from portal.people.tenants.services import SCOPES, token_create
+from portal.planning.rounds.models import OperatorSetting, Planning
+from portal.planning.rounds.planning.run import planning_run
+from portal.work.jobs.models import Job
 from research.bench.asked import BOTH, OPERATOR, TENANT, Asked, asked_all
 from research.bench.asking import Answer, asker, connection_kept
 from research.bench.errors import BenchError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from portal.rounds.models import Planning
+from portal.planning.rounds.models import Planning
 from research.bench.errors import BenchError
 from research.bench.readiness import database_ready
 

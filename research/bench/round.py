@@ -19,11 +19,11 @@ import numpy as np
 from django.db import connection
 from django.utils import timezone
 
-from portal.events.models import OutboxMessage
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent
-from portal.jobs.states import AttemptState, JobState
-from portal.rounds.models import OperatorSetting, Planning
-from portal.rounds.planning.run import planning_run
+from portal.foundation.events.models import OutboxMessage
+from portal.planning.rounds.models import OperatorSetting, Planning
+from portal.planning.rounds.planning.run import planning_run
+from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobEvent
+from portal.work.jobs.states import AttemptState, JobState
 from research.bench.errors import BenchError
 from research.bench.filling import contact_refresh, database_fill
 

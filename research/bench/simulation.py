@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portal.laboratory.errors import SimulationError
-from portal.laboratory.sources.clusters import cluster_read
-from portal.laboratory.sources.traces import TraceFile
+from portal.pages.laboratory.errors import SimulationError
+from portal.pages.laboratory.sources.clusters import cluster_read
+from portal.pages.laboratory.sources.traces import TraceFile
 from research.bench.errors import BenchError
 from scheduler.model import Job, Node
 from scheduler.simulator.rivals import parameters_for

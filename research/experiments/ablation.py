@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table, cell
+from portal.pages.laboratory.output.tables import Table, cell
 from research.experiments.ablation_workloads import workloads
 from research.experiments.base import Experiment, Result
 from research.experiments.hops.setting import medians

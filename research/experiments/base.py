@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import cell
-from portal.laboratory.run.parallel import run_tasks
+from portal.pages.laboratory.output.tables import cell
+from portal.pages.laboratory.run.parallel import run_tasks
 from research.experiments.kept import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from portal.laboratory.output.tables import Table
-    from portal.laboratory.run.parallel import Task, Watch
+    from portal.pages.laboratory.output.tables import Table
+    from portal.pages.laboratory.run.parallel import Task, Watch
 
 
 class ExperimentError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments import sia
 from research.experiments.base import Experiment, Result
 from research.experiments.clairvoyance import NOTE, ROWS, Clairvoyance

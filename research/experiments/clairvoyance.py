@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.run.parallel import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from scheduler.simulator.world.truth import TracedJob, World
 
 ROWS = {"clairvoyant, least work first": "least-work", "clairvoyant, latency ratio": "latency-ratio"}

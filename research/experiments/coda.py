@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.coda_figures import figures_of
 from research.experiments.scenario import Scenario

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.coda import DAY_S, medians_of
 from research.experiments.coda_figures import figures_of, queued_jobs

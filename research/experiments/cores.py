@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, ExperimentError, Figure, Result
 from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import advance, begin

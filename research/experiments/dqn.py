@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.dqn_pairs import measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from research.experiments.base import Options
 
 GROUPS = ("heavy", "light", "memory-heavy", "memory-light", "random")

@@ -12,15 +12,15 @@ from functools import lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments.base import ExperimentError, Figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from research.experiments.base import Options
     from scheduler.simulator.sharing.pairs import PairWorld
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from portal.estimation.absorbing import rows_take
-from portal.estimation.models import JobProfile
-from portal.estimation.selectors import profile_of
-from portal.laboratory.output.tables import Table
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
+from portal.pages.laboratory.output.tables import Table
+from portal.planning.estimation.absorbing import rows_take
+from portal.planning.estimation.models import JobProfile
+from portal.planning.estimation.selectors import profile_of
 from research.experiments.base import Experiment, ExperimentError, Result
 from scheduler.estimator import iteration
 from scheduler.model.speeds import Cell, Link

@@ -14,15 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.errors import SimulationError
+from portal.pages.laboratory.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from portal.laboratory.run.parallel import Task, Tell
+    from portal.pages.laboratory.run.parallel import Task, Tell
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = ("scheduler", "portal/laboratory", "research")
+CODE = ("scheduler", "portal/pages/laboratory", "research")
 
 
 @dataclass(frozen=True, slots=True)

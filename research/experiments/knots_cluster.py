@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments.base import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from research.experiments.base import Options
 
 POLICIES = ("exclusive", "gandiva", "tiresias", "res-ag", "cbp", "cbp-pp", "res-ag, 20 %", "cbp-pp, 20 %")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments.base import Experiment, ExperimentError, Result
 from research.experiments.openb_study import study_of
 

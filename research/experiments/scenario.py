@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.run.parallel import Task
-from portal.laboratory.run.scenario import simulated
+from portal.pages.laboratory.run.parallel import Task
+from portal.pages.laboratory.run.scenario import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from scheduler.parameters import Parameters
     from scheduler.simulator.records import Run
     from scheduler.simulator.world.truth import TracedJob, World

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, ExperimentError, Result
 from research.experiments.clairvoyance import LEAST, NOTE, OVER, ROWS, Clairvoyance, over
 from research.experiments.scenario import Scenario

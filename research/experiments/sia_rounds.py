@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments.base import Experiment, ExperimentError, Result
 from research.experiments.sia import COLUMNS as SIA_COLUMNS
 from research.experiments.sia import servers
@@ -19,7 +19,7 @@ from research.experiments.sia import servers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from research.experiments.base import Options
 
 TRACE = "workloads/philly/workload-1.csv"

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments.base import Experiment, ExperimentError, Figure, Result
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import Source, TraceError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from portal.laboratory.run.parallel import Tell
+    from portal.pages.laboratory.run.parallel import Tell
     from research.experiments.base import Options
     from scheduler.simulator.world.truth import TracedJob
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.broker import free_port
-from portal.layout import SOURCE, Layout, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,8 +9,8 @@ from django.test import Client
 from berth_client import Berth
 from berth_client.cli import main
 from berth_client.wire import Answer
-from tests.portal.api.conftest import world_make
 from tests.portal.conftest import nothing_counted  # noqa: F401 - a fixture
+from tests.portal.foundation.api.conftest import world_make
 
 URL = "http://testserver"
 

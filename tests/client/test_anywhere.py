@@ -10,8 +10,8 @@ import pytest
 
 from berth_client.cli import main
 from berth_client.cli.parser import parser_make
-from portal.jobs.models import Job, LogChunk
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
+from portal.work.jobs.models import Job, LogChunk
 from tests.client.conftest import URL, secret_of
 from tests.portal import given
 

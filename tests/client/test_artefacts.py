@@ -7,10 +7,10 @@ import pytest
 from berth_client import downloads
 from berth_client.downloads import local_path
 from berth_client.errors import ClientError
-from portal.artefacts import store
-from portal.artefacts.models import Artefact, JobArtefacts
-from portal.artefacts.services.counting import Account
-from portal.jobs.models import Job
+from portal.work.artefacts import store
+from portal.work.artefacts.models import Artefact, JobArtefacts
+from portal.work.artefacts.services.counting import Account
+from portal.work.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
 BIG = bytes(range(256)) * 1000

@@ -10,8 +10,8 @@ import pytest
 from berth_client.cli import run
 from berth_client.cli.options import FORMATS
 from berth_client.cli.parser import parser_make
-from portal.artefacts.models import Artefact
-from portal.jobs.models import LogChunk
+from portal.work.artefacts.models import Artefact
+from portal.work.jobs.models import LogChunk
 from tests.client.conftest import URL, secret_of
 from tests.client.test_anywhere import NAME, WALK
 from tests.portal import given

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from berth_client.cli import files
-from portal.jobs.models import Job
+from portal.work.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
 

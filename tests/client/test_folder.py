@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 
 from berth_client import ClientError
 from berth_client.folder import folder_paths
-from portal.jobs.models import Job
-from portal.uploads.store import pieces
+from portal.work.jobs.models import Job
+from portal.work.uploads.store import pieces
 from tests.portal.odd_texts import TEXTS
 
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from berth_client import AwayError, Berth, following, jobs, rest
 from berth_client.cli import logs, main
-from portal.jobs.models import Job, LogChunk
-from portal.tenants.services import token_create
+from portal.people.tenants.services import token_create
+from portal.work.jobs.models import Job, LogChunk
 from tests.client.conftest import URL, InProcess
 from tests.portal.conftest import cluster  # noqa: F401 - a fixture
 

@@ -10,7 +10,7 @@ import pytest
 from berth_client import __version__
 from berth_client.cli.completion import completers_set
 from berth_client.cli.parser import parser_make
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.client.conftest import URL, secret_of
 
 pytestmark = pytest.mark.impure  # pip and the installed command are processes

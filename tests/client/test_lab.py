@@ -12,15 +12,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from berth_client.cli.parser import parser_make
-from portal.laboratory.checking import SimulationOrder
-from portal.laboratory.models import LabTrace, Simulation
-from portal.laboratory.run.worker import simulation_next
-from portal.laboratory.services import simulation_cancel, simulation_order
-from portal.layout import SOURCE
-from portal.tenants.models import Tenant
-from portal.tenants.services import token_create
+from portal.foundation.layout import SOURCE
+from portal.pages.laboratory.checking import SimulationOrder
+from portal.pages.laboratory.models import LabTrace, Simulation
+from portal.pages.laboratory.run.worker import simulation_next
+from portal.pages.laboratory.services import simulation_cancel, simulation_order
+from portal.people.tenants.models import Tenant
+from portal.people.tenants.services import token_create
 from tests.portal import given
-from tests.portal.laboratory.lab import CLUSTER, TRACE
+from tests.portal.pages.laboratory.lab import CLUSTER, TRACE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DRAWN = ("--generator", "hops-64", "--jobs", "3", "--cluster", "own", "--policy", "fifo,drf")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from berth_client.cli.parser import parser_make
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 ABOUT_THINGS = ("artefacts", "templates", "secrets", "members", "lab")
 
@@ -33,8 +33,6 @@ def test_the_script_knows_and_tells_every_verb():
 
 
 def test_the_documents_tell_every_verb():
-    changelog = re.search(r"`client/` is a package.*?with `([a-z ]+)`", (SOURCE / "CHANGELOG.md").read_text())[1]
-    assert set(changelog.split()) == set(VERBS)
     rows = re.findall(r"^\| ((?:`[a-z]+`(?:, )?)+) \|", (SOURCE / "docs/command-line.md").read_text(), re.MULTILINE)
     assert {verb for row in rows for verb in re.findall(r"[a-z]+", row)} >= set(VERBS)
 

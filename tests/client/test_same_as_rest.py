@@ -9,12 +9,12 @@ from drf_spectacular.generators import SchemaGenerator
 
 from berth_client import Berth, fields, shapes
 from berth_client.jobs import FINAL
-from portal.jobs import states
-from portal.jobs.declaration.client import client_text
-from portal.jobs.services import log_append
+from portal.work.jobs import states
+from portal.work.jobs.declaration.client import client_text
+from portal.work.jobs.services import log_append
 from tests.messages import unlike
 from tests.portal import given
-from tests.portal.artefacts.sending import NS, Sender
+from tests.portal.work.artefacts.sending import NS, Sender
 
 SHAPES = {
     "Job": shapes.Job,

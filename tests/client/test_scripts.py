@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from portal.cluster.models import GpuType
-from portal.jobs.models import Job
+from portal.work.jobs.models import Job
 from tests.portal.given import node_make
 
 pytestmark = pytest.mark.django_db

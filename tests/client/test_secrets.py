@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from portal.cluster.models import Node
-from portal.secret_key import unseal
-from portal.secrets.models import Secret
+from portal.foundation.secret_key import unseal
+from portal.work.secrets.models import Secret
 
 pytestmark = pytest.mark.django_db
 VALUE = "hf_0123456789abcdef"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.portal.templating.samples import TEXT
+from tests.portal.planning.templating.samples import TEXT
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ import pytest
 
 from berth_client import AwayError, Berth, ClientError, RefusedError
 from berth_client.cli import main
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 STRANGE = {
     "null": b"null",

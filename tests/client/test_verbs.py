@@ -10,9 +10,9 @@ from berth_client.cli.job_words import QUEUES, place_words
 from berth_client.cli.jobs import RETRIED
 from berth_client.cli.parser import parser_make
 from portal.cluster.models import GpuType, Node
-from portal.jobs import states
-from portal.jobs.models import Job
-from portal.rounds.planning.run import planning_run
+from portal.planning.rounds.planning.run import planning_run
+from portal.work.jobs import states
+from portal.work.jobs.models import Job
 from scheduler.explaining.places import QUEUES as PORTAL_QUEUES
 
 pytestmark = pytest.mark.django_db

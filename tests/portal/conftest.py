@@ -4,7 +4,7 @@ import pytest
 import redis
 from django.core.cache import cache
 
-from portal.redis_urls import channels_host, kombu_url
+from portal.foundation.redis_urls import channels_host, kombu_url
 from tests.portal import given
 
 
@@ -39,7 +39,7 @@ def broker_settings(settings, broker_server):
             "CONFIG": {"hosts": [channels_host(broker_server.url)]},
         }
     }
-    from portal.celery import app
+    from portal.foundation.celery import app
 
     before = app.conf.broker_url, app.conf.broker_read_url, app.conf.broker_write_url
     url = kombu_url(broker_server.url)

@@ -11,20 +11,20 @@ from django.db.models import Q, Sum
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.agents.serializers import Report
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.cluster.telemetry import telemetry_store
-from portal.jobs.models import Allocation, Attempt, GpuAllocation, Job
-from portal.jobs.services import job_submit, locks, placing, report_apply, submission
-from portal.jobs.services.placing import attempt_start
-from portal.jobs.services.placings import Part
-from portal.jobs.states import FINAL, LIVE, JobState
+from portal.foundation.layout import Layout, write_json
 from portal.launch.processes.children import Child, Program
-from portal.layout import Layout, write_json
-from portal.rounds.models import Planning
-from portal.rounds.planning.beginning import round_present
-from portal.rounds.settings.knobs import knobs_current
-from portal.tenants.models import Membership, Tenant, User
+from portal.nodes.serializers import Report
+from portal.people.tenants.models import Membership, Tenant, User
+from portal.planning.rounds.models import Planning
+from portal.planning.rounds.planning.beginning import round_present
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
+from portal.work.jobs.services import job_submit, locks, placing, report_apply, submission
+from portal.work.jobs.services.placing import attempt_start
+from portal.work.jobs.services.placings import Part
+from portal.work.jobs.states import FINAL, LIVE, JobState
 from tests.messages import unlike
 from tests.real_ends import real_end
 from tests.real_messages import INVENTORY, REPORT_FIELDS, TELEMETRY

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.test import Client
 
-from portal.layout import Layout, write_private
+from portal.foundation.layout import Layout, write_private
 
 
 def scraper(**more):

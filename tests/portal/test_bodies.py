@@ -6,9 +6,9 @@ import json
 import pytest
 from channels.db import database_sync_to_async
 
-from portal.api import bodies
-from portal.api.bodies import LONG, MOST_BYTES
-from portal.tenants.services import token_create
+from portal import bodies
+from portal.bodies import LONG, MOST_BYTES
+from portal.people.tenants.services import token_create
 from tests.portal import given
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]

@@ -8,23 +8,23 @@ from django.test import Client
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
-from portal.artefacts.models import JobArtefacts
-from portal.beat import LivingScheduler
-from portal.celery import app
 from portal.cluster.models import Node
 from portal.cluster.services.contact import node_seen
-from portal.health import health
-from portal.jobs.models import Allocation, ClockMark, Job
-from portal.jobs.services import leases
-from portal.jobs.states import JobState
-from portal.rounds.asking.forecasting import forecasts_refresh
-from portal.rounds.errands import REST_MOST_S, errand, errand_rest
-from portal.rounds.models import Planning, PlanningLease, Round
-from portal.rounds.planning import lease
-from portal.rounds.planning.run import planning_run
-from portal.rounds.settings.leaps import leap_now, leap_problems
-from portal.rounds.settings.schedule import BY_AGE, FIXED_S
-from portal.tenants.models import Tenant
+from portal.foundation.beat import LivingScheduler
+from portal.foundation.celery import app
+from portal.operate.health import health
+from portal.people.tenants.models import Tenant
+from portal.planning.rounds.asking.forecasting import forecasts_refresh
+from portal.planning.rounds.errands import REST_MOST_S, errand, errand_rest
+from portal.planning.rounds.models import Planning, PlanningLease, Round
+from portal.planning.rounds.planning import lease
+from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.settings.leaps import leap_now, leap_problems
+from portal.planning.rounds.settings.schedule import BY_AGE, FIXED_S
+from portal.work.artefacts.models import JobArtefacts
+from portal.work.jobs.models import Allocation, ClockMark, Job
+from portal.work.jobs.services import leases
+from portal.work.jobs.states import JobState
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

@@ -12,9 +12,9 @@ from django.db import connection
 from django.db.migrations import Migration
 from django.db.migrations.loader import MigrationLoader
 
-from portal.backups.older import NAMED_BEFORE
-from portal.events.first_migration import FirstMigration
-from portal.jobs.triggers import QUEUE_SQLITE, SQLITE
+from portal.foundation.events.first_migration import FirstMigration
+from portal.operate.backups.older import NAMED_BEFORE
+from portal.work.jobs.triggers import QUEUE_SQLITE, SQLITE
 
 SCHEMA_OF_POSTGRES = (
     (

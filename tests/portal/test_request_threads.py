@@ -11,9 +11,9 @@ from django.core.asgi import get_asgi_application
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from portal.api.request_threads import BUSY, MOST_FREE, RequestThreads, _Lent
-from portal.api.streams import Streamed
-from portal.health.within import UNANSWERED, Within
+from portal.foundation.api.request_threads import BUSY, MOST_FREE, RequestThreads, _Lent
+from portal.foundation.api.streams import Streamed
+from portal.operate.health.within import UNANSWERED, Within
 from tests.portal.access.wire import http
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]

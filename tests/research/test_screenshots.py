@@ -11,7 +11,7 @@ from research.screenshots.__main__ import STOPPING, main, sheet_write
 from research.screenshots.camera import VIEWS, Taken
 from research.screenshots.pages import NOT_PAGES, NOT_PAGES_ENDS, PAGES
 
-PAGES_OF = ("portal.dashboard", "portal.laboratory.pages", "django.contrib.auth.views")
+PAGES_OF = ("portal.pages.dashboard", "portal.pages.laboratory.pages", "django.contrib.auth.views")
 
 
 def routes():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from portal.events.shared import STALE_S
+from portal.foundation.events.shared import STALE_S
 from tests.servers import stretched
 from tests.system.helpers import axe
 from tests.system.helpers.watching import Watch, until
@@ -158,7 +158,7 @@ def test_a_hidden_page_fetches_nothing_and_catches_up(opened, berth):
     page.evaluate(HIDE, True)
     asked = len(page.asked)
     shell(berth, MEASURE.replace("64.0", "33.0"))
-    shell(berth, "from portal.events.services import page_event; page_event(stream='cluster', topic='job')")
+    shell(berth, "from portal.foundation.events.services import page_event; page_event(stream='cluster', topic='job')")
     page.wait_for_timeout(6000)  # there is no event of fetching nothing
     assert [path for path in page.asked[asked:] if not path.startswith("/static/")] == []
     page.evaluate(HIDE, False)

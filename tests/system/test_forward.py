@@ -16,8 +16,8 @@ import time
 import httpx2
 import pytest
 
+from portal.foundation.layout import SOURCE
 from portal.launch.broker import free_port
-from portal.layout import SOURCE
 from tests.servers import stretched
 from tests.system.helpers.client import Tenant, rows
 

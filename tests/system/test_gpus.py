@@ -9,7 +9,7 @@ import re
 import httpx2
 import pytest
 
-from portal.agents.fields import MEASURES
+from portal.nodes.fields import MEASURES
 from tests.native.nvml import built
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.machine import machine

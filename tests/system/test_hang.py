@@ -12,7 +12,7 @@ import uuid
 import psutil
 import pytest
 
-from portal.layout import read_json
+from portal.foundation.layout import read_json
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.ledger import Ledger, alive
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from portal.foundation.layout import read_json
 from portal.launch.processes import identity
-from portal.layout import read_json
 from tests.servers import stretched
 from tests.system.helpers.client import Tenant, operator_settings, rows
 from tests.system.helpers.ledger import Ledger, alive, pids_running

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.client import MACHINE_SLACK
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("shells")]

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from portal.foundation.layout import read_json
 from portal.launch.processes import identity
-from portal.layout import read_json
 from tests.system.helpers.client import MACHINE_SLACK, Tenant, leaks, operator_node_action, rows
 from tests.system.helpers.ledger import alive
 

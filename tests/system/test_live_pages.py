@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, until
 
@@ -25,7 +25,7 @@ FOCUS = """(selector) => { const element = document.querySelector(selector); ele
   window.__blurs = 0; element.addEventListener('blur', () => { window.__blurs += 1; }); }"""
 TELL = """
 import time
-from portal.events.relay import Publisher
+from portal.foundation.events.relay import Publisher
 publisher = Publisher()
 for _ in range({times}):
     publisher.event("job:{number}", {{"topic": "job", "id": {number}}})

@@ -4,7 +4,7 @@ import pytest
 from django.template import Context, Template
 from django.template.loader import render_to_string
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.watching import browser_started
 
 pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.layout import read_json
+from portal.foundation.layout import read_json
 from tests.system.helpers.client import Tenant
 from workers.system.landlock import SIGNAL_VERSION, landlock_version
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.conftest import LOUD
 from tests.system.helpers.watching import browser_started, sign_in, until
 

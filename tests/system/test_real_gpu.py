@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from portal.agents.fields import MEASURES
+from portal.nodes.fields import MEASURES
 from tests.system.helpers.client import FINAL, Tenant, operator_node_action, operator_settings, rows
 from tests.system.helpers.machine import machine
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, operator_settings, signed_in
 from tests.unbroken import unbroken
 

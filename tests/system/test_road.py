@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.client import Tenant, leaks, rows
 from tests.system.helpers.ledger import alive
 from tests.workers.instrument.torches import python_with, torchrun_works

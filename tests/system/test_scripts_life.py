@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 import pytest
 
 from berth_client import AwayError, Berth, RefusedError, rest
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.client import MACHINE_SLACK, Tenant, _csrf, rows, signed_in
 from tests.system.helpers.flaky import WHOLE, Flaky
 

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.servers import stretched
 from tests.system.helpers.client import Tenant, rows
 from tests.system.helpers.ledger import alive

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.portal.notifications.receivers import http_server
+from tests.portal.work.notifications.receivers import http_server
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import Watch, until
 from tests.workers.environments.git_server import GitServer, repository
@@ -279,7 +279,7 @@ def test_story_17_a_quota_that_is_nearly_used_is_seen_before_it_hurts(page, bert
     tenant = Tenant(berth)
     first = tenant.submit("sleep 3000")
     waiting = [tenant.submit("true", depends_on=[int(first)]) for _ in range(9)]
-    quota = "from portal.tenants.models import Tenant; Tenant.objects.filter(name='vision-lab').update(queued_jobs_quota={})"
+    quota = "from portal.people.tenants.models import Tenant; Tenant.objects.filter(name='vision-lab').update(queued_jobs_quota={})"
     page.reload()
     assert said not in page.inner_text("main")
     berth.command("manage", "shell", "-c", quota.format(10))

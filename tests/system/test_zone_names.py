@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.helpers.watching import browser_started
 
 pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow]

@@ -2,7 +2,7 @@ import django.core.validators
 from django.conf import settings
 from django.db import migrations, models
 
-from portal.events.first_migration import FirstMigration
+from portal.foundation.events.first_migration import FirstMigration
 
 
 class Migration(FirstMigration):

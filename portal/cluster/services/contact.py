@@ -9,10 +9,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from portal.bulk import among
 from portal.cluster import followers
 from portal.cluster.models import Node, NodeEvent
-from portal.events.services import page_event, plan_nudge
+from portal.foundation.bulk import among
+from portal.foundation.events.services import page_event, plan_nudge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from portal import checks
 from portal.cluster.models import Node
 from portal.cluster.named import NamedEnvironment
-from portal.errors import BerthError, Conflict
-from portal.events.services import node_wake, page_event
-from portal.tenants.services import audit_record
+from portal.foundation import checks
+from portal.foundation.errors import BerthError, Conflict
+from portal.foundation.events.services import node_wake, page_event
+from portal.people.tenants.services import audit_record
 
 if TYPE_CHECKING:
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 MOST_ENVIRONMENTS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")

@@ -16,14 +16,14 @@ from django.utils import timezone
 from portal.cluster import followers
 from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell, node_touch
-from portal.errors import BerthError, NotFound
-from portal.events.services import node_wake, page_event
-from portal.tenants.services import audit_record
+from portal.foundation.errors import BerthError, NotFound
+from portal.foundation.events.services import node_wake, page_event
+from portal.people.tenants.services import audit_record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 STAYS = ("xid", "nvml", "ecc")
 """Checks whose cordon an operator lifts, by the first word of their names."""

@@ -15,14 +15,14 @@ from portal.cluster import followers
 from portal.cluster.instances import instance_of
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell
-from portal.errors import BerthError, Conflict
-from portal.events.services import plan_nudge
-from portal.tenants.services import audit_record, secret_digest
+from portal.foundation.errors import BerthError, Conflict
+from portal.foundation.events.services import plan_nudge
+from portal.people.tenants.services import audit_record, secret_digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 CORDON = ("cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy")
 JOIN_PREFIX, NODE_PREFIX = "berthjoin_", "berthnode_"

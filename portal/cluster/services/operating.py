@@ -11,12 +11,12 @@ from portal.cluster import followers
 from portal.cluster.models import Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell, node_touch
 from portal.cluster.services.health import NODE, findings_overrule
-from portal.errors import BerthError, Conflict
-from portal.events.services import node_wake, page_event
-from portal.tenants.services import audit_record
+from portal.foundation.errors import BerthError, Conflict
+from portal.foundation.events.services import node_wake, page_event
+from portal.people.tenants.services import audit_record
 
 if TYPE_CHECKING:
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 
 @transaction.atomic

@@ -10,14 +10,14 @@ from django.db import transaction
 
 from portal.cluster.gpu_states import unheld
 from portal.cluster.models import Gpu, Node, NodeEvent
-from portal.errors import BerthError, Conflict, NotFound
-from portal.events.services import page_event, plan_nudge
-from portal.tenants.services import audit_record
+from portal.foundation.errors import BerthError, Conflict, NotFound
+from portal.foundation.events.services import page_event, plan_nudge
+from portal.people.tenants.services import audit_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 Kept = Mapping[int, int]
 """By node, how many of its idle GPUs stay whole because they are kept for waiting jobs."""

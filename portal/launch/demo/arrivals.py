@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db.models import Sum
 
-from portal.environment import env
-from portal.errors import BerthError
+from portal.foundation.environment import env
+from portal.foundation.errors import BerthError
+from portal.foundation.layout import Layout
 from portal.launch.demo.sharers import small_training
 from portal.launch.demo.workload import TENANTS, TRAININGS, over_nodes, training, word_count
-from portal.layout import Layout
 
 if TYPE_CHECKING:
     from random import Random
 
-    from portal.jobs.models import Job
+    from portal.work.jobs.models import Job
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ def arrival(rng: Random) -> tuple[str, str, dict[str, Any]]:
 def _demand() -> tuple[int, int]:
     """Return (GPUs that running and waiting jobs need at least, GPUs of the cluster), but for those that are shared."""
     from portal.cluster.models import Gpu
-    from portal.jobs.models import Attempt, Job
-    from portal.jobs.states import JobState
+    from portal.work.jobs.models import Attempt, Job
+    from portal.work.jobs.states import JobState
 
     held = Attempt.objects.filter(ended_at=None, gpu_compute=None).aggregate(gpus=Sum("gpus"))["gpus"] or 0
     waiting = Job.objects.filter(state=JobState.PENDING, array_size=None, shareable=False).values_list(
@@ -88,8 +88,8 @@ def arrivals_step(*, now: float | None = None) -> Job | None:
 
 def _submit(tenant_name: str, username: str, description: dict[str, Any], *, key: str) -> Job | None:
     """Submit as that user; None when tenant or user is gone, or when a limit refuses the job."""
-    from portal.jobs.services import job_submit
-    from portal.tenants.models import Tenant, User
+    from portal.people.tenants.models import Tenant, User
+    from portal.work.jobs.services import job_submit
 
     tenant = Tenant.objects.filter(name=tenant_name).first()
     user = User.objects.filter(username=username, is_active=True).first()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.layout import SOURCE
-from portal.templating.services import template_save
-from portal.templating.yaml_text import with_files, yaml_read
+from portal.foundation.layout import SOURCE
+from portal.planning.templating.services import template_save
+from portal.planning.templating.yaml_text import with_files, yaml_read
 
 if TYPE_CHECKING:
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
 TEMPLATES = {"train": ("charlm/train.py",), "sweep": ("sweep/sweep.py", "charlm/train.py"), "python": ()}
 

@@ -7,13 +7,13 @@ from typing import Any
 from django.db import transaction
 
 from portal.cluster import services as cluster
+from portal.foundation.layout import Layout, write_json
 from portal.launch.demo.job_templates import templates_ensure
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.operator import operator_account, password_generate
-from portal.layout import Layout, write_json
-from portal.rounds import services as rounds
-from portal.tenants import services as tenants
-from portal.tenants.models import Tenant, User
+from portal.people.tenants import services as tenants
+from portal.people.tenants.models import Tenant, User
+from portal.planning.rounds import services as rounds
 
 TICK_S, REPLAN_S = 5, 60
 MEASURING = {"tune_step_s": 10, "relieve_period_s": 10, "noise_band": 0.05}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

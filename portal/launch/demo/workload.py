@@ -11,10 +11,10 @@ from typing import Any
 
 import django
 
+from portal.foundation.layout import SOURCE
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.sharers import SHARING, sharers
 from portal.launch.saying import step
-from portal.layout import SOURCE
 
 NODES_LIMIT_S = 60.0
 # By tenant: the category of its jobs, and its users, who submit in turn.
@@ -150,8 +150,8 @@ def _await_nodes() -> None:
 def gpus_shared() -> None:
     """Let jobs share some of the GPUs, once: what an operator sets later stays."""
     from portal.launch.operator import operator_account
-    from portal.rounds.models import OperatorSetting
-    from portal.rounds.services import settings_update
+    from portal.planning.rounds.models import OperatorSetting
+    from portal.planning.rounds.services import settings_update
 
     if not OperatorSetting.objects.filter(name__in=SHARING).exists():
         settings_update(actor=operator_account(), **SHARING)
@@ -159,8 +159,8 @@ def gpus_shared() -> None:
 
 def main() -> int:
     django.setup()
-    from portal.jobs.services import job_submit
-    from portal.tenants.models import Tenant, User
+    from portal.people.tenants.models import Tenant, User
+    from portal.work.jobs.services import job_submit
 
     _await_nodes()
     gpus_shared()

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from portal.alive import VARIABLE
+from portal.foundation.alive import VARIABLE
+from portal.foundation.layout import SOURCE, Layout, unwritable
 from portal.launch.processes.born import Born
 from portal.launch.processes.identity import identity_of
-from portal.layout import SOURCE, Layout, unwritable
 
 FIRST_DELAY_S = 0.5
 
@@ -22,8 +22,8 @@ FIRST_DELAY_S = 0.5
 class Program:
     """What to run. `role`: broker, portal, worker, beat or agent. With `spares_group` its descendants live on after it.
 
-    A program shows in one of two ways that it does not hang: it writes `signs` (`portal.alive`), or `ask` returns without
-    an exception. A program with neither never counts as hanging. `needs` names another program: while that one does not
+    A program shows in one of two ways that it does not hang: it writes `signs` (`portal.foundation.alive`), or `ask` returns
+    without an exception. A program with neither never counts as hanging. `needs` names another program: while that one does not
     answer, this one need not show anything. `database`: SQLite's file, without which it is not started.
     """
 

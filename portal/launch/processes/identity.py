@@ -7,9 +7,9 @@ from typing import Any
 
 import psutil
 
-from portal.alive import MARK
+from portal.foundation.alive import MARK
+from portal.foundation.layout import Layout
 from portal.launch.guarded import directory_of
-from portal.layout import Layout
 
 # All processes but agents name their data directory on their command line (`guarded`). The broker, and processes of version
 # 0.1, name it in the variable MARK.

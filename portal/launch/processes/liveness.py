@@ -1,8 +1,8 @@
 """Finds programs that hang: a stopped or blocked process still exists, so no exit shows it.
 
-A program either writes signs of life into its pipe (`portal.alive`), or it is asked from outside: the portal over HTTP, the
-broker with PING. A program that is silent for the limit hangs. Silence does not count while the supervisor itself was
-stopped (a suspended machine), nor for a worker while the broker does not answer.
+A program either writes signs of life into its pipe (`portal.foundation.alive`), or it is asked from
+outside: the portal over HTTP, the broker with PING. A program that is silent for the limit hangs. Silence does not count while
+the supervisor itself was stopped (a suspended machine), nor for a worker while the broker does not answer.
 """
 
 import os

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout, read_json
 from portal.launch.processes.identity import Identity, identity_of, is_alive
-from portal.layout import Layout, read_json
 
 
 class SupervisorLock:

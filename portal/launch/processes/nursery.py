@@ -19,7 +19,8 @@ import threading
 from typing import Any, NoReturn
 
 MODULES = """
-    portal.asgi portal.celery portal.beat celery.__main__ celery.bin.celery celery.bin.worker celery.bin.beat
+    portal.asgi portal.foundation.celery portal.foundation.beat celery.__main__
+    celery.bin.celery celery.bin.worker celery.bin.beat
     celery.apps.worker celery.apps.beat celery.concurrency.prefork celery.worker.consumer kombu.transport.redis
     portal.launch.serving.server uvicorn.loops.auto uvicorn.lifespan.on uvicorn.protocols.http.auto
 """.split()
@@ -30,8 +31,8 @@ def load() -> None:
     """Load what the services work with. This opens no connection and starts no thread."""
     for name in MODULES:
         importlib.import_module(name)
-    from portal.celery import app, laboratory
-    from portal.loaded import stays
+    from portal.foundation.celery import app, laboratory
+    from portal.foundation.loaded import stays
 
     for each in (app, laboratory):
         each.loader.import_default_modules()
@@ -49,7 +50,7 @@ def bear(service: dict[str, Any]) -> int:
 
 def _become(service: dict[str, Any]) -> NoReturn:
     """Be the service, from here to its end."""
-    from portal import alive
+    from portal.foundation import alive
     from portal.launch.guarded import leave, run
 
     try:

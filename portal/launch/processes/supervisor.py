@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from portal.foundation.layout import Layout, write_json
 from portal.launch.processes import together
 from portal.launch.processes.children import FIRST_DELAY_S, Child, Program
 from portal.launch.processes.children import exit_words as exit_words  # noqa: PLC0414 - told from here
 from portal.launch.processes.identity import boot_id, identity_of
 from portal.launch.processes.liveness import Liveness
-from portal.layout import Layout, write_json
 
 LONGEST_DELAY_S = 30.0
 SETTLED_AFTER_S = 30.0

@@ -17,16 +17,16 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE
 from portal.launch.guarded import directory_of, guarded_argv
 from portal.launch.processes.born import Born
-from portal.layout import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from portal.foundation.layout import Layout
     from portal.launch.processes.children import Child
-    from portal.layout import Layout
 
 NURSERY = "portal.launch.processes.nursery"
 AGENTS = "workers.nursery"

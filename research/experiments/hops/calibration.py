@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Figure, Result
 from research.experiments.hops.distance import CLEARLY, COLUMNS, ROWS, SHOWN, distance, with_run
 from research.experiments.hops.setting import seeds_of

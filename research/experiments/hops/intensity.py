@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, Result
 from research.experiments.hops.gpus_512 import QUICK, SETTING
 from research.experiments.hops.setting import entrants, medians, runs

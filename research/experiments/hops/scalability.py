@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from portal.laboratory.output.tables import Table
+from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.hops.setting import Setting, entrants, runs
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from portal.laboratory.command import INTERRUPTED, LabCommand, Refused, file_write, outputs_check
-from portal.laboratory.errors import SimulationError
-from portal.laboratory.output.page import page_html
-from portal.laboratory.run.bars import progress_bars
+from portal.pages.laboratory.command import INTERRUPTED, LabCommand, Refused, file_write, outputs_check
+from portal.pages.laboratory.errors import SimulationError
+from portal.pages.laboratory.output.page import page_html
+from portal.pages.laboratory.run.bars import progress_bars
 from research.experiments.base import ExperimentError, Options
 from research.experiments.registry import MODULES, experiment_named
 from scheduler.simulator.errors import SimulationError as EngineError

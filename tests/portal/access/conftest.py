@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services import node_drain
-from portal.jobs.models import Allocation
-from portal.jobs.services import job_submit, log_append
-from portal.rounds.services import planning_run
+from portal.planning.rounds.services import planning_run
+from portal.work.jobs.models import Allocation
+from portal.work.jobs.services import job_submit, log_append
 from tests.portal.access.committed import Committed
 from tests.portal.access.safe import BREAK_OUT, SHOUT
 from tests.portal.access.world import build, offers_keep, running

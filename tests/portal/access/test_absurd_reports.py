@@ -5,9 +5,9 @@ import json
 import pytest
 from django.db import transaction
 
-from portal.agents.serializers import LONGEST_S, MOST_SAMPLES, SMALL
-from portal.estimation.records import records_apply
-from portal.jobs.models import Allocation, Job
+from portal.nodes.serializers import LONGEST_S, MOST_SAMPLES, SMALL
+from portal.planning.estimation.records import records_apply
+from portal.work.jobs.models import Allocation, Job
 from tests.portal.access.routes import path_of
 from tests.portal.access.rows import PAGES, REST
 from tests.portal.access.world import CASTS

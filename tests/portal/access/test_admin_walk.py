@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.urls import NoReverseMatch, reverse
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-from portal.console.base import ConsoleAdmin
+from portal.foundation.console.base import ConsoleAdmin
 from tests.portal.access.routes import routes
 from tests.portal.access.world import CASTS
 

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services import node_token_revoke
-from portal.jobs.models import Allocation, Job
-from portal.tenants.models import ApiToken
-from portal.tenants.services import SCOPES, membership_remove, token_create, token_revoke, user_update
+from portal.people.tenants.models import ApiToken
+from portal.people.tenants.services import SCOPES, membership_remove, token_create, token_revoke, user_update
+from portal.work.jobs.models import Allocation, Job
 from tests.portal.access.routes import filled, path_of
 from tests.portal.access.rows import AGENTS, HOLD, INVENTORY, PAGES, REST, TABLE
 from tests.portal.access.world import send
@@ -229,7 +229,7 @@ def test_an_operators_token_without_that_scope_operates_nothing(world):
 
 
 def test_an_operator_no_longer_loses_what_the_token_could(world):
-    from portal.tenants.services import user_create
+    from portal.people.tenants.services import user_create
 
     user_create(username="other.operator", password="correct horse battery", is_operator=True)
     user_update(user=world.users["operator"], actor=None, is_operator=False)

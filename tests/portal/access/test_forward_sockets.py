@@ -6,11 +6,11 @@ import json
 import pytest
 from django.utils import timezone
 
-from portal.api.sockets import SIGNED_OUT
-from portal.dashboard.forward import carrying
-from portal.dashboard.terminal import watching
-from portal.jobs.models import Allocation, IdleWatch, Job
-from portal.tenants.models import ApiToken, AuditEvent, Membership
+from portal.foundation.api.sockets import SIGNED_OUT
+from portal.pages.dashboard.forward import carrying
+from portal.pages.dashboard.terminal import watching
+from portal.people.tenants.models import ApiToken, AuditEvent, Membership
+from portal.work.jobs.models import Allocation, IdleWatch, Job
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
 from tests.portal.access.test_terminal_programs import token_of
 from tests.portal.access.test_terminal_sockets import agent, ended, frame, running  # noqa: F401

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from portal.cluster.models import NodeEvent
-from portal.events.models import OutboxMessage
-from portal.jobs.models import Job
-from portal.rounds.models import Planning
+from portal.foundation.events.models import OutboxMessage
+from portal.planning.rounds.models import Planning
+from portal.work.jobs.models import Job
 from tests.portal import given
 from tests.portal.access.routes import filled, path_of
 from tests.portal.access.rows import PAGES, REST, _get

@@ -6,11 +6,11 @@ import json
 import pytest
 from django.utils import timezone
 
-from portal.api.sockets import SIGNED_OUT
-from portal.jobs.api import log_socket, logs
-from portal.jobs.models import Attempt, Job, LogChunk
-from portal.tenants.models import ApiToken, Tenant
-from portal.tenants.services import membership_remove, token_create, token_revoke, user_update
+from portal.foundation.api.sockets import SIGNED_OUT
+from portal.people.tenants.models import ApiToken, Tenant
+from portal.people.tenants.services import membership_remove, token_create, token_revoke, user_update
+from portal.work.jobs.api import log_socket, logs
+from portal.work.jobs.models import Attempt, Job, LogChunk
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
 from tests.portal.access.wire import Socket
 from tests.portal.access.world import CASTS

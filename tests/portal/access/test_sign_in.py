@@ -11,9 +11,9 @@ from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
 
-from portal.layout import SOURCE
-from portal.tenants.models import AuditEvent
-from portal.tenants.services import sign_in_failures_forget, user_password_reset, user_update
+from portal.foundation.layout import SOURCE
+from portal.people.tenants.models import AuditEvent
+from portal.people.tenants.services import sign_in_failures_forget, user_password_reset, user_update
 from tests.portal.access.world import PASSWORD
 
 HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
@@ -187,7 +187,7 @@ def test_nothing_serves_without_a_signing_key(what, tmp_path):
 @pytest.mark.impure
 @pytest.mark.parametrize("key", ["", "short", "django-insecure-0123456789abcdefghijklmnopqrstuvwxyz", "a" * 60])
 def test_a_key_that_can_be_guessed_is_none(key, tmp_path):
-    from portal.secret_key import key_read
+    from portal.foundation.secret_key import key_read
 
     path = tmp_path / "secret-key"
     path.write_text(key)
@@ -200,7 +200,7 @@ def test_a_key_that_can_be_guessed_is_none(key, tmp_path):
 @pytest.mark.slow
 @pytest.mark.impure
 def test_a_real_key_is_used_and_commands_need_none(tmp_path):
-    from portal.secret_key import key_read
+    from portal.foundation.secret_key import key_read
 
     assert start(["manage.py", "check"], tmp_path).returncode == 0
     key = "Zk4x9mQ2vT7bN1sW8rJ5cL0pY3hD6gFaUeXo"

@@ -11,15 +11,15 @@ from django.conf import settings as django_settings
 from django.db import connections
 from django.utils import timezone
 
-from portal.accounts.models import SecondFactor
-from portal.api import sockets
-from portal.dashboard.shell import consumers
-from portal.dashboard.shell.live_rights import MOST_STREAMS
-from portal.errors import NotFound
-from portal.events import relay
-from portal.jobs.selectors import job_get
-from portal.tenants.models import Tenant
-from portal.tenants.services import membership_remove, user_password_reset, user_update
+from portal.foundation.api import sockets
+from portal.foundation.errors import NotFound
+from portal.foundation.events import relay
+from portal.pages.dashboard.shell import consumers
+from portal.pages.dashboard.shell.live_rights import MOST_STREAMS
+from portal.people.accounts.models import SecondFactor
+from portal.people.tenants.models import Tenant
+from portal.people.tenants.services import membership_remove, user_password_reset, user_update
+from portal.work.jobs.selectors import job_get
 from tests.portal.access.rows import AGENT
 from tests.portal.access.wire import Socket, http
 from tests.portal.access.world import CASTS

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from django.utils import timezone
 
-from portal.agents import channel as channels
-from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
-from portal.dashboard.terminal import watching
-from portal.tenants import services
-from portal.tenants.models import ApiToken, AuditEvent, Membership
+from portal.foundation.api.sockets import SIGNED_OUT
+from portal.nodes import channel as channels
+from portal.pages.dashboard.terminal import watching
+from portal.people.tenants import services
+from portal.people.tenants.models import ApiToken, AuditEvent, Membership
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
 from tests.portal.access.test_terminal_sockets import agent, browser, ended, frame, opened, running  # noqa: F401
 from tests.portal.access.wire import Socket

@@ -6,16 +6,16 @@ import json
 import pytest
 from django.utils import timezone
 
-from portal.agents import channel as channels
-from portal.agents.calls import CALLS
-from portal.api.sockets import SIGNED_OUT
 from portal.cluster.models import Node
-from portal.dashboard.terminal import session as sessions
-from portal.dashboard.terminal import socket as terminals
-from portal.dashboard.terminal import watching
-from portal.jobs.models import Allocation, Attempt
-from portal.tenants.models import AuditEvent, Membership, Tenant
-from portal.tenants.services import membership_remove
+from portal.foundation.api.sockets import SIGNED_OUT
+from portal.nodes import channel as channels
+from portal.nodes.calls import CALLS
+from portal.pages.dashboard.terminal import session as sessions
+from portal.pages.dashboard.terminal import socket as terminals
+from portal.pages.dashboard.terminal import watching
+from portal.people.tenants.models import AuditEvent, Membership, Tenant
+from portal.people.tenants.services import membership_remove
+from portal.work.jobs.models import Allocation, Attempt
 from tests.portal.access.test_sockets import _apart, asgi, poll, run, world  # noqa: F401 - fixtures
 from tests.portal.access.wire import Socket
 from tests.portal.access.world import CASTS

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from django.urls import reverse
 
-from portal.jobs.models import Job
+from portal.work.jobs.models import Job
 from tests.portal.access.routes import METHODS, filled, path_of, routes
 from tests.portal.access.rows import AGENTS, PAGES, REST, TABLE, Row
 from tests.portal.access.safe import assert_safe, is_page

@@ -12,21 +12,21 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_register
-from portal.jobs.models import Allocation, Job
-from portal.jobs.services import job_hold, job_submit, log_append
-from portal.laboratory.checking import SimulationOrder
-from portal.laboratory.run.worker import simulation_next
-from portal.laboratory.services import owned_share, simulation_order, trace_add
-from portal.offers.services import offers_of
-from portal.rounds.models import Planning
-from portal.rounds.services import planning_run
-from portal.secrets.services import secret_set
-from portal.templating.services import template_save, values_save
-from portal.tenants.models import Tenant
-from portal.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
-from portal.uploads.models import Upload
+from portal.pages.laboratory.checking import SimulationOrder
+from portal.pages.laboratory.run.worker import simulation_next
+from portal.pages.laboratory.services import owned_share, simulation_order, trace_add
+from portal.people.tenants.models import Tenant
+from portal.people.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
+from portal.planning.offers.services import offers_of
+from portal.planning.rounds.models import Planning
+from portal.planning.rounds.services import planning_run
+from portal.planning.templating.services import template_save, values_save
+from portal.work.jobs.models import Allocation, Job
+from portal.work.jobs.services import job_hold, job_submit, log_append
+from portal.work.secrets.services import secret_set
+from portal.work.uploads.models import Upload
 from tests.portal import given
-from tests.portal.dashboard.cluster_world import inventory
+from tests.portal.pages.dashboard.cluster_world import inventory
 
 CASTS = ("owner", "teammate", "outsider", "operator", "anonymous", "node")
 PEOPLE = CASTS[:4]

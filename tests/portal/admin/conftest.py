@@ -3,8 +3,8 @@
 import pytest
 
 from portal.cluster import services as cluster
-from portal.jobs.services import job_submit
-from portal.tenants import services as tenants
+from portal.people.tenants import services as tenants
+from portal.work.jobs.services import job_submit
 
 PASSWORD = "a-long-pass-word-1"
 

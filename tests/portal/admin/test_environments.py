@@ -5,10 +5,10 @@ from django.urls import reverse
 
 from portal.cluster.models import NamedEnvironment, Node
 from portal.cluster.services import environment_add, environment_change, environment_remove
-from portal.errors import BerthError, Conflict
-from portal.events.models import OutboxMessage
-from portal.jobs.selectors import parts_wanted
-from portal.tenants.models import AuditEvent
+from portal.foundation.errors import BerthError, Conflict
+from portal.foundation.events.models import OutboxMessage
+from portal.people.tenants.models import AuditEvent
+from portal.work.jobs.selectors import parts_wanted
 from tests.portal.admin.test_changes import actions, do
 
 

@@ -3,11 +3,11 @@
 import pytest
 from django.urls import reverse
 
-from portal.rounds.admin_policy import value_shown
-from portal.rounds.models import OperatorSetting
-from portal.rounds.services import settings_update
-from portal.rounds.settings.knobs import KNOBS, knobs_current, scheduler_parameters
-from portal.tenants.models import AuditEvent
+from portal.people.tenants.models import AuditEvent
+from portal.planning.rounds.admin_policy import value_shown
+from portal.planning.rounds.models import OperatorSetting
+from portal.planning.rounds.services import settings_update
+from portal.planning.rounds.settings.knobs import KNOBS, knobs_current, scheduler_parameters
 from scheduler.parameters import Parameters
 
 URL = reverse("admin:rounds_operatorsetting_changelist")

@@ -8,12 +8,12 @@ from django.utils import timezone
 from portal.cluster.models import Gpu, Node, NodeEvent
 from portal.cluster.services import gpu_cordon, gpu_resume, node_drain, node_health_take, node_hello, node_resume
 from portal.cluster.tasks import roll_up
-from portal.errors import BerthError, NotFound
-from portal.jobs.models import JobEvent
-from portal.jobs.services.placing import DoesNotFit
-from portal.jobs.states import JobState
-from portal.rounds.planning.snapshot import state_load
-from portal.tenants.models import AuditEvent
+from portal.foundation.errors import BerthError, NotFound
+from portal.people.tenants.models import AuditEvent
+from portal.planning.rounds.planning.snapshot import state_load
+from portal.work.jobs.models import JobEvent
+from portal.work.jobs.services.placing import DoesNotFit
+from portal.work.jobs.states import JobState
 from scheduler.parameters import Parameters
 from tests.portal import given
 

@@ -18,10 +18,10 @@ from portal.cluster.services import (
     node_seen,
     node_token_revoke,
 )
-from portal.errors import BerthError
-from portal.events.models import OutboxMessage
-from portal.tenants.models import AuditEvent
-from portal.tenants.services import secret_digest
+from portal.foundation.errors import BerthError
+from portal.foundation.events.models import OutboxMessage
+from portal.people.tenants.models import AuditEvent
+from portal.people.tenants.services import secret_digest
 from tests.portal import given
 
 
@@ -126,7 +126,7 @@ def test_silence_makes_a_node_unreachable_and_a_word_brings_it_back(cluster):
 def test_an_agent_that_died_before_it_kept_its_token_may_register_again(db):
     from portal.cluster.models import Node
     from portal.cluster.services import join_token_create, node_hello, node_register
-    from portal.errors import BerthError
+    from portal.foundation.errors import BerthError
     from tests.portal.given import inventory, node_make
 
     shape = inventory(node_make("shape")) | {"name": "new"}

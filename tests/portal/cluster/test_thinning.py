@@ -126,6 +126,6 @@ def test_a_node_s_plots_reach_back_as_far_as_is_kept(packed, client, words, figu
 
 
 def packed_owner():
-    from portal.tenants.models import User
+    from portal.people.tenants.models import User
 
     return User.objects.get(username="lena")

@@ -47,8 +47,8 @@ def tell(*said):
 
 
 def prepare():
-    from portal.tenants.models import Tenant, User
-    from portal.tenants.services import membership_add
+    from portal.people.tenants.models import Tenant, User
+    from portal.people.tenants.services import membership_add
 
     user = User(username="mallory")
     user.set_unusable_password()
@@ -66,8 +66,8 @@ def sender():
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
-    from portal.tenants.models import User
-    from portal.tenants.services import token_create
+    from portal.people.tenants.models import User
+    from portal.people.tenants.services import token_create
 
     user = User.objects.get(username="mallory")
     scopes = ("jobs:read", "jobs:write", "cluster:read", "simulations:read", "simulations:write")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from portal.layout import Layout
+from portal.foundation.layout import Layout
 from tests.portal.hostile import cases
 
 pytestmark = [pytest.mark.impure, pytest.mark.slow]

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 MOST_MIB, MOST_CPU_S = 64, 30
 MIB = 1024 * 1024
@@ -19,11 +19,11 @@ READS = """
 import json, os, resource, sys
 import django
 django.setup()
-from portal.api.parsers import json_strict
-from portal.errors import BerthError
-from portal.laboratory.checking import cluster_checked, trace_measure
-from portal.templating.document import document_read
-from portal.templating.yaml_text import yaml_read
+from portal.foundation.api.parsers import json_strict
+from portal.foundation.errors import BerthError
+from portal.pages.laboratory.checking import cluster_checked, trace_measure
+from portal.planning.templating.document import document_read
+from portal.planning.templating.yaml_text import yaml_read
 readers = {
     "json": json_strict,
     "template": lambda data: document_read(yaml_read(data.decode())),

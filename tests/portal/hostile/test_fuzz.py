@@ -7,14 +7,14 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from portal.api.parsers import json_strict
-from portal.errors import BerthError
-from portal.jobs.imports import text_import
-from portal.laboratory.checking import description_of
-from portal.laboratory.errors import SimulationError
-from portal.laboratory.sources.clusters import cluster_parse
-from portal.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
-from portal.templating.yaml_text import yaml_read, yaml_write
+from portal.foundation.api.parsers import json_strict
+from portal.foundation.errors import BerthError
+from portal.foundation.strict_yaml import MOST_DEPTH, YamlError, yaml_strict
+from portal.pages.laboratory.checking import description_of
+from portal.pages.laboratory.errors import SimulationError
+from portal.pages.laboratory.sources.clusters import cluster_parse
+from portal.planning.templating.yaml_text import yaml_read, yaml_write
+from portal.work.jobs.imports import text_import
 from scheduler.simulator.traces.registry import FORMATS
 from scheduler.simulator.traces.source import Source, TraceError
 from tests.portal.hostile.cases import HEADERS, JSON_ROW, ROWS

@@ -5,18 +5,18 @@ import random
 import pytest
 from django.test import Client
 
-from portal.agents.serializers import Iterations
-from portal.errors import BerthError
-from portal.estimation import tasks as estimation
-from portal.estimation.models import PartOffset
-from portal.estimation.records import records_apply
-from portal.jobs.models import Attempt, Job
-from portal.jobs.states import QUEUED
-from portal.rounds.asking.changes import changes_work
-from portal.rounds.asking.forecasting import forecasts_refresh
-from portal.rounds.models import Planning
-from portal.rounds.planning.run import planning_run
-from portal.rounds.tuning.searching import tuning_pass
+from portal.foundation.errors import BerthError
+from portal.nodes.serializers import Iterations
+from portal.planning.estimation import tasks as estimation
+from portal.planning.estimation.models import PartOffset
+from portal.planning.estimation.records import records_apply
+from portal.planning.rounds.asking.changes import changes_work
+from portal.planning.rounds.asking.forecasting import forecasts_refresh
+from portal.planning.rounds.models import Planning
+from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.tuning.searching import tuning_pass
+from portal.work.jobs.models import Attempt, Job
+from portal.work.jobs.states import QUEUED
 from tests.portal import given
 
 pytestmark = pytest.mark.slow

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, Phase, example, settings
 from hypothesis import given as given_any
 
 from portal.cluster.models import Node
-from portal.jobs.api.logs import MAX_ANSWER_BYTES
-from portal.jobs.models import Job, LogChunk
-from portal.notifications.choosing import wishes_set
-from portal.notifications.models import Item
-from portal.notifications.spreading import happenings_spread
-from portal.tenants.services import secret_digest, token_create
+from portal.people.tenants.services import secret_digest, token_create
+from portal.work.jobs.api.logs import MAX_ANSWER_BYTES
+from portal.work.jobs.models import Job, LogChunk
+from portal.work.notifications.choosing import wishes_set
+from portal.work.notifications.models import Item
+from portal.work.notifications.spreading import happenings_spread
 from scheduler.simulator.traces.registry import FORMATS
 from tests.portal.hostile.cases import FORM, GOOD, HEADERS, JSON_ROW, ROWS
 from tests.portal.odd_texts import TEXTS, read
-from tests.portal.templating.samples import TEXT as TEMPLATE
+from tests.portal.planning.templating.samples import TEXT as TEMPLATE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 SOME = settings(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.layout import Layout
+from portal.foundation.layout import Layout
 
 
 @pytest.fixture

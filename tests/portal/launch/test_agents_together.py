@@ -8,10 +8,10 @@ import time
 import psutil
 import pytest
 
+from portal.foundation.layout import read_json
 from portal.launch.processes import identity, together
 from portal.launch.processes.supervisor import Program, Supervisor
 from portal.launch.programs import agent_environment
-from portal.layout import read_json
 
 pytestmark = [
     pytest.mark.impure,  # processes of their own

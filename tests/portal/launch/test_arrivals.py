@@ -6,14 +6,14 @@ from collections import Counter
 import pytest
 
 from portal.cluster.models import GpuType
-from portal.jobs.description import description_parse
-from portal.jobs.models import Job
+from portal.foundation.layout import Layout
 from portal.launch.demo import arrivals
 from portal.launch.demo.arrivals import CALM, CROWDED, CROWDED_SHARE, SWING_S, arrival, arrivals_step, target_share
 from portal.launch.demo.people import demo_ensure
 from portal.launch.demo.workload import TENANTS
 from portal.launch.operator import operator_ensure
-from portal.layout import Layout
+from portal.work.jobs.description import description_parse
+from portal.work.jobs.models import Job
 from tests.portal import given
 
 CALM_AT = 100 * SWING_S + SWING_S - 10.0
@@ -80,7 +80,7 @@ def test_none_comes(case, demo, settings, monkeypatch):
     elif case == "over":
         monkeypatch.setenv("BERTH_DEMO_UNTIL", str(int(CROWDED_AT)))
     else:
-        from portal.tenants.models import User
+        from portal.people.tenants.models import User
 
         User.objects.update(is_active=False)
     assert arrivals_step(now=CROWDED_AT) is None

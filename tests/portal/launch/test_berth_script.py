@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 SCRIPT = SOURCE / "berth"
 

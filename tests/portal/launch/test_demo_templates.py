@@ -2,11 +2,11 @@
 
 import pytest
 
-from portal.jobs.description import description_parse
 from portal.launch.demo.job_templates import TEMPLATES, templates_ensure
-from portal.templating.models import JobTemplate
-from portal.templating.selectors import version_get
-from portal.templating.submitting import order_make
+from portal.planning.templating.models import JobTemplate
+from portal.planning.templating.selectors import version_get
+from portal.planning.templating.submitting import order_make
+from portal.work.jobs.description import description_parse
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 
 def test_a_reader_that_leaves_early_sees_no_traceback(tmp_path):

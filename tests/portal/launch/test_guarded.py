@@ -8,9 +8,9 @@ import sys
 import psutil
 import pytest
 
+from portal.foundation.layout import SOURCE, Layout
 from portal.launch.guarded import directory_of, guarded_argv
 from portal.launch.processes import identity
-from portal.layout import SOURCE, Layout
 
 pytestmark = pytest.mark.impure  # processes of their own
 

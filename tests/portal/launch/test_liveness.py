@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from portal.foundation.layout import SOURCE, read_json
 from portal.launch.processes import identity
 from portal.launch.processes.children import Program
 from portal.launch.processes.liveness import FIRST_SIGN_S, Asker, Liveness
 from portal.launch.processes.supervisor import Supervisor
-from portal.layout import SOURCE, read_json
 from tests.portal.launch.test_supervisor import Clock, until
 
 pytestmark = pytest.mark.system  # processes of their own, waited for

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from portal.foundation.layout import SOURCE
 from portal.launch.processes import identity
-from portal.layout import SOURCE
 from tests.portal.launch.test_supervisor import until
 
 pytestmark = pytest.mark.system  # processes of their own, waited for

@@ -4,9 +4,9 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+from portal.foundation.layout import Layout, read_json
 from portal.launch.operator import operator_ensure
-from portal.layout import Layout, read_json
-from portal.tenants import services
+from portal.people.tenants import services
 
 pytestmark = pytest.mark.django_db
 

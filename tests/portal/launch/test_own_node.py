@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout, write_json
 from portal.launch import own_node
 from portal.launch.programs import REGISTERED_FILE, node_names
-from portal.layout import Layout, write_json
 from workers.system.landlock import landlock_version
 
 CLOSED = {"files": True, "signals": True, "landlock": 7, "why": ""}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout
 from portal.launch import preflight
 from portal.launch.broker import free_port
-from portal.layout import Layout
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13), (3, 14)])

@@ -5,19 +5,19 @@ import sys
 
 import pytest
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout, write_json
 from portal.launch import preparation
 from portal.launch.notices import Notices
 from portal.launch.processes import identity
 from portal.launch.programs import node_names
-from portal.layout import Layout, write_json
 
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     """A little source tree to change."""
     root = tmp_path / "source"
-    for name in ("requirements.lock", "portal/jobs/migrations/0001_initial.py", "static/css/berth.css"):
+    for name in ("requirements.lock", "portal/work/jobs/migrations/0001_initial.py", "static/css/berth.css"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("1")
     monkeypatch.setattr(preparation, "SOURCE", root)
@@ -66,7 +66,7 @@ def test_static_files_are_collected_after_a_restore_where_there_are_none(layout)
     "path",
     [
         "requirements.lock",
-        "portal/jobs/migrations/0001_initial.py",
+        "portal/work/jobs/migrations/0001_initial.py",
         "static/css/berth.css",
         "static/js/new.js",
         "portal/cluster/migrations/0002_more.py",

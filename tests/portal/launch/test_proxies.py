@@ -8,11 +8,11 @@ import urllib.request
 
 import pytest
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout
 from portal.launch import broker
 from portal.launch.options import Options
 from portal.launch.programs import services, site_of
-from portal.layout import SOURCE, Layout
 
 pytestmark = pytest.mark.impure  # processes of their own
 

@@ -4,16 +4,16 @@ from collections import defaultdict
 
 from portal.cluster.models import Gpu, GpuType
 from portal.cluster.services import gpu_modes_balance
-from portal.jobs.models import GpuAllocation, Job
-from portal.jobs.services import job_submit
+from portal.foundation.layout import Layout
 from portal.launch.demo.people import demo_ensure
 from portal.launch.demo.sharers import sharers
 from portal.launch.demo.workload import gpus_shared
 from portal.launch.operator import operator_ensure
-from portal.layout import Layout
-from portal.rounds.planning.run import planning_run
-from portal.rounds.settings.knobs import knobs_current
-from portal.tenants.models import Tenant, User
+from portal.people.tenants.models import Tenant, User
+from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.models import GpuAllocation, Job
+from portal.work.jobs.services import job_submit
 from tests.portal import given
 
 

@@ -11,7 +11,8 @@ import timeit
 import psutil
 import pytest
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import read_json, write_private
 from portal.launch.guarded import guarded_argv
 from portal.launch.processes import identity, together
 from portal.launch.processes.supervisor import (
@@ -23,7 +24,6 @@ from portal.launch.processes.supervisor import (
     exit_words,
 )
 from portal.launch.programs import portal_environment
-from portal.layout import read_json, write_private
 
 pytestmark = pytest.mark.impure  # processes of their own
 
@@ -201,7 +201,7 @@ TELL = """
 import ctypes, json, os, sys, threading, time
 from channels.layers import channel_layers
 from django.db import connections
-from portal import alive
+from portal.foundation import alive
 alive.sign()
 files = {name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
 told = {"session": os.getsid(0) == os.getpid(), "niceness": os.nice(0), "threads": threading.active_count()}

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from portal.command_errors import LaunchError
+from portal.foundation.command_errors import LaunchError
+from portal.foundation.layout import Layout, read_json
 from portal.launch.notices import Notices
 from portal.launch.options import Options
 from portal.launch.processes.supervisor import STATE_RETRY_S, Supervisor
 from portal.launch.up import Launch
-from portal.layout import Layout, read_json
 from tests.portal.launch.test_supervisor import Clock, pid_of, program, until
 from tests.smalldisk import small_disk
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 WORKER = ["celery", "-A", "portal", "worker", "--pool", "prefork", "--concurrency", "1", "--loglevel", "INFO"]
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from portal.jobs.description import description_parse
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.workload import TENANTS, TRAININGS, workload
+from portal.work.jobs.description import description_parse
 
 JOBS = list(workload())
 

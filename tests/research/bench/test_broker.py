@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.layout import Layout
+from portal.foundation.layout import Layout
 from research.bench.databases import _broker
 
 pytestmark = pytest.mark.impure  # a server of its own

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from portal.rounds.planning.run import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from research.bench import asked, pages
 from research.bench.asking import asker
 from research.bench.errors import BenchError

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from portal.cluster.models import Gpu
-from portal.jobs.models import Job, JobEvent
-from portal.tenants.models import Tenant
+from portal.people.tenants.models import Tenant
+from portal.work.jobs.models import Job, JobEvent
 from research.bench.errors import BenchError
 from research.bench.filling import database_fill
 from research.bench.round import STEPS, round_measure, round_report

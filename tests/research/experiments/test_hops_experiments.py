@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from portal.laboratory.sources.generators import GENERATORS
+from portal.pages.laboratory.sources.generators import GENERATORS
 from research.experiments.base import Options
 from research.experiments.hops import calibration
 from research.experiments.hops.distance import with_run

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from portal.laboratory.errors import SimulationError
-from portal.laboratory.run.parallel import Task
+from portal.pages.laboratory.errors import SimulationError
+from portal.pages.laboratory.run.parallel import Task
 from research.experiments import kept
 from research.experiments.base import Options
 

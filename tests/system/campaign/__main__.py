@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 from tests.system.campaign.campaign import campaign
 from tests.system.campaign.faults import FAULTS
 

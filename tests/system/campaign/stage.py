@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from portal.foundation.layout import SOURCE, Layout
 from portal.launch import broker
-from portal.layout import SOURCE, Layout
 from research.bench.postgres import postgres_started
 from tests.native.clock import Clock
 from tests.remains import kill_all_of

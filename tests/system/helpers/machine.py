@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import shutil
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 TREES = ("portal", "scheduler", "workers", "templates", "static")
 

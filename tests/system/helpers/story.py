@@ -9,8 +9,8 @@ import re
 import signal
 from collections import Counter
 
+from portal.foundation.layout import read_json
 from portal.launch.processes import identity
-from portal.layout import read_json
 from tests.system.helpers.client import Tenant, leaks
 from tests.system.helpers.ledger import Ledger, alive, pids_running
 

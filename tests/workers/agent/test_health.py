@@ -12,7 +12,7 @@ import httpx2
 import psutil
 import pytest
 
-from portal.agents.fields import MEASURES
+from portal.nodes.fields import MEASURES
 from tests.native.nvml import built
 from workers.agent.checkscript import CheckScript
 from workers.agent.health import DEAF_S, HOT_LOOKS, OUTSIDE_LOOKS, SHORT_S, XID_KEPT_S, NodeHealth

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from portal.estimation.queries import QUERY_EDGES_MS as PORTALS
+from portal.planning.estimation.queries import QUERY_EDGES_MS as PORTALS
 from workers.instrument.berth_instrument import QUERY_EDGES_MS, Recorder
 from workers.parts.recordlines import record_of
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portal.agents import serializers as shapes
+from portal.nodes import serializers as shapes
 from workers.controls.usage import usage_read
 from workers.engines.process import ProcessEngine
 from workers.parts.journal import Journal

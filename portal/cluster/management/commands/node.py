@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from portal.cluster import services
 from portal.cluster.models import Node
-from portal.errors import BerthError
+from portal.foundation.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.errors import BerthError
-from portal.estimation.calibration import (
+from portal.foundation.errors import BerthError
+from portal.launch.operator import operator_account
+from portal.people.tenants.models import Tenant, User
+from portal.planning.estimation.calibration import (
     KINDS,
     Task,
     calibration_record,
@@ -17,15 +19,13 @@ from portal.estimation.calibration import (
     calibration_tasks,
     links_table,
 )
-from portal.jobs.services import job_cancel
-from portal.jobs.states import FINAL, JobState
-from portal.launch.operator import operator_account
-from portal.tenants.models import Tenant, User
+from portal.work.jobs.services import job_cancel
+from portal.work.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from portal.jobs.models import Job
+    from portal.work.jobs.models import Job
 
 LOOK_S = 0.5
 

@@ -7,10 +7,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from portal.cluster import services
 from portal.cluster.joining import join_line
-from portal.errors import BerthError
+from portal.foundation.errors import BerthError
+from portal.foundation.layout import Layout, read_json
 from portal.launch.operator import operator_account
-from portal.layout import Layout, read_json
-from portal.tenants.models import User
+from portal.people.tenants.models import User
 
 
 class Command(BaseCommand):

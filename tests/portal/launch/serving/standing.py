@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from portal.layout import SOURCE
+from portal.foundation.layout import SOURCE
 
 PATIENCE_S = 60
 GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"

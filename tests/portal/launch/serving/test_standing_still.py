@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from portal.foundation.layout import Layout
 from portal.launch.tls import certificate_ensure
-from portal.layout import Layout
 from tests.portal.launch.serving.standing import (
     GET,
     KEY,

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from portal.foundation.layout import Layout
 from portal.launch import health
 from portal.launch.tls import certificate_ensure
-from portal.layout import Layout
 from tests.portal.launch.serving.standing import GET, POST, UPGRADE, everything, is_closed, serving, until
 
 pytestmark = pytest.mark.impure  # processes of their own

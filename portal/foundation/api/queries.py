@@ -1,0 +1,142 @@
+"""Query strings: a parameter is known, in range and of its kind, or the request is refused by its name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from portal.foundation import checks
+from portal.foundation.api.cursors import cursor_of, rows_after, terms_of
+from portal.foundation.bulk import rows_between
+from portal.foundation.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+MAX_PAGE_SIZE = 500
+DEFAULT_PAGE_SIZE = 50
+MAX_PAGE = 1_000_000
+TRUE, FALSE = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
+
+
+class Query:
+    """The parameters of one request. Others than the `known` ones are refused: a misspelt filter filters nothing."""
+
+    def __init__(self, request: Request, *, known: Sequence[str]) -> None:
+        self.request = request
+        self.values: dict[str, str] = {}
+        for name, found in request.query_params.lists():
+            if name not in known:
+                shown = checks.quoted(name)
+                detail = f"There is no parameter {shown}; known: {', '.join(known)}."
+                raise BerthError("unknown_parameter", detail, field=shown.strip("'"))
+            if len(found) > 1:
+                raise BerthError("duplicate", f"`{name}` is given twice; give it once.", field=name)
+            self.values[name] = checks.text_safe(found[0], name)
+
+    def text(self, name: str, *, max_chars: int = 150) -> str | None:
+        value = self.values.get(name)
+        return checks.text(value, name, max_chars=max_chars) if value else None
+
+    def whole(self, name: str, default: int | None, low: int, high: int) -> int | None:
+        value = self.values.get(name)
+        if not value:
+            return default
+        if not value.lstrip("-").isascii() or not value.removeprefix("-").isdigit() or len(value) > 20:
+            raise BerthError("wrong_type", f"`{name}` must be a whole number.", field=name)
+        return checks.whole(int(value), name, low, high)
+
+    def flag(self, name: str) -> bool:
+        value = self.values.get(name, "").lower()
+        if value not in TRUE | FALSE | {""}:
+            raise BerthError("wrong_type", f"`{name}` must be true or false.", field=name)
+        return value in TRUE
+
+    def choice(self, name: str, allowed: Iterable[str]) -> str | None:
+        value = self.values.get(name)
+        return checks.choice(value, name, allowed) if value else None
+
+    def choices(self, name: str, allowed: Iterable[str]) -> list[str]:
+        """Return the members of a comma-separated list, each one known."""
+        names = list(allowed)
+        return [checks.choice(part, name, names) for part in self.values.get(name, "").split(",") if part]
+
+    def time(self, name: str) -> datetime | None:
+        value = self.values.get(name)
+        return time_parse(value, name) if value else None
+
+
+def time_parse(value: str, field: str) -> datetime:
+    """Return an ISO-8601 time with its zone as UTC. Codes bad_time (also one that does not exist), naive_time."""
+    try:
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is None:
+            detail = f"`{field}` has no time zone; write it like 2026-01-31T12:00:00Z."
+            raise BerthError("naive_time", detail, field=field)
+        return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        detail = f"`{field}` is no existing ISO-8601 time such as 2026-01-31T12:00:00Z (a + in a URL is written %2B)."
+        raise BerthError("bad_time", detail, field=field) from None
+
+
+PAGE_PARAMETERS = ("page", "after", "page_size")
+MOST_CURSOR = 4000
+
+
+def page_of(query: Query, rows: QuerySet, serialise: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return one page of `rows`: `count`, `page`, `page_size`, `next`, `previous` (URLs or null), `results`.
+
+    `next` begins behind the last row's values: rows that come and go meanwhile double none and leave none out.
+    """
+    size = query.whole("page_size", DEFAULT_PAGE_SIZE, 1, MAX_PAGE_SIZE) or DEFAULT_PAGE_SIZE
+    page = query.whole("page", None if query.values.get("after") else 1, 1, MAX_PAGE)
+    after, terms = query.text("after", max_chars=MOST_CURSOR), terms_of(rows)
+    if after and page is not None:
+        raise BerthError("conflict", "`page` and `after` exclude each other; give one of them.", field="after")
+    count = rows.order_by().count()
+    if terms is not None:
+        rows = rows.order_by(*terms)
+    if after:
+        found = rows_between(rows_after(rows, terms or (), after), 0, size + 1)
+        is_more, found = len(found) > size, found[:size]
+    else:
+        start = ((page or 1) - 1) * size
+        found, is_more = rows_between(rows, start, size, total=count), start + size < count
+    if not (is_more and found):
+        following = None
+    else:
+        following = page_url(query, (page or 1) + 1) if terms is None else after_url(query, cursor_of(found[-1], terms))
+    return {
+        "count": count,
+        "page": page,
+        "page_size": size,
+        "next": following,
+        "previous": page_url(query, page - 1) if page is not None and page > 1 else None,
+        "results": serialise(found),
+    }
+
+
+def after_url(query: Query, cursor: str) -> str:
+    """Return the URL of what comes behind a place in what was asked for."""
+    own = {name: value for name, value in query.values.items() if name != "page"}
+    return query.request.build_absolute_uri(f"{query.request.path}?{urlencode(own | {'after': cursor})}")
+
+
+def page_url(query: Query, page: int) -> str:
+    """Return the URL of another page of what was asked for."""
+    parameters = urlencode(query.values | {"page": str(page)})
+    return query.request.build_absolute_uri(f"{query.request.path}?{parameters}")
+
+
+def ordered(query: Query, rows: QuerySet, *, allowed: Sequence[str], default: str) -> QuerySet:
+    """Order by the parameter `ordering`; a trailing id makes pages stable. Code unknown_ordering."""
+    wanted = query.values.get("ordering") or default
+    if wanted.removeprefix("-") not in allowed:
+        known = ", ".join(allowed)
+        detail = f"`ordering` does not know {checks.quoted(wanted)}; known: {known}, each also with a leading minus."
+        raise BerthError("unknown_ordering", detail, field="ordering")
+    return rows.order_by(wanted, "-id") if wanted.removeprefix("-") != "id" else rows.order_by(wanted)

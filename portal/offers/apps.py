@@ -1,7 +1,0 @@
-from django.apps import AppConfig
-
-
-class OffersConfig(AppConfig):
-    name = "portal.offers"
-    label = "offers"
-    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,83 @@
+"""A job's curves, read once for all readers: from Redis for five seconds, or for ten times what reading took."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Q
+
+from portal.foundation.errors import NotFound
+from portal.foundation.events.shared import Sharing
+from portal.work.artefacts.remote import StoreAway
+from portal.work.artefacts.selectors import artefact_bytes, artefact_file, artefacts_of
+from portal.work.jobs.states import FINAL
+from portal.work.previews.asking import Busy, Given, OutOfTime, TooCostly, asked
+from portal.work.previews.curves.files import curve_files
+
+if TYPE_CHECKING:
+    from portal.work.artefacts.models import Artefact
+    from portal.work.jobs.models import Job
+
+EVERY_S = 5.0
+MOST_ROWS = 1000
+PASSING = {"passing": True}
+"""Among what was told: nobody can look at this moment, and later somebody can."""
+
+
+def curves_of(job: Job) -> dict[str, Any] | None:
+    """Return `{"digest", "series": {name: [steps, values]}, "times": {name: Unix s of each}, "notes"}`; None: it
+    has no such files.
+
+    While the job runs it may be five seconds old. Once the job has ended it is of the files as they are.
+    """
+    rows = curve_rows(job)
+    if not rows:
+        return None
+    digest = hashlib.sha256("\n".join(f"{row.path}\0{row.blob}" for row in rows).encode()).hexdigest()[:16]
+    name, sharing = f"curves:{job.pk}", Sharing()
+
+    def make(_: Sharing) -> dict[str, Any]:
+        try:
+            return {"digest": digest} | asked(
+                f"{name}:{digest}", "curves", lambda: [given_of(job, row) for row in rows]
+            )
+        except StoreAway as error:
+            return _none(error.detail) | PASSING
+        except (Busy, OutOfTime) as error:
+            return _none(str(error)) | PASSING
+        except TooCostly as error:
+            return _none(str(error))
+
+    value: dict[str, Any] = sharing.get(name, make, every_s=EVERY_S)
+    if value["digest"] != digest and job.state in FINAL:
+        sharing.forget(name)
+        value = sharing.get(name, make, every_s=EVERY_S)
+    return value
+
+
+def curve_rows(job: Job) -> list[Artefact]:
+    """Return the kept files with curves, in the order in which they are read."""
+    named = Q(path__endswith=".jsonl") | Q(path__endswith=".ndjson") | Q(path__contains="events.out.tfevents.")
+    rows = {row.path: row for row in artefacts_of(job).filter(named, size__gt=0)[:MOST_ROWS]}
+    return [rows[path] for path in curve_files(rows)]
+
+
+def _none(why: str) -> dict[str, Any]:
+    return {"digest": "", "series": {}, "times": {}, "notes": [why]}
+
+
+def given_of(job: Job, row: Artefact) -> Given:
+    """Open a kept file for a look. What was replaced or removed meanwhile reads as empty; reading raises StoreAway."""
+
+    def fetch(start: int, length: int) -> bytes:
+        try:
+            return artefact_bytes(job, row, start=start, most=length)
+        except (NotFound, OSError):
+            return b""
+
+    file = artefact_file(job, row)
+    if file is not None:
+        return Given(row.path, row.size or 0, file)
+    return Given(row.path, row.size or 0, os.memfd_create("artefact"), fetch)

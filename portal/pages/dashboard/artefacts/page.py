@@ -1,0 +1,217 @@
+"""The page of a job's artefacts, and the card on the job's own page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from portal.foundation.errors import BerthError
+from portal.pages.dashboard.artefacts.curves import curves_of
+from portal.pages.dashboard.artefacts.figures import AXES, SCALES, SMOOTHINGS
+from portal.pages.dashboard.artefacts.previews import picture_url, preview_or_why
+from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
+from portal.pages.dashboard.parts.formatting import number
+from portal.people.tenants.rights import WORK, may
+from portal.work.artefacts.selectors import artefact_get, artefacts_of, artefacts_summary, tenant_use
+from portal.work.jobs.states import LIVE
+from portal.work.previews.curves.names import holds_curves
+
+if TYPE_CHECKING:
+    from django.http import QueryDict
+
+    from portal.pages.dashboard.artefacts.context import (
+        ArtefactsCard,
+        ArtefactsContext,
+        CurvesContext,
+        QuotaRow,
+        ShownFile,
+    )
+    from portal.pages.dashboard.parts.context import Choice, PlotContext
+    from portal.people.tenants.models import User
+    from portal.work.artefacts.models import Artefact
+    from portal.work.artefacts.selectors import Summary
+    from portal.work.jobs.models import Job
+
+CARD_FILES, CARD_PLOTS = 4, 2
+PAGE_PLOTS = 12
+NOTES_SHOWN = 70
+"""The portal's own refusals, and what one node says."""
+REFRESH_S = 10
+QUERY_CHARS = 1024
+EMPTY = "Nothing yet. What the command writes to $BERTH_ARTEFACTS appears here."
+EMPTY_REFUSED = "No file was kept. Browse says which were not, and why."
+WORDS = {
+    "none": "nothing was written",
+    "watching": "the job is not over: more may come",
+    "uploading": "still being written",
+}
+
+
+@dataclass(frozen=True)
+class ArtefactQuery:
+    """What the address says: the folder, the file, and how curves are drawn."""
+
+    under: str = ""
+    path: str = ""
+    scale: str = SCALES[0]
+    smooth: str = SMOOTHINGS[0]
+    axis: str = AXES[0]
+
+    @classmethod
+    def of(cls, given: QueryDict) -> ArtefactQuery:
+        """Raises BerthError with the field that cannot be."""
+        for field, choices in (("scale", SCALES), ("smooth", SMOOTHINGS), ("axis", AXES)):
+            if given.get(field, choices[0]) not in choices:
+                raise BerthError("invalid", f"`{field}` must be one of {', '.join(choices)}.", field=field)
+        for field in ("under", "path"):
+            if len(given.get(field, "")) > QUERY_CHARS or "\0" in given.get(field, ""):
+                raise BerthError("invalid", f"`{field}` has at most {QUERY_CHARS} characters.", field=field)
+        found = {name: given.get(name, "") for name in ("path", "scale", "smooth", "axis") if given.get(name)}
+        return cls(under=given.get("under", "").strip("/"), **found)
+
+    def told(self, **changed: str) -> dict[str, str]:
+        """Return the query's parts that are not the usual ones."""
+        parts = {**vars(self), **changed}
+        usual = (SCALES[0], SMOOTHINGS[0], AXES[0])
+        return {name: value for name, value in parts.items() if value and value not in usual}
+
+
+def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> ArtefactsContext:
+    """Fill the page. Raises NotFound for a file that is not there."""
+    rows = list(artefacts_of(job, under=query.under))
+    tree, hidden = tree_of(job, rows, under=query.under, selected=query.path)
+    found = artefacts_summary(job)
+    parts = reverse("job-artefacts-fragment", args=[job.number, "tree"]), urlencode(query.told())
+    return {
+        "id": job.number,
+        "name": job.name,
+        "state": job.state,
+        "words": WORDS.get(found.state, "all that was kept is here"),
+        "tree": tree,
+        "under": query.under,
+        "parent_url": page_url(job, under=query.under.rpartition("/")[0]) if query.under else None,
+        "hidden": hidden,
+        "shown": shown_make(job, query),
+        "curves": None if query.path else curves_make(job, query, most=PAGE_PLOTS),
+        "quota": _quota(job, found),
+        "notes": list(found.notes[:NOTES_SHOWN]),
+        "notes_more": max(0, len(found.notes) - NOTES_SHOWN) + found.notes_more,
+        "all_url": _all_url(job, query.under) if any(row.size is not None for row in rows) else None,
+        "page_url": page_url(job),
+        "tree_url": "?".join(part for part in parts if part),
+        "shown_url": parts[0].replace("/tree", "/shown") + (f"?{parts[1]}" if parts[1] else ""),
+        "may_remove": may(user, job.tenant, WORK),
+    }
+
+
+def shown_part(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
+    """Fill the pane of the selected file alone, as it is now."""
+    return {"id": job.number, "shown": shown_make(job, query), "may_remove": may(user, job.tenant, WORK)}
+
+
+def artefacts_card(job: Job) -> ArtefactsCard | None:
+    """Fill the card on the job's page: the newest files and two curves; None where nothing came and nothing will."""
+    found = artefacts_summary(job)
+    nothing = not (found.files or found.notes) and job.state not in LIVE
+    if found.state == "none" or job.array_size or nothing:
+        return None
+    rows = list(artefacts_of(job).filter(size__isnull=False).order_by("-modified_ns", "path")[:CARD_FILES])
+    curves = curves_make(job, ArtefactQuery(), most=CARD_PLOTS) if rows else None
+    return {
+        "files": found.files,
+        "size_bytes": found.counted,
+        "rows": [file_row(job, row) for row in rows],
+        "plots": curves["plots"] if curves else [],
+        "url": page_url(job),
+        "all_url": _all_url(job, "") if rows else None,
+        "empty": EMPTY_REFUSED if found.notes else EMPTY,
+        "not_kept": len(found.notes) + found.notes_more,
+    }
+
+
+def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
+    """Fill the pane of the selected file. Raises NotFound."""
+    if not query.path:
+        return None
+    row = artefact_get(job, query.path)
+    preview = preview_or_why(job, row) if row.size is not None else None
+    return {
+        "name": row.path.rpartition("/")[2],
+        "path": row.path,
+        "row": file_row(job, row, selected=row.path, under=query.under),
+        "preview": preview,
+        "picture_url": picture_url(job, row) if preview is not None and preview.kind == "picture" else None,
+        "download_url": _download_url(job, row) if row.size is not None else None,
+        "continue_url": continue_url(job, row.path) if row.size is not None else None,
+        "sha256": row.sha256,
+        "attempt": row.epoch,
+        "curves": curves_make(job, query, most=PAGE_PLOTS) if holds_curves(row.path) and row.size else None,
+    }
+
+
+def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> CurvesContext | None:
+    """Fill the plots of the job's curves; None where there are none."""
+    told = curves_of(job)
+    if told is None:
+        return None
+    names = list(told["series"])
+    return {
+        "plots": [_plot(job, name, told["series"][name], query) for name in names[:most]],
+        "scales": _choices(job, query, "scale", SCALES, ("Linear", "Logarithmic")),
+        "axes": _choices(job, query, "axis", AXES, ("By step", "By time")) if told["times"] else [],
+        "smoothings": _choices(job, query, "smooth", SMOOTHINGS, ("As written", "Smoothed", "Smoother")),
+        "notes": told["notes"],
+        "more": max(0, len(names) - most),
+    }
+
+
+def _plot(job: Job, name: str, series: list[Any], query: ArtefactQuery) -> PlotContext:
+    told = urlencode({"name": name, "scale": query.scale, "smooth": query.smooth, "axis": query.axis})
+    plot: PlotContext = {
+        "name": name,
+        "title": name,
+        "note": f"over {number(len(series[0]))} points, to step {number(series[0][-1])}",
+        "url": f"{reverse('job-artefacts-figure', args=[job.number])}?{told}",
+        "legend": [],
+        "height_px": 160,
+        "topics": "own-artefacts",
+    }
+    return plot | {"refresh_s": REFRESH_S} if job.state in LIVE else plot
+
+
+def _choices(
+    job: Job, query: ArtefactQuery, field: str, values: tuple[str, ...], labels: tuple[str, ...]
+) -> list[Choice]:
+    return [
+        {
+            "value": value,
+            "label": label,
+            "selected": getattr(query, field) == value,
+            "url": page_url(job, **query.told(**{field: value})),
+        }
+        for value, label in zip(values, labels, strict=True)
+    ]
+
+
+def _quota(job: Job, found: Summary) -> QuotaRow:
+    use = tenant_use(job.tenant)
+    kept = f"Kept for {use.days} days after the job's end" if use.days else "Kept until somebody removes them"
+    return {
+        "used": use.counted,
+        "quota": use.quota,
+        "own": found.counted,
+        "tenant": job.tenant.name,
+        "kept": kept,
+        "until": found.kept_until.isoformat() if found.kept_until else None,
+    }
+
+
+def _all_url(job: Job, under: str) -> str:
+    return reverse("job-artefacts-download", args=[job.number]) + (f"?{urlencode({'under': under})}" if under else "")
+
+
+def _download_url(job: Job, row: Artefact) -> str:
+    return f"{reverse('job-artefacts-download', args=[job.number])}?{urlencode({'path': row.path})}"

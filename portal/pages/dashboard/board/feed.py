@@ -1,0 +1,118 @@
+"""The present board of each h: kept in Redis for all processes, made by one of them, once a second while followed.
+
+Versions count up by one from the moment (in ms) at which the first was made, so that after a gap in Redis no page takes a
+difference for the next of another row.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from portal.foundation.events.services import live_event
+from portal.foundation.events.shared import RELEASE, Away, Sharing, client
+from portal.pages.dashboard.board.board import board_made
+from portal.pages.dashboard.board.differences import difference
+from portal.pages.dashboard.board.facts import Facts, facts_read
+from portal.work.jobs.held_time import core_held_s, gpu_held_s
+from portal.work.jobs.queue_counts import demand_by_types
+
+if TYPE_CHECKING:
+    import redis
+
+    from portal.pages.dashboard.board.board import Board
+
+EVERY_S = 1.0
+FACTS_S = 0.8
+SERVED_S = 3.0
+"""A stored board up to this age is served as it is; an older one is made anew (nobody followed it)."""
+KEPT_S = 600
+LOCK_S = 20
+PATIENCE_S = 5.0
+SHARES_PER_H_S = 10.0
+"""Active shares are summed anew once in so many seconds an hour of h: 0.3 % of it."""
+
+
+def stream_of(hours: int) -> str:
+    return f"board:{hours}"
+
+
+def facts_now(sharing: Sharing) -> Facts:
+    """Return the shared facts. They are at most a second old: new measurements cause no event in the cluster's stream."""
+    return Facts(**sharing.get("facts", lambda _: facts_read().plain(), every_s=FACTS_S, longest_s=FACTS_S))
+
+
+def board_now(hours: int) -> Board:
+    """Return the present board with its `version`. Without Redis it is made for this answer alone, as version 0."""
+    try:
+        broker = client(settings.REDIS_URL)
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            stored = _stored(broker, hours)
+            if stored and 0 <= time.time() - stored["at"] < SERVED_S:
+                return stored
+            if made := tick(broker, hours):
+                return made
+            time.sleep(0.02)  # another process makes it
+    except Away:
+        pass
+    return _made(hours, None) | {"version": 0, "at": time.time()}
+
+
+def _stored(broker: redis.Redis, hours: int) -> Board | None:
+    found = broker.get(f"berth:board:{hours}")
+    return json.loads(found) if found else None
+
+
+def tick(broker: redis.Redis, hours: int) -> Board | None:
+    """Make the next board and tell who follows it what changed; None while another process does, or did just now."""
+    lock, holder = f"berth:board:{hours}:lock", secrets.token_hex(8)
+    if not broker.set(lock, holder, nx=True, ex=LOCK_S):
+        return None
+    try:
+        before = _stored(broker, hours)
+        now = time.time()
+        if before and 0 <= now - before["at"] < 0.9 * EVERY_S:
+            return before
+        made = _made(hours, before)
+        change = difference(before, made) if before else None
+        first = before["version"] if before else int(now * 1000)
+        board = made | {"version": first + (change != {}), "at": now}
+        broker.set(f"berth:board:{hours}", json.dumps(board, separators=(",", ":")), ex=KEPT_S)
+    finally:
+        broker.eval(RELEASE, 1, lock, holder)
+    if before and change != {}:
+        live_event(stream=stream_of(hours), topic="board", **{"from": first, "to": board["version"], "change": change})
+    return board
+
+
+def _made(hours: int, before: Board | None) -> Board:
+    sharing = Sharing()
+    facts = facts_now(sharing)
+    slow = sharing.get(
+        f"shares:{hours}", lambda _: _shares(hours), every_s=SHARES_PER_H_S * hours, longest_s=SHARES_PER_H_S * hours
+    )
+    demand = sharing.get("demand", lambda _: demand_by_types(), every_s=5.0)
+    return board_made(
+        facts,
+        hours=hours,
+        gpu_held_s={int(key): value for key, value in slow["gpus"].items()},
+        core_held_s={int(key): value for key, value in slow["cores"].items()},
+        measured_at=slow["at"],
+        demand=[(size, list(types), jobs) for size, types, jobs in demand],
+        before=before,
+    )
+
+
+def _shares(hours: int) -> dict[str, Any]:
+    now = timezone.now()
+    return {
+        "at": now.timestamp(),
+        "gpus": gpu_held_s(hours=hours, now=now),
+        "cores": core_held_s(hours=hours, now=now),
+    }

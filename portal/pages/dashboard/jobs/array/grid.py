@@ -1,0 +1,80 @@
+"""The grid of an array's tasks: one cell for each task, or, above a thousand tasks, for several neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from django.db.models import Count, F, IntegerField
+from django.db.models.expressions import CombinedExpression, Value
+from django.urls import reverse
+
+from portal.pages.dashboard.jobs.rows import SEGMENTS
+from portal.work.jobs.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from portal.pages.dashboard.jobs.array.context import GridCell, GridContext, GridRow
+    from portal.work.jobs.models import Job
+
+CELLS = 1000
+ROW_CELLS = 40
+WORST = ("fail", "run", "stop", "wait", "done")
+"""Of neighbours that share a cell the first of these is shown."""
+WORDS = {"fail": "failed", "run": "running", "wait": "waiting", "done": "completed", "stop": "held or cancelled"}
+_TOKEN = {state: token for token, states in SEGMENTS.items() for state in states}
+
+
+def grid_make(job: Job) -> GridContext:
+    step = -(-job.array_size // CELLS)
+    cells = _single(job) if step == 1 else _folded(job, step)
+    rows: list[GridRow] = [
+        {"first": start * step, "cells": cells[start : start + ROW_CELLS]} for start in range(0, len(cells), ROW_CELLS)
+    ]
+    return {"rows": rows, "step": step, "again": any(cell["attempt"] for cell in cells)}
+
+
+def _single(job: Job) -> list[GridCell]:
+    """Return a cell for each task; one that is not made yet waits, or never ran when the array was cancelled."""
+    found = {
+        index: (state, epoch, asked)
+        for index, state, epoch, asked in job.tasks.values_list("array_index", "state", "epoch", "retry_asked_at")
+    }
+    missing = JobState.CANCELLED if job.cancel_requested_at else JobState.PENDING
+    cells: list[GridCell] = []
+    for index in range(job.array_size):
+        state, epoch, asked = found.get(index, (missing, 0, None))
+        token = "wait" if asked else _TOKEN[JobState(state)]
+        word = "to be retried" if asked else JobState(state).label.lower()
+        attempt = epoch if epoch > 1 else None
+        title = f"task {index}, {word}" + (f", attempt {epoch}" if attempt else "")
+        url = reverse("job-detail", args=[f"{job.pk}_{index}"]) if index in found else None
+        cells.append({"url": url, "token": token, "title": title, "attempt": attempt})
+    return cells
+
+
+def _folded(job: Job, step: int) -> list[GridCell]:
+    """Return a cell for each `step` neighbours: the worst of their states, and how many are in each."""
+    cell = CombinedExpression(F("array_index"), "/", Value(step), output_field=IntegerField())
+    rows = job.tasks.order_by().annotate(cell=cell).values_list("cell", "state").annotate(n=Count("pk"))
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for place, state, n in rows:
+        counts[place][_TOKEN[JobState(state)]] += n
+    again = rows.filter(retry_asked_at__isnull=False) if job.array_retries else ()
+    for place, state, n in again:  # they wait, as in the list
+        counts[place].update({_TOKEN[JobState(state)]: -n, "wait": n})
+    missing = "stop" if job.cancel_requested_at else "wait"
+    cells: list[GridCell] = []
+    for place in range(-(-job.array_size // step)):
+        first, last = place * step, min(job.array_size, (place + 1) * step) - 1
+        own = counts[place]
+        own[missing] += last - first + 1 - own.total()
+        cells.append(_fold(own, first, last))
+    return cells
+
+
+def _fold(own: Mapping[str, int], first: int, last: int) -> GridCell:
+    tokens = [token for token in WORST if own.get(token)]
+    title = f"tasks {first}\u2013{last}: " + ", ".join(f"{own[token]} {WORDS[token]}" for token in tokens)
+    return {"url": f"?from={first}#tasks", "token": tokens[0], "title": title, "attempt": None}

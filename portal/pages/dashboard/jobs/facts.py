@@ -1,0 +1,145 @@
+"""The facts of a job's page: what it asks for, one label and value each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.pages.dashboard.jobs.rows import gpus_words
+from portal.pages.dashboard.parts.formatting import GIB_MIB
+from portal.pages.dashboard.parts.gpu_sharing import beside_words, part_words, place_of
+from portal.work.jobs.declaration.table import PLAIN
+from portal.work.jobs.fields.code import code_words
+from portal.work.jobs.models import Job
+from portal.work.jobs.selectors import brought_of
+from portal.work.jobs.sizes import grace_of
+from portal.work.jobs.software import software_words
+from portal.work.jobs.states import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.pages.dashboard.parts.context import Fact
+    from portal.work.jobs.declaration.table import JobField
+    from portal.work.jobs.models import Attempt
+
+OWN_WORDS = frozenset(
+    """
+        name cores cores_per_gpu cores_exactly grace_s checkpointable restartable shareable gpu_memory_mib latency_class
+    """.split()
+)
+"""Plain fields that the page tells in words of their own."""
+
+
+def _brought(job: Job) -> list[Fact]:
+    """Return where its code comes from, its software and the names of its secrets."""
+    software, code, secrets = brought_of(job)
+    ready = software or "git" in code
+    fact: Fact = {"label": "Software", "value": software_words(software)}
+    if ready and job.state == JobState.STARTING:
+        fact["note"] = "being made ready; the log tells how far"
+    found: list[Fact] = [fact]
+    if code:
+        commit = code.get("commit", "")
+        found.insert(0, {"label": "Code", "value": code_words(code), "note": f"commit {commit[:12]}" if commit else ""})
+    if secrets:
+        found.append(
+            {"label": "Secrets", "value": ", ".join(f"{variable} from {name}" for variable, name in secrets.items())}
+        )
+    return found
+
+
+def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, str]]:
+    """Return labels and values of what it asks for; of what it does not say there are none."""
+    words = gpus_words(job, attempts[0] if attempts else None)
+    gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
+    facts: list[tuple[str, Any]] = [
+        ("Tenant", job.tenant.name),
+        ("Owner", job.owner.username),
+        ("GPUs", "none" if job.gpus == [0] else gpus.removeprefix("needs ")),
+        ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
+        ("Cores", _cores(job)),
+        *((field.label, _plain(field, job)) for field in PLAIN if field.name not in OWN_WORDS),
+        ("Learning rate", json.dumps(job.learning_rate, sort_keys=True) if job.learning_rate else None),
+        ("Grace", _grace(job)),
+        ("Labels", ", ".join(f"{key}={value}" for key, value in job.labels.items()) or None),
+        ("Array", _array(job)),
+        ("Runs again", _again(job)),
+    ]
+    return [(label, str(value)) for label, value in facts if value is not None]
+
+
+def _plain(field: JobField, job: Job) -> str | None:
+    """Return what it asks for in a field, in the words of the field's kind and unit; None for nothing, and for the default."""
+    value = getattr(job, field.name)
+    if value is None or value == field.default:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if field.kind == "time":
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
+    if field.unit in {"s", "min", "h"}:
+        return _hours(value)
+    if field.unit == "gib":
+        return f"{value / GIB_MIB:.1f} GiB" if field.name.endswith("_mib") else f"{value:g} GiB"
+    return str(value)
+
+
+def _array(job: Job) -> str | None:
+    at_once = f", {job.array_concurrency} at a time" if job.array_concurrency else ""
+    return f"{job.array_size} tasks{at_once}" if job.array_size else None
+
+
+def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
+    shown: list[Fact] = [{"label": label, "value": value} for label, value in facts_asked(job, attempts)]
+    shown += _brought(job)
+    shown += _sharing(job)
+    if job.array_id:
+        shown.append(
+            {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
+        )
+    return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
+
+
+def _sharing(job: Job) -> list[Fact]:
+    """Return the part of a GPU that it asks for, and with whom it shares one now; others' jobs are counted only."""
+    if not job.shareable or job.gpu_compute is None:
+        return []
+    waits = "its answers are waited for" if job.latency_class == Job.LatencyClass.LATENCY else ""
+    asked: Fact = {"label": "Part of a GPU", "value": part_words(job.gpu_compute, job.gpu_memory_mib), "note": waits}
+    place = place_of(job)
+    if place is None:
+        return [asked]
+    names = beside_words(job, place) or "nobody now"
+    held = part_words(place.compute, place.memory_mib)
+    return [
+        asked,
+        {"label": f"Shares {place.node} GPU {place.gpu}", "value": f"with {names}", "note": f"it has {held}"},
+    ]
+
+
+def _cores(job: Job) -> str | int | None:
+    if not job.cores_per_gpu:
+        return job.cores
+    return f"{'exactly ' if job.cores_exactly else ''}{job.cores_per_gpu} a GPU"
+
+
+def _grace(job: Job) -> str | None:
+    """Say what it has from SIGTERM to SIGKILL, and whether it once needed more: where it may be stopped to run again."""
+    if job.overran_epoch is not None:
+        more = "; not resized again" if job.checkpointable and len(job.gpus) > 1 else ""
+        return f"{grace_of(job)} s, overrun by attempt {job.overran_epoch}{more}"
+    return f"{grace_of(job)} s" if job.is_requeueable or job.grace_s is not None else None
+
+
+def _again(job: Job) -> str | None:
+    if job.checkpointable:
+        return "from its checkpoint"
+    return "from zero" if job.restartable else None
+
+
+def _hours(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes / 60:.3g} h" if minutes >= 60 else f"{minutes:.3g} min"

@@ -1,0 +1,85 @@
+"""What a reader changes of the job list for oneself or the tenant: the columns, and saved views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from portal.foundation.errors import BerthError
+from portal.pages.dashboard.jobs.columns import USUAL, columns_known, columns_parse
+from portal.pages.dashboard.jobs.query import ListQuery
+from portal.people.accounts.lists import columns_keep, columns_of, view_delete, view_get, view_save
+from portal.people.tenants.models import Tenant
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+
+def _asked(request: HttpRequest) -> ListQuery:
+    """Return the list that the form stood on. Raises BerthError."""
+    try:
+        asked = urlsplit(request.POST.get("next", "")).query
+    except ValueError:
+        raise BerthError("invalid", "`next` is not the address of a list of jobs.", field="next") from None
+    return ListQuery.of(QueryDict(asked[:4000]))
+
+
+@login_required
+@require_POST
+def job_columns(request: HttpRequest) -> HttpResponse:
+    """Keep which columns the reader sees, in the order of the form; `usual` goes back to the usual ones."""
+    usual = request.POST.get("usual") == "1"
+    columns = [] if usual else columns_parse(request.POST.getlist("column"))
+    columns_keep(user=request.user, columns=[] if columns == list(USUAL) else columns)
+    return redirect(_asked(request).url(view=""))
+
+
+@login_required
+@require_POST
+def job_view_save(request: HttpRequest) -> HttpResponse:
+    """Save filters, order and columns as they stand, under a name."""
+    query = _asked(request)
+    try:
+        columns = view_get(user=request.user, number=query.view).columns if query.view else columns_of(request.user)
+        view = view_save(
+            user=request.user,
+            tenant=_tenant(request),
+            name=request.POST.get("name", ""),
+            query=query.query(page="", view="").removeprefix("?"),
+            filters=query.chosen(),
+            columns=columns_known(columns),
+        )
+    except BerthError as error:
+        messages.error(request, error.detail)
+        return redirect(query.url())
+    messages.success(request, f"Saved: the view {view.name}.")
+    return redirect(query.url(view=view.pk))
+
+
+def _tenant(request: HttpRequest) -> Tenant | None:
+    """Return the tenant to share with. A foreign and a missing one get the same answer."""
+    name = request.POST.get("tenant", "")
+    if not name:
+        return None
+    tenant = Tenant.objects.visible_to(request.user).filter(name=name).first()
+    if tenant is None:
+        raise BerthError(
+            "unknown_tenant", f"There is no tenant {name[:40]!r}, or you are no member of it.", field="tenant"
+        )
+    return tenant
+
+
+@login_required
+@require_POST
+def job_view_delete(request: HttpRequest, number: str) -> HttpResponse:
+    """Delete a view of one's own."""
+    view_delete(user=request.user, number=number)
+    messages.success(request, "Deleted the view.")
+    return redirect(reverse("job-list"))

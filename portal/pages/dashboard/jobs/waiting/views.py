@@ -1,0 +1,86 @@
+"""A waiting job's card as it is now, and the press on one of its offers."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from portal.foundation.api.throttles import PlanThrottle, throttle_check
+from portal.foundation.errors import BerthError
+from portal.pages.dashboard.jobs.waiting.page import waiting_make
+from portal.planning.offers.services import changes_of, offer_accept, offers_of
+from portal.work.jobs.listing import job_find
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+    from portal.work.jobs.models import Job
+
+MOST_VALUE = 2000
+
+
+@login_required
+@require_GET
+def job_waiting(request: HttpRequest, number: str) -> HttpResponse:
+    """Answer with the card; its offers are worked out anew where what is kept is too old."""
+    return _card(request, job_find(user=request.user, number=number))
+
+
+def _card(request: HttpRequest, job: Job, said: dict[str, Any] | None = None) -> HttpResponse:
+    kept, note = None, None
+    try:
+        kept = offers_of(job, allow=partial(throttle_check, request, PlanThrottle))
+    except BerthError as error:
+        note = error.detail
+    return render(request, "jobs/waiting/_card.html", {"waiting": waiting_make(job, kept, said=said, note=note)})
+
+
+@login_required
+@require_GET
+def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
+    """Say what each change that could matter would do. A refusal is shown in the same place."""
+    job = job_find(user=request.user, number=number)
+    context: dict[str, Any]
+    try:
+        kept = changes_of(job, allow=partial(throttle_check, request, PlanThrottle))
+        context = {"changes": kept.answer["changes"], "at": kept.at.isoformat() if kept.at else None}
+    except BerthError as error:
+        context = {"error": error.detail}
+    context["relaunch_url"] = f"{reverse('job-submit')}?from={job.array_id or job.pk}"
+    return render(request, "jobs/waiting/_changes.html", context)
+
+
+@login_required
+@require_POST
+def job_offer(request: HttpRequest, number: str) -> HttpResponse:
+    """Take an offer. A refusal is said in its row, and changes nothing."""
+    job = job_find(user=request.user, number=number)
+    change, value = request.POST.get("change", ""), request.POST.get("value", "")
+    try:
+        throttle_check(request, PlanThrottle)
+        offer_accept(job=job, actor=request.user, change=change, value=_value(value))
+    except BerthError as error:
+        text, done = error.detail, False
+    else:
+        text, done = "Accepted. The planner places it now.", True
+    if request.htmx:
+        job.refresh_from_db()
+        return _card(request, job, {"change": change, "value": value, "text": text})
+    (messages.success if done else messages.error)(request, text)
+    return redirect("job-detail", number=job.number)
+
+
+def _value(text: str) -> Any:
+    if len(text) > MOST_VALUE:
+        raise BerthError("too_long", "`value` is too long.", field="value")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BerthError("invalid", "`value` must be JSON, as the offer gave it.", field="value") from error

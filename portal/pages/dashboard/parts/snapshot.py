@@ -1,0 +1,149 @@
+"""One look at the cluster for one answer: each part is read once, when a page or fragment first asks for it.
+
+What is the same for every reader (facts, queue) comes from the shared values that one process computes for all. What names
+jobs is read for the reader, of all nodes or of `names` only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+
+from portal.cluster.selectors import nodes_with_gpus
+from portal.foundation.events.shared import Sharing
+from portal.pages.dashboard.board.feed import facts_now
+from portal.pages.dashboard.parts.masking import Reader
+from portal.planning.rounds.models import Planning, Round
+from portal.planning.rounds.read.history import plannings_listed
+from portal.planning.rounds.read.kept import kept_now
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.held_time import active_rates
+from portal.work.jobs.occupancy import gpu_intervals, parts_live
+from portal.work.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.cluster.models import Node
+    from portal.pages.dashboard.board.facts import Facts
+    from portal.people.tenants.models import User
+    from portal.planning.rounds.read.kept import KeptFor
+    from portal.work.jobs.held_time import ActiveRates
+    from portal.work.jobs.models import Allocation
+    from portal.work.jobs.occupancy import Interval
+
+CELLS_UP_TO = 64
+"""Up to so many nodes a page shows a cell a GPU in HTML; above, a strip a node, drawn from the board."""
+
+
+class Snapshot:
+    """What a reader's page is made of. `hours` is h: how far back active rates and ratios look."""
+
+    def __init__(
+        self,
+        user: User,
+        *,
+        hours: float = 1.0,
+        names: Sequence[str] | None = None,
+        sharing: Sharing | None = None,
+        reader: Reader | None = None,
+    ) -> None:
+        self.user, self.hours, self.names = user, hours, names
+        self.now = timezone.now()
+        self.since = self.now - timedelta(hours=hours)
+        self.sharing = sharing or Sharing()
+        if reader is not None:
+            self.reader = reader
+
+    @cached_property
+    def reader(self) -> Reader:
+        return Reader.of(self.user)
+
+    @cached_property
+    def facts(self) -> Facts:
+        return facts_now(self.sharing)
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.facts.names) > CELLS_UP_TO
+
+    @cached_property
+    def queue(self) -> QueueCounts:
+        rows = self.sharing.get("queue", lambda _: [asdict(group) for group in queue_counts(now=self.now).groups])
+        return QueueCounts(tuple(QueueGroup(**row) for row in rows))
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        nodes = nodes_with_gpus(self.user)
+        return list(nodes if self.names is None else nodes.filter(name__in=self.names))
+
+    @cached_property
+    def parts(self) -> list[Allocation]:
+        return parts_live() if self.names is None else parts_live(node_ids=self._node_ids)
+
+    @property
+    def _node_ids(self) -> list[int]:
+        return [node.pk for node in self.nodes]
+
+    @cached_property
+    def parts_by_node(self) -> dict[int, list[Allocation]]:
+        found: dict[int, list[Allocation]] = defaultdict(list)
+        for part in self.parts:
+            found[part.node_id].append(part)
+        return found
+
+    @cached_property
+    def kept_by_node(self) -> dict[str, list[KeptFor]]:
+        """What is kept for jobs, by node name, as the reader may see it."""
+        found: dict[str, list[KeptFor]] = defaultdict(list)
+        for each in kept_now(user=self.user):
+            for name in each.nodes:
+                found[name].append(each)
+        return found
+
+    @cached_property
+    def intervals(self) -> dict[int, list[Interval]]:
+        ids = None if self.names is None else self._node_ids
+        return gpu_intervals(since=self.since, node_ids=ids)
+
+    @cached_property
+    def rates(self) -> dict[int, ActiveRates]:
+        """The nodes' active rates over h, by row id."""
+        return active_rates(self.nodes, hours=self.hours, now=self.now)
+
+    @cached_property
+    def knobs(self) -> dict[str, Any]:
+        """The operator's settings in force."""
+        return knobs_current()
+
+    @cached_property
+    def planning(self) -> Planning | None:
+        """The last applied planning, with its decisions."""
+        rows = Planning.objects.filter(status=Planning.Status.APPLIED).order_by("-number")
+        return rows.first()
+
+    @cached_property
+    def last_round(self) -> Round | None:
+        """The last round that has ended, with its figures."""
+        return Round.objects.exclude(metrics={}).first()
+
+    @cached_property
+    def last_plannings(self) -> list[Planning]:
+        return list(plannings_listed()[:20])
+
+    @property
+    def gpus_total(self) -> int:
+        return self.facts.gpus_total
+
+    @property
+    def gpus_held(self) -> int:
+        return sum(self.facts.gpus_held)
+
+    def live_gpus(self, node: Node) -> dict[str, dict[str, float]]:
+        """Return the node's last sample by GPU index; {} when it is too old."""
+        return node.live_gpus

@@ -1,0 +1,30 @@
+"""The queue page and its live part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.decorators import login_required
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from portal.foundation.errors import NotFound
+from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.queue.page import queue_context
+from portal.pages.dashboard.shell.frame import page_follow
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+
+@login_required
+@require_GET
+def queue(request: HttpRequest) -> HttpResponse:
+    """Show each array's order, or with `?fragment=arrays` that part alone, for live updates."""
+    fragment = request.GET.get("fragment")
+    if fragment not in {None, "arrays"}:
+        raise NotFound("fragment")
+    if fragment is None:
+        page_follow(request, "cluster")
+    context = {"queue": queue_context(Snapshot(request.user), request.GET)}
+    return render(request, "queue/_arrays.html" if fragment else "queue/page.html", context)

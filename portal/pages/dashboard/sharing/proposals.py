@@ -1,0 +1,78 @@
+"""Learned policies that are proposed, as the page Sharing shows them: what they learned from, and how they were judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.urls import reverse
+
+from portal.foundation.errors import NotFound
+from portal.pages.dashboard.parts.formatting import number
+from portal.planning.sharing.models import Proposal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from portal.pages.dashboard.parts.figures import Figure
+
+S = Proposal.State
+SHOWN = 5
+COLUMNS = (
+    ("total_s", "Time in all", 0),
+    ("slowdown", "Mean slowdown", 2),
+    ("unknown_slowdown", "Beside new neighbours", 2),
+    ("worst_slowdown", "Worst slowdown", 2),
+    ("not_slowed", "Not slowed, of 30", 1),
+    ("oom", "Out of memory", 0),
+)
+
+
+def proposals_context() -> dict[str, Any]:
+    """Return the last proposals; the one that waits for a decision with its curve."""
+    rows = list(Proposal.objects.defer("content").order_by("-pk")[:SHOWN])
+    busy = any(row.state in (S.WAITING, S.TRAINING) for row in rows)
+    return {
+        "proposals": [_row(row) for row in rows],
+        "proposal_columns": [label for _, label, _ in COLUMNS],
+        "can_train": not busy,
+    }
+
+
+def _row(row: Proposal) -> dict[str, Any]:
+    return {
+        "number": row.pk,
+        "state": row.state,
+        "word": row.get_state_display(),
+        "at": row.created_at.isoformat(),
+        "who": row.asked_by_name or "it was due",
+        "decided": f"by {row.decided_by_name}" if row.decided_by_name else "",
+        "error": row.error,
+        "record": _record(row.about),
+        "judged": [{"name": name, "cells": _cells(told)} for name, told in row.judged.items()],
+        "ready": row.state == S.READY,
+        "curve_url": reverse("sharing-curve", args=[row.pk]) if row.curve else None,
+    }
+
+
+def _record(about: Mapping[str, Any]) -> str:
+    if not about:
+        return ""
+    return (
+        f"learned in {about['updates']} updates from {about['signatures']} kinds of jobs and {about['pairs_known']} of "
+        f"{about['pairs_measured']} measured pairs; the others are for judging"
+    )
+
+
+def _cells(told: Mapping[str, float | None]) -> list[str]:
+    return [number(told[name], digits) if told.get(name) is not None else "\u2013" for name, _, digits in COLUMNS]
+
+
+def curve_figure(number_of: int) -> Figure:
+    """Return the learning curve: the mean reward of an episode by update. Raises NotFound."""
+    curve = Proposal.objects.filter(pk=number_of).values_list("curve", flat=True).first()
+    if not curve:
+        raise NotFound("proposal")
+    line = {"color": "plot-1", "width": 1.8}
+    trace = {"type": "scatter", "mode": "lines", "name": "mean reward", "x": [*range(1, len(curve) + 1)], "y": curve}
+    layout = {"xaxis": {"title": {"text": "update"}}, "yaxis": {}, "meta": {"right_px": 44}}
+    return {"data": [trace | {"line": line}], "layout": layout}

@@ -1,0 +1,176 @@
+"""The submit form: what it asks, and the values that its fields begin with.
+
+`reading` reads what was filled in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from portal.foundation.environment import env
+from portal.pages.dashboard.parts.formatting import GIB_MIB
+from portal.pages.dashboard.submit.code import code_values, secret_choices, secrets_help
+from portal.pages.dashboard.submit.rates import RULES, rate_values
+from portal.pages.dashboard.submit.software import software_choices, software_help, software_values
+from portal.planning.rounds.read.selectors import CATEGORIES
+from portal.work.jobs.declaration.table import BY_NAME, INPUTS
+from portal.work.jobs.description import SHORT_NAMES
+from portal.work.jobs.fields.keeping import inputs_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from django.http import QueryDict
+
+    from portal.pages.dashboard.parts.context import Choice, FieldContext
+    from portal.pages.dashboard.submit.context import GroupContext
+    from portal.work.jobs.declaration.table import Input, JobField
+
+GPU_COUNTS = (1, 2, 4, 8, 16)
+MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
+
+
+def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return form values for a description, to edit and relaunch it."""
+    given = {SHORT_NAMES.get(name, name): value for name, value in description.items()}
+    values: dict[str, Any] = {
+        name: _written(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
+    }
+    gpus = given.get("gpus", [1])
+    values["gpu_mode"] = "range" if isinstance(gpus, dict) else "cpu" if gpus in (0, [0]) else "set"
+    if isinstance(gpus, dict):
+        values |= {"gpus.min": gpus.get("min"), "gpus.max": gpus.get("max"), "gpus": []}
+    else:
+        values["gpus"] = gpus if isinstance(gpus, list) else [gpus]
+    if isinstance(array := given.get("array"), dict):
+        values |= {f"array.{part}": array.get(part) for part in ("size", "concurrency")}
+    values |= code_values(given.get("code")) | {"software": "", **software_values(given.get("software"))}
+    return values | rate_values(given.get("learning_rate"))
+
+
+def _written(field: JobField, value: Any) -> Any:
+    """Return a value of the description as the field's one control says it."""
+    if field.name in WRITTEN:
+        return WRITTEN[field.name](value)
+    if field.kind == "lines":
+        return "\n".join(map(str, value)) if isinstance(value, list) else ""
+    if field.kind == "pairs" and isinstance(value, dict):
+        return "\n".join(f"{name}={each}" for name, each in value.items())
+    if field.kind == "choice" and field.form[0].widget == "check":
+        return value == field.choices[-1]
+    return _amount(field, value) if field.unit and value is not None else value
+
+
+def _amount(field: JobField, value: float) -> str:
+    if field.unit == "share":
+        return f"{100 * value:g} %"
+    if field.unit == "gib":
+        return f"{value:g} GiB" if field.name.endswith("_gib") else _size(int(value))
+    return f"{value / 3600:g} h" if value >= 3600 else f"{value:g} s"
+
+
+def dependencies_text(depends_on: object) -> str:
+    """Return what the form says for the `depends_on` of a description."""
+    found = []
+    for each in depends_on if isinstance(depends_on, list) else []:
+        job, kind = (each.get("job"), each.get("kind", "ok")) if isinstance(each, dict) else (each, "ok")
+        found.append(str(job) if kind == "ok" else f"{kind}:{job}" if job else kind)
+    return " ".join(found)
+
+
+WRITTEN: Mapping[str, Callable[[object], str]] = {"inputs": inputs_text, "depends_on": dependencies_text}
+
+
+def _size(mib: int) -> str:
+    return f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
+
+
+def initial_of_post(post: QueryDict) -> dict[str, Any]:
+    values: dict[str, Any] = {name: post.get(name, "") for name in post}
+    values["gpus"] = [int(v) for v in post.getlist("gpus") if v.isascii() and v.isdigit() and len(v) < 6]
+    values["gpu_types"] = post.getlist("gpu_types")
+    return values
+
+
+def usual_disk() -> str:
+    """Return the limit of disk for a job whose form leaves it empty."""
+    gib = env("BERTH_JOB_DISK_GIB")
+    return f"{gib} GiB" if gib else "no limit"
+
+
+def fields_make(
+    values: Mapping[str, Any],
+    *,
+    tenants: list[str],
+    gpu_types: list[str],
+    software: Sequence[Mapping[str, Any]],
+    secrets: Sequence[str],
+    errors: Mapping[str, str],
+    effects: Mapping[str, str],
+) -> dict[str, FieldContext]:
+    """Return every field with its value, its error if it has one, and its help."""
+    choices = {
+        "tenant": [_choice(name, name, values.get("tenant") == name) for name in tenants],
+        "category": [
+            _choice(name, name or "none", (values.get("category") or "") == name, effects.get(f"category:{name}", ""))
+            for name in CATEGORIES
+        ],
+        "code.secret": secret_choices(str(values.get("code.secret") or ""), secrets),
+        "software": software_choices(str(values.get("software") or ""), software),
+        "gpu_types": _type_choices(values.get("gpu_types") or [], gpu_types),
+        "learning_rate.rule": _rule_choices(values.get("learning_rate.rule") or "none"),
+    }
+    found: dict[str, FieldContext] = {}
+    for name, each in INPUTS.items():
+        made = found[name] = _field(each, values.get(name), errors.get(name))
+        if name in choices:
+            made["choices"] = choices[name]
+        if each.widget == "check":
+            made |= {"checked": bool(values.get(name)), "effect": effects.get(name)}
+        elif name in effects:
+            made["help"] = effects[name]
+    found["disk_gib"]["placeholder"] = usual_disk()
+    found["software"]["help"] = software_help(software)
+    found["secrets"]["help"] = secrets_help(secrets)
+    return found
+
+
+def grouped(fields: Mapping[str, FieldContext]) -> dict[str, GroupContext]:
+    """Return the fields group by group, in the table's order."""
+    found: dict[str, GroupContext] = {}
+    for name, made in fields.items():
+        group = found.setdefault(INPUTS[name].group, {"fields": [], "wrong": False, "used": False})
+        group["fields"].append(made)
+        group["wrong"] |= bool(made.get("error"))
+        group["used"] |= bool(made.get("checked") or made["value"])
+    return found
+
+
+def _field(each: Input, value: Any, error: str | None) -> FieldContext:
+    return {
+        "name": each.name,
+        "label": each.label,
+        "kind": each.widget,
+        "value": "" if value is None or isinstance(value, (list, dict)) else str(value),
+        "help": each.help,
+        "error": error,
+        "width": each.width,
+        "mono": each.mono,
+        "required": each.required,
+        "placeholder": each.placeholder,
+    }
+
+
+def _choice(value: str, label: str, selected: bool, note: str = "") -> Choice:
+    found: Choice = {"value": value, "label": label, "selected": selected}
+    if note:
+        found["note"] = note
+    return found
+
+
+def _type_choices(chosen: Collection[str], known: list[str]) -> list[Choice]:
+    return [_choice("", "any", not chosen), *(_choice(name, name, name in chosen) for name in known)]
+
+
+def _rule_choices(chosen: str) -> list[Choice]:
+    return [_choice(rule, f"{rule}: {says}", rule == chosen) for rule, says in RULES.items()]

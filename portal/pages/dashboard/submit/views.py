@@ -1,0 +1,232 @@
+"""The submit page: the form, what would happen now, and the same request as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
+from portal.foundation.api.throttles import FormThrottle, throttle_check
+from portal.foundation.errors import BerthError
+from portal.pages.dashboard.parts.quotas import quota_sentence
+from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
+from portal.pages.dashboard.submit.code import code_choices, secrets_of
+from portal.pages.dashboard.submit.cores_past import cores_past_context
+from portal.pages.dashboard.submit.files import files_context
+from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
+from portal.pages.dashboard.submit.importing import import_read
+from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
+from portal.pages.dashboard.submit.request import names_of, request_text
+from portal.pages.dashboard.submit.speeds import speeds_context, tenant_chosen
+from portal.pages.dashboard.submit.start import again_values, description_saved, start_context
+from portal.people.tenants.models import Tenant
+from portal.people.tenants.selectors import tenants_of
+from portal.planning.rounds.read.selectors import cores_effects
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.planning.templating.services import values_save
+from portal.work.jobs.listing import job_find
+from portal.work.jobs.services import job_submit, submission_problems
+from portal.work.jobs.use import tenants_use
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from django.http import HttpRequest, HttpResponse
+
+    from portal.pages.dashboard.parts.context import FieldContext
+    from portal.pages.dashboard.submit.context import FormProblem, GpuChoice, SubmitContext
+    from portal.pages.dashboard.submit.reading import Reading
+
+DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def submit(request: HttpRequest) -> HttpResponse:
+    """Show the form (`?from=` fills it from an earlier job, `&begin_with=` lets it begin with an artefact of that), or submit
+    it and go to the job's page.
+    """
+    if request.method == "GET":
+        values = DEFAULTS
+        if number := request.GET.get("from"):
+            values = again_values(job_find(user=request.user, number=number), request.GET.get("begin_with", ""))
+        elif saved := request.GET.get("saved"):
+            values = DEFAULTS | initial_of(description_saved(request.user, saved))
+        return render(request, "submit/submit.html", _context(request, values, problems=[]))
+    reading, problems = _examined(request)
+    if not problems:
+        try:
+            job = job_submit(user=request.user, description=reading.description, r_num=knobs_current()["r_num"])
+        except BerthError as error:
+            problems = [error]
+        else:
+            messages.success(request, f"Submitted: job {job.number}.")
+            return redirect("job-detail", number=job.number)
+    return _refused(request, reading, problems)
+
+
+@login_required
+@require_POST
+def form_save(request: HttpRequest) -> HttpResponse:
+    """Save the whole form under a name, without its files; or show it with what is wrong beside the fields."""
+    reading = description_read(request.POST, request.FILES)
+    problems, values = list(reading.problems), dict(reading.description)
+    for name in ("files", "upload"):
+        values.pop(name, None)
+    if not problems:
+        try:
+            saved = values_save(user=request.user, template=None, name=request.POST.get("save_as", ""), values=values)
+        except BerthError as error:
+            problems = [error]
+        else:
+            messages.success(request, f"Saved as {saved.name}, without files.")
+            return redirect(f"{reverse('job-submit')}?saved={saved.pk}")
+    return _refused(request, reading, problems)
+
+
+def _refused(request: HttpRequest, reading: Reading, problems: list[BerthError]) -> HttpResponse:
+    """Show the form as it was sent, with what is wrong."""
+    files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
+    context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
+    return render(request, "submit/submit.html", context, status=problems[0].status)
+
+
+@login_required
+@require_POST
+def from_script(request: HttpRequest) -> HttpResponse:
+    """Fill the form from a batch script or YAML, and say what became of each directive. Nothing is submitted."""
+    throttle_check(request, FormThrottle)
+    values, imported = import_read(request.POST, request.FILES, r_num=knobs_current()["r_num"])
+    context = _context(request, DEFAULTS if values is None else values, problems=[])
+    context["imported"] = imported
+    return render(request, "submit/submit.html", context, status=400 if values is None else 200)
+
+
+@login_required
+@require_POST
+def dry_run(request: HttpRequest) -> HttpResponse:
+    """Answer with the cards beside the form (what would happen now, the request as text) and with every problem."""
+    throttle_check(request, FormThrottle)
+    reading, problems = _examined(request)
+    values = initial_of_post(request.POST)
+    tenant = tenant_chosen(tenants_of(request.user), values)
+    context: dict[str, Any] = {
+        "oob": True,
+        "of_form": True,
+        "dry_run": None,
+        "request_text": None,
+        "problems": errors_of(problems),
+        "speeds": speeds_context(tenant, values),
+        "cores_past": cores_past_context(request.user, tenant, values),
+    }
+    if request.POST.get("command", "").strip():
+        if not problems or not reading.problems:
+            context["request_text"] = request_text(request, reading.description)
+        context["dry_run"] = (
+            refused_context(problems)
+            if problems
+            else dry_run_context(request.user, _with_requirements(request, reading.description))
+        )
+    return render(request, "submit/_dryrun.html", context)
+
+
+def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
+    """Read the form. Return it with every reason for which a submission would be refused, at most one for each field."""
+    reading = description_read(request.POST, request.FILES)
+    description = _with_requirements(request, reading.description)
+    if any(form_field_of(problem) == "gpus" for problem in reading.problems):
+        description["gpus"] = 1  # so that the other fields can be judged: what is said of it is left out below
+    found = {form_field_of(problem) for problem in reading.problems}
+    problems = list(reading.problems)
+    for problem in submission_problems(user=request.user, description=description, r_num=knobs_current()["r_num"]):
+        if (field := form_field_of(problem)) is None or field not in found:
+            problems.append(problem)
+            found.add(field)
+    return reading, problems
+
+
+def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description to judge: a dry run has no contents, so a requirements file that the page keeps counts as some."""
+    name = (description.get("software") or {}).get("requirements_file")
+    known = name in names_of(request.POST) and name not in description.get("files", {})
+    return {**description, "software": {"requirements": "as-in-the-file"}} if known else dict(description)
+
+
+def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
+    mine = tenants_of(request.user)
+    tenants, tenant = [each.name for each in mine], tenant_chosen(mine, values)
+    types = gpu_type_names()
+    errors = errors_of(problems)
+    fields = fields_make(
+        values,
+        tenants=tenants,
+        gpu_types=types,
+        software=software_offered(),
+        secrets=secrets_of(mine),
+        errors=errors,
+        effects=cores_effects(request.user),
+    )
+    mode = values.get("gpu_mode", "set")
+    return {
+        "fields": fields,
+        "groups": grouped(fields),
+        "problems": _summary(errors, fields),
+        "files": files_context(values, errors.get("files"), user=request.user),
+        "code_from": code_choices(str(values.get("code_from") or "")),
+        "gpu_modes": [{"value": value, "label": label, "selected": value == mode} for value, label in MODES.items()],
+        "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
+        "gpu_choices": _gpu_choices(values, types),
+        "gpu_error": errors.get("gpus"),
+        "gpu_min": str(values.get("gpus.min") or ""),
+        "gpu_max": str(values.get("gpus.max") or ""),
+        "gpu_note": "A block is so many idle GPUs on one node.",
+        "quotas": _quotas(mine),
+        "dry_run": None,
+        "request_text": None,
+        "imported": None,
+        "start": start_context(request.user),
+        "save_as": str(values.get("save_as") or ""),
+        "save_error": errors.get("save_as"),
+        "speeds": speeds_context(tenant, values),
+        "cores_past": cores_past_context(request.user, tenant, values),
+        "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
+    }
+
+
+def _quotas(tenants: list[Tenant]) -> list[str]:
+    """Say which quotas are nearly used, before a job is refused or waits for one."""
+    limited = [each for each in tenants if each.gpu_quota or each.core_quota or each.queued_jobs_quota]
+    use = tenants_use(Tenant.objects.filter(pk__in=[each.pk for each in limited])) if limited else {}
+    return [found for each in limited if (found := quota_sentence(each, use[each.pk]))]
+
+
+def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
+    """List what is wrong in the order of the form; a field that the form does not show belongs to the whole form."""
+    labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
+    labels |= {name: field["label"] for name, field in fields.items()}
+    first = ("name", "model", "tenant", "command", "working_directory", "files", "gpus")
+    order = {name: place for place, name in enumerate([*first, *fields, "save_as"])}
+    return [
+        {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}
+        for name, detail in sorted(errors.items(), key=lambda item: order.get(item[0], -1))
+    ]
+
+
+def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]:
+    """Show for each size how many idle blocks of it each type has now."""
+    blocks = idle_blocks()
+    largest = max([8, *(max(sizes, default=0) for sizes in blocks.values())])
+    chosen = {int(v) for v in values.get("gpus") or []}
+    choices: list[GpuChoice] = []
+    for count in sorted({*(c for c in GPU_COUNTS if c <= largest), *chosen} - {0}):
+        fitting = {name: sum(size // count for size in blocks.get(name, ())) for name in types}
+        total = sum(fitting.values())
+        cells = [f"{fitting[name]} free" if fitting[name] else "\u2013" for name in types]
+        cells.append(f"{total} block{'s' if total != 1 else ''}" if total else "no")
+        choices.append({"count": count, "checked": count in chosen, "cells": cells, "fits": total > 0})
+    return choices

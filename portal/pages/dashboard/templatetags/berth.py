@@ -1,0 +1,284 @@
+"""Template tags of Berth's design language: state, reason, sentence, icon, numbers and times."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from django import template
+from django.conf import STATICFILES_STORAGE_ALIAS
+from django.core.files.storage import storages
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from portal.pages.dashboard.help.words import words
+from portal.pages.dashboard.parts import marks
+from portal.pages.dashboard.parts.formatting import DASH, duration, limit_size, number, percent, precise, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from django.core.files.storage import Storage
+
+    from portal.pages.dashboard.parts.context import GpuCell, Rich, Segment
+
+register = template.Library()
+for figure_words in (duration, limit_size, precise, number, percent, share, size):
+    register.filter(figure_words)
+
+INSTANT = re.compile(r"(\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z)")
+
+# state: (glyph, word, tone); every glyph has a shape of its own, so a list reads in greyscale
+STATES = {
+    "PENDING": ("waiting", "Waiting", "wait"),
+    "HELD": ("held", "Held", "stop"),
+    "STARTING": ("starting", "Starting", "run"),
+    "RUNNING": ("running", "Running", "run"),
+    "PREEMPTED": ("preempted", "Preempted", "stop"),
+    "COMPLETED": ("completed", "Completed", "neutral"),
+    "FAILED": ("failed", "Failed", "fail"),
+    "TIMEOUT": ("time-limit", "Timed out", "fail"),
+    "CANCELLED": ("cancelled", "Cancelled", "neutral"),
+    "OUT_OF_MEMORY": ("out-of-memory", "Out of memory", "fail"),
+    "NODE_FAIL": ("node-failed", "Node failed", "fail"),
+}
+NODE_HEALTH = {
+    "up": ("live", "run"),
+    "unreachable": ("stale", "wait"),
+    "drained": ("held", "stop"),
+    "disk-low": ("stale", "wait"),
+    "dead": ("node-failed", "fail"),
+}
+
+
+@register.simple_tag(takes_context=True)
+def shared(context: template.Context, name: str, path: str) -> SafeString:
+    """A fragment: as readers share it (`html`), else rendered here."""
+    html = (context.get("html") or {}).get(name)
+    return SafeString(render_to_string(path, context.flatten()) if html is None else html)
+
+
+@register.simple_tag
+def icon(name: str, size: int = 16) -> SafeString:
+    """A glyph of the sprite; decoration only, so hidden from screen readers."""
+    return _icon(name, size, storages[STATICFILES_STORAGE_ALIAS])
+
+
+@lru_cache(maxsize=500)
+def _icon(name: str, size: int, files: Storage) -> SafeString:
+    """Make a glyph once: a list has hundreds, and its address is looked up anew for each. `files`: which says the address."""
+    return format_html(
+        '<svg class="b-icon" width="{}" height="{}" aria-hidden="true" focusable="false">'
+        '<use href="{}#{}"></use></svg>',
+        size,
+        size,
+        files.url("img/sprite.svg"),
+        name if name.startswith("s-") or name == "logo" else f"i-{name}",
+    )
+
+
+@register.simple_tag
+def word(name: str, shown: str = "") -> SafeString:
+    """A word of docs/words.md, with its meaning in the title and a link to its row. KeyError: no such word there."""
+    meaning, url = words()[name.lower()]
+    return format_html('<a class="b-word" href="{}" title="{}">{}</a>', url, meaning, shown or name)
+
+
+@register.simple_tag
+def state(code: str, pill: bool = False, word: str | None = None) -> SafeString:
+    """A job's state: glyph, word and colour, always all three. A pill in a page's head, plain in tables."""
+    glyph, usual_word, tone = STATES[code]
+    return format_html(
+        '<span class="b-state b-tone-{}{}">{}{}</span>',
+        tone,
+        " b-pill" if pill else "",
+        icon(f"s-{glyph}", 14),
+        word or usual_word,
+    )
+
+
+@register.simple_tag
+def state_glyph(code: str) -> SafeString:
+    """The glyph alone, coloured, where the word stands beside it already."""
+    glyph, _, tone = STATES[code]
+    return format_html('<span class="b-state b-tone-{}">{}</span>', tone, icon(f"s-{glyph}", 14))
+
+
+@register.simple_tag
+def health(code: str, word: str) -> SafeString:
+    glyph, tone = NODE_HEALTH[code]
+    return format_html('<span class="b-state b-tone-{}">{}{}</span>', tone, icon(f"s-{glyph}", 14), word)
+
+
+@register.simple_tag
+def reason(code: str | None) -> SafeString:
+    """A reason of the fixed vocabulary, verbatim: the same word as in REST and on the command line."""
+    return format_html('<code class="b-reason">{}</code>', code) if code else SafeString("")
+
+
+@register.simple_tag
+def rich(sentence: Rich | None) -> SafeString:
+    """A sentence of segments with emphasis, links and reason chips; every text is escaped."""
+    if not sentence:
+        return SafeString("")
+    if isinstance(sentence, str):
+        return _timed(sentence)
+    return format_html_join("", "{}", ((_segment(part),) for part in sentence))
+
+
+def _timed(text: str) -> SafeString:
+    """The text with its instants (`scheduler.phrases.instant`) as times in the reader's zone."""
+    parts = INSTANT.split(text)  # texts and instants in turn
+    return format_html_join("", "{}", ((_moment(each) if place % 2 else each,) for place, each in enumerate(parts)))
+
+
+def _moment(text: str) -> str:
+    try:
+        return moment(text)
+    except ValueError:  # no day of the calendar: somebody's own words, such as a job's name
+        return text
+
+
+def _segment(part: Segment) -> SafeString:
+    text = _timed(part["text"])
+    if part.get("code"):
+        text = format_html('<code class="b-reason">{}</code>', text)
+    if part.get("note"):
+        text = format_html('<span class="b-note">{}</span>', text)
+    if part.get("href"):
+        text = format_html('<a href="{}">{}</a>', part["href"], text)
+    return format_html("<strong>{}</strong>", text) if part.get("bold") else text
+
+
+@register.simple_tag
+def moment(iso: str | None, form: str = "clock") -> SafeString:
+    """A time, printed in UTC until base.js prints it in the reader's zone; forms: clock, clock-s, date, age, until."""
+    if not iso:
+        return SafeString(f'<span class="b-none">{DASH}</span>')
+    at = datetime.fromisoformat(iso)
+    shown = {"clock": "%H:%M", "clock-s": "%H:%M:%S"}.get(form, "%Y-%m-%d %H:%M")
+    return format_html('<time datetime="{}" data-format="{}">{}</time>', iso, form, at.strftime(shown))
+
+
+@register.simple_tag
+def ticking(iso: str) -> SafeString:
+    """How long ago that was; base.js lets it tick, by the server's clock."""
+    seconds = (timezone.now() - datetime.fromisoformat(iso)).total_seconds()
+    return format_html('<span data-since="{}">{}</span>', iso, precise(seconds))
+
+
+@register.filter
+def ramp(value: float | None) -> int:
+    """A share 0..1 -> 1..5, one step of the ramp for each fifth; None -> 1."""
+    return 1 if value is None else min(5, max(1, int(value * 5) + 1))
+
+
+@register.filter
+def ramp_percent(value: float | None) -> int:
+    return ramp(None if value is None else value / 100)
+
+
+FOR_SHARING = "for jobs that share a GPU"
+
+
+@register.filter
+def cell_title(cell: GpuCell) -> str:
+    """What a cell says in words, for the pointer and the screen reader."""
+    now = "idle now" if cell["idle"] else FOR_SHARING if cell.get("sharing") else f"use {percent(cell['use_percent'])}"
+    parts = [f"GPU {cell['index']}", now]
+    if cell["active"] is not None:
+        parts.append(f"allocated {share(cell['active'])} of the time shown")
+    if cell["memory_percent"] is not None:
+        parts.append(f"memory {percent(cell['memory_percent'])}")
+    if cell.get("tone") == "fail":
+        parts.append("takes no new jobs")
+    return ", ".join(parts)
+
+
+@register.simple_tag
+def gpu_cell(cell: GpuCell, mini: bool = False) -> SafeString:
+    """A GPU's cell; `mini` shows its use alone. Made in one go: a page has hundreds. board.js writes the same figures."""
+    title, use, memory = cell_title(cell), cell["use_percent"], cell["memory_percent"]
+    is_free = cell["idle"] or cell.get("sharing", False)
+    kinds = f"{' b-cell-mini' if mini else ''}{' b-cell-idle' if is_free else ''}"
+    kinds += " b-cell-fail" if cell.get("tone") == "fail" else ""
+    steps = ramp(cell["active"]), ramp_percent(use), ramp_percent(memory)
+    if mini:
+        inside = number(use) if use is not None and not is_free else ""
+    else:
+        active = "" if cell["active"] is None else share(cell["active"])
+        free = "shared" if cell.get("sharing") else "out" if cell.get("tone") == "fail" else "idle"
+        shown_use = free if is_free else _figure_of(use)
+        shown_memory = _figure_of(memory) or ("idle" if cell["idle"] else free if is_free else "")
+        inside = SafeString(
+            f"<span>{cell['index']}</span><span>{active}</span>"
+            f'<span class="b-cell-value b-cell-use">{shown_use}</span>'
+            f'<span class="b-cell-value b-cell-memory">{shown_memory}</span>'
+        )
+    return format_html(
+        '<div class="b-cell{}" data-gpu="{}" data-active="{}" data-use="{}" data-memory="{}" role="img" '
+        'aria-label="{}" title="{}">{}</div>',
+        kinds,
+        cell["index"],
+        *steps,
+        title,
+        title,
+        inside,
+    )
+
+
+def _figure_of(percentage: float | None) -> str:
+    return "" if percentage is None else f"{number(percentage)} <small>%</small>"
+
+
+@register.filter
+def minus(value: int, other: int) -> int:
+    return value - other
+
+
+@register.filter
+def json_attribute(value: object) -> str:
+    """JSON for a data- attribute; the template escapes it."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+@register.simple_tag
+def sparkline(spark: dict[str, Any] | None, label: str) -> SafeString:
+    return marks.sparkline(spark, label) if spark else SafeString("")
+
+
+@register.simple_tag
+def bar(value: float | None, total: float, label: str, tick: float | None = None, tone: str = "neutral") -> SafeString:
+    return marks.bar(value, total, label, tick=tick, tone=tone)
+
+
+@register.simple_tag
+def stacked(segments: Sequence[dict[str, Any]], total: float | None = None, label: str = "") -> SafeString:
+    return marks.stacked([(part["token"], part["count"]) for part in segments], total, label)
+
+
+@register.simple_tag
+def core_bar(gpu_jobs: int, cpu_jobs: int, total: int) -> SafeString:
+    label = f"{gpu_jobs} cores for GPU jobs, {cpu_jobs} for CPU jobs, of {total}"
+    return marks.stacked([("gpu", gpu_jobs), ("cpu", cpu_jobs)], total, label)
+
+
+@register.simple_tag
+def round_bar(count: int | None, highest: int) -> SafeString:
+    return marks.round_bar(count or 0, highest)
+
+
+@register.simple_tag
+def timeline(spans: dict[str, Any]) -> SafeString:
+    return marks.timeline(spans)
+
+
+@register.filter
+def highest(rows: Sequence[dict[str, Any]], key: str) -> float:
+    """The largest figure of a column, at least 1: the scale of small bars in a table."""
+    return max([1, *(row[key] or 0 for row in rows)])

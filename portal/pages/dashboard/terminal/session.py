@@ -1,0 +1,142 @@
+"""One session of a terminal: the stream to the node is opened, carried between it and a socket, and ended with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from channels.db import database_sync_to_async
+from django.db import DatabaseError, InterfaceError
+
+from portal.foundation.api.sockets import SIGNED_OUT
+from portal.nodes.channel import channel_of
+from portal.pages.dashboard.terminal.places import PLACES
+from portal.pages.dashboard.terminal.rights import begun_record, ended_record
+from portal.pages.dashboard.terminal.watching import Ended, session_watch
+from workers.protocol.frames import MOST_SIZE, ClosedError
+
+if TYPE_CHECKING:
+    from portal.nodes.channel import Channel
+    from portal.pages.dashboard.terminal.callers import Caller
+    from portal.pages.dashboard.terminal.rights import Place
+    from workers.protocol.frames import Stream
+
+CALL_S = 30.0
+"""How long it waits for the node to open its channel."""
+STUCK_S = 60.0
+"""What is typed waits so long for a job that does not read it."""
+
+
+async def terminal_carry(caller: Caller, receive: Any, send: Any, place: Place, asked: dict[str, Any]) -> None:
+    """Open a terminal, carry it, and tell the other end how it ended. `asked`: what the node gets beside the place."""
+    if (why := PLACES.take(caller.user.pk, place)) is not None:
+        await ended_tell(send, "too_many", why)
+        return
+    try:
+        await _opened(caller, receive, send, place, asked)
+    finally:
+        PLACES.give(caller.user.pk, place)
+
+
+async def ended_tell(send: Any, code: str, detail: str, *, exit_code: int | None = None, close: int = 1000) -> None:
+    with contextlib.suppress(OSError):  # the other end is gone meanwhile
+        await _tell(send, state="ended", code=code, detail=detail, exit_code=exit_code)
+        await send({"type": "websocket.close", "code": close})
+
+
+def size_of(said: Any) -> tuple[int, int] | None:
+    """Return columns and rows; None where there are none, or such as no terminal has."""
+    if not isinstance(said, dict):
+        return None
+    columns, rows = said.get("columns"), said.get("rows")
+    if type(columns) is not int or type(rows) is not int:
+        return None
+    return (columns, rows) if 0 < columns <= MOST_SIZE and 0 < rows <= MOST_SIZE else None
+
+
+def json_of(text: str) -> Any:
+    """Return the value of a text message; None for what is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+async def _opened(caller: Caller, receive: Any, send: Any, place: Place, asked: dict[str, Any]) -> None:
+    await _tell(send, state="opening")
+    code, detail, exit_code = "left", "", None
+    try:
+        channel = await channel_of(place.node_id, limit_s=CALL_S)
+        stream = await channel.open(place.asked | asked, tenant_id=place.job.tenant_id)
+    except ClosedError as error:
+        code, detail = "away", str(error)
+    else:
+        code, detail = await _session(caller, receive, send, place, channel, stream)
+        exit_code = stream.exit_code
+    if code != "left":
+        close = SIGNED_OUT if code == "right_ended" else 1000
+        await ended_tell(send, code, detail, exit_code=exit_code, close=close)
+
+
+async def _session(caller: Caller, receive: Any, send: Any, place: Place, channel: Channel, stream: Stream) -> Ended:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    try:
+        await database_sync_to_async(begun_record)(user=caller.user, place=place)
+        await _tell(send, state="open")
+        return await _carried(caller, receive, send, place, stream)
+    except (DatabaseError, InterfaceError):
+        return "away", "The portal's database does not answer, so the session cannot be recorded."
+    finally:
+        await channel.close(stream, "left", "The terminal was closed.")
+        with contextlib.suppress(DatabaseError, InterfaceError):  # the trail says that it began
+            await database_sync_to_async(ended_record)(user=caller.user, place=place, seconds=loop.time() - begun)
+
+
+async def _carried(caller: Caller, receive: Any, send: Any, place: Place, stream: Stream) -> Ended:
+    """Carry both ways until one end closes it, the person may no longer, or nothing has moved for long."""
+    ways = [
+        asyncio.ensure_future(each)
+        for each in (_shown(send, stream), _typed(receive, stream), _watch(caller, place, stream))
+    ]
+    try:
+        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done)).result()
+    except OSError:  # the other end is gone
+        return "left", ""
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _shown(send: Any, stream: Stream) -> Ended:
+    while data := await stream.read():
+        await send({"type": "websocket.send", "bytes": data})
+    return stream.why or ("ended", "The shell has ended.")
+
+
+async def _typed(receive: Any, stream: Stream) -> Ended:
+    while (message := await receive())["type"] == "websocket.receive":
+        try:
+            async with asyncio.timeout(STUCK_S):
+                if message.get("bytes"):
+                    await stream.write(message["bytes"])
+                elif size := size_of(json_of(message.get("text") or "")):
+                    await stream.size(*size)
+        except TimeoutError:
+            return "stuck", "The job has not read for a minute what was typed."
+        except ClosedError:
+            await asyncio.Event().wait()  # `_shown` shows the rest, and tells the end
+    return "left", ""
+
+
+async def _watch(caller: Caller, place: Place, stream: Stream) -> Ended:
+    idle, out = "Nobody used this terminal", "You may no longer act on this job, or you have signed out."
+    return await session_watch(caller, place, lambda: stream.moved, by="terminal", idle=idle, out=out)
+
+
+async def _tell(send: Any, **said: Any) -> None:
+    await send({"type": "websocket.send", "text": json.dumps(said)})

@@ -1,0 +1,32 @@
+"""The page of a job's terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.decorators import login_required
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from portal.pages.dashboard.terminal.rights import job_for, parts_of, rank_of
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+
+@login_required
+@require_GET
+def job_terminal(request: HttpRequest, number: str) -> HttpResponse:
+    """Show a terminal in one part of a running job; who may not act on the job gets 403, or 404 where it is foreign."""
+    rank = rank_of(request.GET.get("rank", "0"))
+    job = job_for(user=request.user, number=number)
+    parts = parts_of(job)
+    terminal = {
+        "id": job.number,
+        "name": job.name,
+        "state": job.state,
+        "rank": rank,
+        "parts": [{"rank": part.rank, "node": part.node.name} for part in parts],
+        "node": next((part.node.name for part in parts if part.rank == rank), None),
+    }
+    return render(request, "terminal/page.html", {"terminal": terminal})

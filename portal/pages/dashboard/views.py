@@ -1,0 +1,243 @@
+"""The pages on the whole cluster: overview, cluster, nodes, rounds, tokens, search. Each needs a sign-in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from portal.cluster import selectors as cluster
+from portal.cluster import services as nodes
+from portal.foundation.errors import BerthError, Forbidden, NotFound
+from portal.pages.dashboard.board.feed import board_now, stream_of
+from portal.pages.dashboard.board.horizons import HORIZONS_H, horizon
+from portal.pages.dashboard.cluster import node as cluster_page_node
+from portal.pages.dashboard.cluster import page as cluster_page
+from portal.pages.dashboard.cluster import rows as cluster_rows_page
+from portal.pages.dashboard.overview import page as overview
+from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
+from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.rounds import listing as rounds_listing
+from portal.pages.dashboard.rounds import metrics as metrics_page
+from portal.pages.dashboard.rounds import page as rounds_page
+from portal.pages.dashboard.shell import account, search
+from portal.pages.dashboard.shell.frame import page_follow
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from portal.cluster.models import Node
+
+
+# ---- overview --------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def overview_fragment(request: HttpRequest, name: str) -> HttpResponse:
+    snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
+    return fragment_answer(overview.fragment_html(name, snapshot), snapshot.sharing)
+
+
+@login_required
+@require_GET
+def figure(request: HttpRequest, name: str) -> HttpResponse:
+    snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
+    return JsonResponse(overview.figure(name, snapshot))
+
+
+# ---- cluster ---------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def cluster_list(request: HttpRequest) -> HttpResponse:
+    page_follow(request, "cluster", stream_of(HORIZONS_H[0]))
+    snapshot = Snapshot(request.user)
+    context = cluster_page.cluster_context(snapshot)
+    page_numbers(request, snapshot.sharing)
+    return render(request, "cluster/list.html", context)
+
+
+@login_required
+@require_GET
+def cluster_board(request: HttpRequest) -> HttpResponse:
+    """The cluster as numbers: the same for every reader, it names no job."""
+    return JsonResponse(board_now(horizon(request.GET.get("h"))), json_dumps_params={"separators": (",", ":")})
+
+
+@login_required
+@require_GET
+def cluster_rows(request: HttpRequest) -> HttpResponse:
+    """The nodes of one group as a table, a page at a time."""
+    by, group, page = request.GET.get("by", "type"), request.GET.get("group", ""), request.GET.get("page")
+    context = cluster_rows_page.rows_context(request.user, by=by, group=group, page=page)
+    return render(request, "cluster/_rows.html", context)
+
+
+@login_required
+@require_GET
+def cluster_fragment(request: HttpRequest, name: str) -> HttpResponse:
+    snapshot = Snapshot(request.user)
+    return fragment_answer(cluster_page.fragment_html(name, snapshot), snapshot.sharing)
+
+
+@login_required
+@require_GET
+def node_detail(request: HttpRequest, name: str) -> HttpResponse:
+    page_follow(request, "cluster", f"node:{name}")
+    return render(
+        request,
+        "cluster/node.html",
+        cluster_page_node.node_context(Snapshot(request.user, names=[name]), name, chosen=request.GET.get("range")),
+    )
+
+
+@login_required
+@require_GET
+def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
+    if fragment not in {"gpus", "jobs", "card", "health", "hardware"}:
+        raise NotFound("fragment")
+    context = cluster_page_node.node_context(Snapshot(request.user, names=[name]), name)
+    return render(request, f"cluster/_node_{fragment}.html", context)
+
+
+@login_required
+@require_GET
+def node_figure(request: HttpRequest, name: str, figure: str) -> HttpResponse:
+    snapshot = Snapshot(request.user, names=[name])
+    return JsonResponse(cluster_page_node.node_figure(snapshot, name, figure, chosen=request.GET.get("range")))
+
+
+@login_required
+@require_POST
+def node_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
+    """Drain, resume or declare dead; operators only, and with a reason but for resuming."""
+    if not request.user.is_operator:
+        raise Forbidden("Only an operator may change a node.", code="operator_only")
+    node, reason = cluster.node_get(user=request.user, name=name), request.POST.get("reason", "")
+    if verb == "drain":
+        nodes.node_drain(node=node, actor=request.user, reason=reason)
+        messages.success(request, f"{name} takes no new jobs; what runs there goes on.")
+    elif verb == "resume":
+        nodes.node_resume(node=node, actor=request.user)
+        messages.success(request, f"{name} takes jobs again.")
+    elif verb == "dead":
+        nodes.node_declare_dead(node=node, actor=request.user, reason=reason)
+        messages.success(request, f"{name} is declared dead; its jobs that may be requeued wait for another node.")
+    elif verb in {"gpu-cordon", "gpu-resume"}:
+        _gpu_action(request, node, verb, reason)
+    else:
+        raise NotFound("action")
+    return redirect(_back(request) or "cluster")
+
+
+def _gpu_action(request: HttpRequest, node: Node, verb: str, reason: str) -> None:
+    raw = request.POST.get("resume" if verb == "gpu-resume" else "index", "")
+    if not (raw.isascii() and raw.isdigit() and len(raw) < 5):
+        raise NotFound("GPU")
+    if verb == "gpu-cordon":
+        nodes.gpu_cordon(node=node, index=int(raw), actor=request.user, reason=reason)
+        messages.success(request, f"GPU {raw} of {node.name} goes to no new job; what runs on it goes on.")
+    else:
+        nodes.gpu_resume(node=node, index=int(raw), actor=request.user)
+        messages.success(request, f"GPU {raw} of {node.name} takes jobs again.")
+
+
+def _back(request: HttpRequest) -> str | None:
+    """Return the page that the form stood on, if it is one of ours."""
+    referer = request.headers.get("Referer", "")
+    ours = url_has_allowed_host_and_scheme(referer, {request.get_host()}, require_https=request.is_secure())
+    return referer if ours else None
+
+
+# ---- rounds ----------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def rounds(request: HttpRequest) -> HttpResponse:
+    """The list of plannings, or with `?fragment=table` its table alone; with `?each=yes` none stands for others."""
+    page, fragment, each = request.GET.get("page"), request.GET.get("fragment"), request.GET.get("each")
+    if each not in {None, "yes"}:
+        raise BerthError("invalid", "`each` must be yes, or left out.", field="each")
+    if fragment not in {None, "table"}:
+        raise NotFound("fragment")
+    if fragment is None:
+        page_follow(request, "cluster")
+    kept = {name: value for name, value in (("each", each), ("page", page)) if value}
+    context = {**rounds_listing.rounds_context(page, each=bool(each)), "query": f"?{urlencode(kept)}" if kept else ""}
+    return render(request, "rounds/_table.html" if fragment else "rounds/list.html", context)
+
+
+@login_required
+@require_GET
+def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
+    return render(
+        request, "rounds/detail.html", rounds_page.planning_context(number, request.user, request.GET.get("page"))
+    )
+
+
+@login_required
+@require_GET
+def rounds_metrics(request: HttpRequest) -> HttpResponse:
+    """Figures over time, or with `?fragment=rounds` the table of rounds alone."""
+    fragment = request.GET.get("fragment")
+    if fragment not in {None, "rounds"}:
+        raise NotFound("fragment")
+    if fragment is None:
+        page_follow(request, "cluster")
+    span = metrics_page.Span(request.GET.get("range"))
+    context = metrics_page.table_context(span) if fragment else metrics_page.metrics_context(span)
+    return render(request, "rounds/_rounds.html" if fragment else "rounds/metrics.html", context)
+
+
+@login_required
+@require_GET
+def rounds_figure(request: HttpRequest, name: str) -> HttpResponse:
+    return JsonResponse(metrics_page.metrics_figure(name, metrics_page.Span(request.GET.get("range"))))
+
+
+# ---- account ---------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@never_cache
+@require_http_methods(["GET", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """List one's tokens; a POST makes one and shows its secret in this answer only."""
+    if request.method == "GET":
+        return render(request, "tenants/tokens.html", account.tokens_context(request.user))
+    try:
+        fresh = account.token_from_form(request.user, request.POST)
+    except BerthError as error:
+        context = account.tokens_context(request.user, form=request.POST, error=error)
+        return render(request, "tenants/tokens.html", context, status=error.status)
+    return render(request, "tenants/tokens.html", account.tokens_context(request.user, fresh=fresh), status=201)
+
+
+@login_required
+@require_POST
+def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    token = account.token_end(request.user, token_id)
+    messages.success(request, f"{token.name} is revoked; whatever used it is refused from now on.")
+    return redirect("tokens")
+
+
+# ---- search ----------------------------------------------------------------------------------------------------------
+
+
+@login_required
+@require_GET
+def search_page(request: HttpRequest) -> HttpResponse:
+    text = request.GET.get("q", "").strip()
+    context = search.search_context(request.user, text)
+    target = search.search_target(request.user, text) if text else None
+    return redirect(target) if target else render(request, "dashboard/search.html", context)

@@ -1,0 +1,120 @@
+"""A simulation's answer as JSON, CSV, tables and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from portal.pages.laboratory.output.page import page_html
+from portal.pages.laboratory.output.plots import plots_of
+from portal.pages.laboratory.output.tables import Table, cell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COLUMNS = {
+    "mean_jct_h": "mean JCT, h",
+    "median_jct_h": "median, h",
+    "p99_jct_h": "99 %, h",
+    "makespan_h": "makespan, h",
+    "mean_wait_h": "mean wait, h",
+    "mean_lr": "mean LR",
+    "max_lr": "max LR",
+    "max_ftf": "max FTF",
+    "fragments_per_round": "fragments",
+    "gpu_active_rate": "active",
+    "gpu_active_rate_queued": "active, queue",
+    "solve_p95_s": "planning p95, s",
+}
+TENANT_COLUMNS = {
+    "jobs": "jobs",
+    "gpu_h": "GPU hours",
+    "mean_jct_h": "mean JCT, h",
+    "mean_wait_h": "mean wait, h",
+    "p99_wait_h": "99 % wait, h",
+    "max_lr": "max LR",
+}
+
+
+def as_json(answer: Mapping[str, Any]) -> str:
+    return json.dumps(answer, sort_keys=True, indent=1, allow_nan=False)
+
+
+def as_csv(answer: Mapping[str, Any]) -> str:
+    """Return one row for each policy with all its figures, then one for each of its tenants with a tenant's figures."""
+    policies = answer["policies"]
+    scalar = [name for name in next(iter(policies.values())) if name not in ("policy", "tenants")]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ["policy", "tenant", *scalar], lineterminator="\n")
+    writer.writeheader()
+    for policy, figures in policies.items():
+        writer.writerow({"policy": policy, **{name: figures[name] for name in scalar}})
+        for tenant, own in figures["tenants"].items():
+            writer.writerow({"policy": policy, "tenant": tenant, **own})
+    return out.getvalue()
+
+
+def as_html(answer: Mapping[str, Any]) -> str:
+    """Return one self-contained page."""
+    until_h, knobs = answer["until_h"], answer["knobs"]
+    facts = [
+        ("Trace", f"{answer['trace']} ({answer['format']})"),
+        ("Cluster", f"{answer['gpus']} GPU{'s' if answer['gpus'] != 1 else ''}"),
+        ("Seed", str(answer["seed"])),
+        ("Knobs", ", ".join(f"{name} = {cell(value)}" for name, value in knobs.items()) or "as they come"),
+        ("Time", "to the end" if until_h is None else f"the first {until_h:g} hours"),
+    ]
+    return page_html(
+        title=f"Simulation of {answer['trace']}",
+        facts=facts,
+        tables=as_tables(answer),
+        plots=plots_of(answer),
+        policies=list(answer["policies"]),
+    )
+
+
+def as_tables(answer: Mapping[str, Any]) -> tuple[Table, ...]:
+    policies = answer["policies"]
+    return (_of_policies(policies), _of_tenants(policies))
+
+
+def _of_policies(policies: Mapping[str, Any]) -> Table:
+    rows = [[name, *(figures[key] for key in COLUMNS)] for name, figures in policies.items()]
+    return Table("Policies", ("policy", *COLUMNS.values()), rows, jobs_note(policies))
+
+
+def jobs_note(policies: Mapping[str, Any]) -> str:
+    """Return what means do not show: jobs that did not end, and why, when none of them ever started."""
+    words = {
+        "jobs_unfinished": "unfinished",
+        "jobs_invalid": "refused",
+        "jobs_failed": "failed",
+        "jobs_to_come": "still to come",
+    }
+    notes = []
+    for name, figures in policies.items():
+        parts = [f"{figures[key]} {word}" for key, word in words.items() if figures.get(key)]
+        if parts:
+            notes.append(f"{name}: {', '.join(parts)} ({figures['jobs']} came)")
+    return " ".join(filter(None, (f"Jobs of {'; '.join(notes)}." if notes else "", _stuck(policies))))
+
+
+def _stuck(policies: Mapping[str, Any]) -> str:
+    """Return a sentence about unfinished jobs, which may be jobs that could never start there; "" when there are none."""
+    if not any(own.get("jobs_unfinished") and not own.get("jobs_to_come") for own in policies.values()):
+        return ""
+    return (
+        "Unfinished jobs had not ended when the simulation did: it was cut off, or they ask for what this cluster never has "
+        "free (GPU types or counts, cores, memory, their tenant's quota)."
+    )
+
+
+def _of_tenants(policies: Mapping[str, Any]) -> Table:
+    rows = [
+        [name, tenant, *(own[key] for key in TENANT_COLUMNS)]
+        for name, figures in policies.items()
+        for tenant, own in figures["tenants"].items()
+    ]
+    return Table("Tenants", ("policy", "tenant", *TENANT_COLUMNS.values()), rows)

@@ -1,0 +1,170 @@
+"""One simulation at a time: taken by conditional UPDATE, worked on with a heartbeat, ended once.
+
+The worker that holds it may die at any time; a heartbeat gone stale gives the simulation to the next one, and after
+`TRIES` of them it has failed. The same row in, the same answer out: everything it needs stands in the database.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import zlib
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from portal.foundation.errors import BerthError
+from portal.foundation.leases import holder_new
+from portal.pages.laboratory.checking import inputs_of
+from portal.pages.laboratory.errors import SimulationError as LabError
+from portal.pages.laboratory.live import simulation_advanced, simulations_moved
+from portal.pages.laboratory.models import Simulation
+from portal.pages.laboratory.run.scenario import simulated
+from portal.pages.laboratory.selectors import simulations_waiting
+from portal.planning.rounds.settings.knobs import knobs_current
+from scheduler.errors import SchedulerError
+from scheduler.simulator import report
+from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.rivals import parameters_for
+from scheduler.simulator.traces.source import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+State = Simulation.State
+
+STALE_S = 120
+"""A heartbeat older than this is of a worker that is gone. One planning of the largest cluster takes a tenth of it."""
+
+TRIES = 2
+BEAT_EVERY_S = 1.0
+
+REFUSALS = (TraceError, SimulationError, LabError, SchedulerError, BerthError)
+"""What was asked cannot be simulated, and says why; anything else is a fault of ours."""
+
+
+class Ended(Exception):
+    """The simulation no longer belongs to this worker: it was cancelled, or another worker has it."""
+
+
+class TooLong(Exception):
+    """It has run longer than the operator allows."""
+
+
+def simulation_next() -> int | None:
+    """Work on the oldest waiting simulation until it ends. Return its id; None when none waits."""
+    _stale_release()
+    holder = holder_new()
+    simulation = _take(holder)
+    if simulation is None:
+        return None
+    try:
+        figures, curves = _work(simulation, holder)
+    except Ended:
+        _end(simulation, holder, State.CANCELLED)
+    except TooLong as error:
+        _end(simulation, holder, State.FAILED, error=str(error))
+    except REFUSALS as error:
+        _end(simulation, holder, State.FAILED, error=str(error))
+    except Exception as error:
+        log.exception("simulation %s failed", simulation.pk)
+        _end(simulation, holder, State.FAILED, error=f"{type(error).__name__}: {error}. This is a fault of Berth's.")
+    else:
+        packed = zlib.compress(json.dumps(curves, separators=(",", ":")).encode())
+        _end(simulation, holder, State.COMPLETED, figures=figures, curves=packed)
+    return simulation.pk
+
+
+def _stale_release() -> None:
+    """Give back simulations of workers that died: to be tried again, as failed, or as cancelled when that was asked."""
+    now = timezone.now()
+    stale = Simulation.objects.filter(state=State.RUNNING, heartbeat_at__lt=now - timedelta(seconds=STALE_S))
+    gone = list(stale.values_list("pk", flat=True))
+    stale.filter(cancel_requested_at__isnull=False).update(state=State.CANCELLED, ended_at=now, holder="")
+    words = "Its worker died twice, most often because memory ran out; simulate fewer jobs or a smaller cluster."
+    stale.filter(tries__gte=TRIES).update(state=State.FAILED, ended_at=now, holder="", error=words)
+    stale.update(state=State.QUEUED, holder="")
+    if gone:
+        simulations_moved([*gone, *simulations_waiting().exclude(pk__in=gone)])
+
+
+def _take(holder: str) -> Simulation | None:
+    now = timezone.now()
+    for number in Simulation.objects.filter(state=State.QUEUED).order_by("pk").values_list("pk", flat=True)[:10]:
+        waiting = Simulation.objects.filter(pk=number, state=State.QUEUED)
+        if waiting.update(state=State.RUNNING, holder=holder, heartbeat_at=now, started_at=now, tries=F("tries") + 1):
+            simulations_moved([number])
+            return Simulation.objects.select_related("trace").get(pk=number)
+    return None
+
+
+@dataclass(slots=True)
+class _Beat:
+    """Writes now and then how far a policy is, and learns whether to go on."""
+
+    simulation: Simulation
+    holder: str
+    until_s: float
+    minutes: float
+    beaten_s: float = 0.0
+
+    def of(self, policy: str) -> Callable[[float], None]:
+        def tell(fraction: float) -> None:
+            self.simulation.progress[policy] = round(fraction, 4)
+            self.beat()
+
+        return tell
+
+    def beat(self, *, now: bool = False) -> None:
+        at_s = time.monotonic()
+        if at_s > self.until_s:
+            raise TooLong(
+                f"It ran longer than the {self.minutes:g} minutes that the operator allows (laboratory_minutes); "
+                "simulate fewer jobs, or cut it off earlier."
+            )
+        if not now and at_s - self.beaten_s < BEAT_EVERY_S:
+            return
+        self.beaten_s = at_s
+        mine = Simulation.objects.filter(pk=self.simulation.pk, holder=self.holder, state=State.RUNNING)
+        progress = self.simulation.progress
+        if not mine.filter(cancel_requested_at=None).update(heartbeat_at=timezone.now(), progress=progress):
+            raise Ended
+        simulation_advanced(self.simulation.pk)
+
+
+def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    minutes = knobs_current()["laboratory_minutes"]
+    beat = _Beat(simulation, holder, time.monotonic() + 60 * minutes, minutes)
+    beat.beat(now=True)
+    inputs = inputs_of(simulation)
+    found, drawn = {}, {}
+    until_s = None if simulation.until_h is None else 3600 * simulation.until_h
+    for policy in simulation.policies:
+        parameters, tell = parameters_for(policy, simulation.knobs), beat.of(policy)
+        run = simulated(
+            inputs.jobs,
+            inputs.world,
+            parameters,
+            seed=simulation.seed,
+            tell=tell,
+            until_s=until_s,
+        )
+        found[policy], drawn[policy] = report.figures(run), report.curves(run)
+        found[policy]["tenants"] = {
+            inputs.names.get(int(number), number): own for number, own in found[policy]["tenants"].items()
+        }
+        simulation.progress[policy] = 1.0
+        beat.beat(now=True)
+    return found, drawn
+
+
+def _end(simulation: Simulation, holder: str, state: str, **fields: Any) -> None:
+    """End it, if it is still ours."""
+    mine = Simulation.objects.filter(Q(pk=simulation.pk, holder=holder, state=State.RUNNING))
+    if mine.update(state=state, ended_at=timezone.now(), holder="", progress=simulation.progress, **fields):
+        simulations_moved([simulation.pk, *simulations_waiting()])

@@ -1,0 +1,80 @@
+"""A person's browser sessions: noted at sign-in, listed, ended."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from portal.people.accounts.models import SignIn
+from portal.people.tenants.services import audit_record
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from portal.people.tenants.models import User
+
+MOST = 100
+"""Of one person: the oldest is ended when another comes."""
+
+
+def _signed_in(request: HttpRequest | None, user: User, **_: Any) -> None:
+    key = request.session.session_key if request is not None and hasattr(request, "session") else None
+    if request is None or key is None:
+        return
+    told = {
+        "user": user,
+        "address": request.META.get("REMOTE_ADDR", "")[:45],
+        "browser": request.headers.get("User-Agent", "")[:200],
+    }
+    SignIn.objects.update_or_create(session_key=key, defaults=told)
+    for old in SignIn.objects.filter(user=user)[MOST : 2 * MOST]:
+        _end(old)
+
+
+def _signed_out(request: HttpRequest, **_: Any) -> None:
+    SignIn.objects.filter(session_key=request.session.session_key or "").delete()
+
+
+def listen() -> None:
+    user_logged_in.connect(_signed_in, dispatch_uid="accounts.signed-in")
+    user_logged_out.connect(_signed_out, dispatch_uid="accounts.signed-out")
+
+
+def sessions_of(user: User) -> list[SignIn]:
+    """Return the sessions that still stand, latest first. Two queries."""
+    rows = list(SignIn.objects.filter(user=user)[:MOST])
+    keys = [row.session_key for row in rows]
+    live = Session.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
+    standing = set(live.values_list("session_key", flat=True))
+    return [row for row in rows if row.session_key in standing]
+
+
+def _end(row: SignIn) -> None:
+    import_module(settings.SESSION_ENGINE).SessionStore(row.session_key).delete()
+    row.delete()
+
+
+def session_end(*, user: User, number: int) -> bool:
+    """End one of the person's own sessions; False where there is none of that number."""
+    row = SignIn.objects.filter(user=user, pk=number).first()
+    if row is None:
+        return False
+    _end(row)
+    audit_record(actor=user, action="session.end", target=f"user:{user.pk}")
+    return True
+
+
+def sessions_end(*, user: User, actor: User | None, but: str | None = None) -> int:
+    """End all sessions of a person, but the one with the key `but`; return how many."""
+    ended = 0
+    for row in SignIn.objects.filter(user=user).exclude(session_key=but or ""):
+        _end(row)
+        ended += 1
+    if ended:
+        audit_record(actor=actor, action="session.end-all", target=f"user:{user.pk}", detail={"sessions": ended})
+    return ended

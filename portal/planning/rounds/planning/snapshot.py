@@ -1,0 +1,167 @@
+"""Database -> scheduler: one snapshot of nodes, queue, running jobs and history, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.db.models import F
+
+from portal.cluster.models import Gpu, GpuType
+from portal.people.tenants.models import Tenant
+from portal.planning.estimation.probes import links_wanted
+from portal.planning.estimation.selectors import knowledge_load
+from portal.planning.rounds.models import Planning
+from portal.planning.rounds.planning.described import Known, job_described, jobs_described, times_of
+from portal.planning.rounds.planning.despite import culprits_aside, invalid_aside
+from portal.planning.rounds.planning.ended import ended_since, history_load
+from portal.planning.rounds.planning.learned import policy_learned
+from portal.planning.rounds.planning.memory import Memory
+from portal.planning.rounds.planning.nodes import nodes_described
+from portal.planning.rounds.planning.past import array_history_now
+from portal.planning.rounds.planning.promises import promises_load
+from portal.planning.rounds.planning.running import running_one
+from portal.planning.rounds.planning.sharing import (
+    apart_signatures,
+    memory_seen,
+    pairs_load,
+    policies_asked,
+    shared_memory,
+    uses_load,
+)
+from portal.planning.rounds.planning.too_small import too_small_load
+from portal.work.jobs.models import Allocation, GpuAllocation
+from portal.work.jobs.services.profiling import profiles_past
+from portal.work.jobs.services.tuning import cores_tuned
+from scheduler import model
+from scheduler.planning.profiling import PROFILE_AGAIN_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from portal.planning.rounds.planning.queued import QueuedJob
+    from scheduler.parameters import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a planning is made from, and the rows of the queue as they were read for it."""
+
+    state: model.ClusterState
+    queued: Sequence[QueuedJob]
+
+
+def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
+    """Read the snapshot, for whoever asks without planning. Times in it are Unix seconds.
+
+    The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`despite`).
+    """
+    found = snapshot_load(now=now, parameters=parameters)
+    invalid = {row.pk for row in found.queued if row.reason == model.Reason.INVALID}
+    return invalid_aside(found.state, invalid)
+
+
+def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | None = None) -> Snapshot:
+    """Read the snapshot, and keep the queue's rows: who applies the plan compares with them.
+
+    `memory`: this process's, of which only what changed is read anew; its jobs are those of its last snapshot, moved on.
+    """
+    memory = memory or Memory()
+    parts, kinds = _parts(), list(GpuType.objects.all())
+    shared = shared_memory(parameters)
+    apart = apart_signatures() if shared else {}
+    running_known = Known(now.timestamp(), cores_tuned(), promises_load(), shared=shared, apart=apart)
+    look, past = memory.queue.look(), profiles_past(now=now, again_s=PROFILE_AGAIN_S)
+    jobs = culprits_aside(jobs_described(look, replace(running_known, profiled=past.since), memory.jobs))
+    running = _running(parts, running_known)
+    sharing = any(job.part is not None for job in jobs) if shared else False
+    policies = policies_asked(parameters) if sharing else frozenset()
+    resizable = [live.description for live in running if live.description is not None]
+    state = model.ClusterState(
+        nodes=nodes_described(
+            parts, jobs, running_known.promises, memory_seen(parts, policies, now=now), apart, now=now
+        ),
+        jobs=jobs,
+        knowledge=knowledge_load([*jobs, *resizable]),
+        running=running,
+        tenants=_tenants(),
+        gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
+        gpu_weights={kind.name: kind.share_weight for kind in kinds},
+        ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
+        history=history_load(),
+        array_history=array_history_now(),
+        profiles_tried=past.tried,
+        replanned_s=_replanned_s(),
+        links_wanted=links_wanted(now=now, again_s=PROFILE_AGAIN_S),
+        uses=uses_load(jobs, parts, policies),
+        too_small=too_small_load(jobs, kinds),
+        pairs=pairs_load(jobs, parts, now=now) if sharing else {},
+        learned=policy_learned() if "dqn" in policies else None,
+    )
+    return Snapshot(state, look.rows)
+
+
+def _parts() -> list[Any]:
+    """Return the live allocations, an attempt's beside each other, with `done_fraction`, `gpus_held`, `part_held` and `bay`.
+
+    Two queries.
+    """
+    parts = list(
+        Allocation.objects.filter(released_at=None)
+        .select_related("attempt__job", "attempt__profile_type", "node")
+        .annotate(done_fraction=F("attempt__job__progress__fraction"))
+        .order_by("attempt_id", "rank")
+    )
+    held = _gpus_held()
+    for part in parts:
+        own = held.get(part.pk, Held())
+        part.gpus_held, part.part_held = own.gpus, own.part
+        part.bay = model.bay_id(part.node_id, own.beside or 0)
+    return parts
+
+
+def _tenants() -> list[model.Tenant]:
+    return [
+        model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
+        for t in Tenant.objects.all()
+    ]
+
+
+class Held(NamedTuple):
+    """What a live allocation holds of GPUs: indices, or a part of a shared one; and their type where it is not their node's."""
+
+    gpus: tuple[int, ...] = ()
+    part: model.HeldPart | None = None
+    beside: int | None = None
+
+
+def _gpus_held() -> dict[int, Held]:
+    """Return what each live allocation holds of GPUs. One query."""
+    rows = GpuAllocation.objects.filter(released_at=None, allocation__released_at=None).order_by("pk")
+    names = ("allocation_id", "gpu__index", "gpu__gpu_type_id", "mode", "compute", "memory_mib")
+    held: dict[int, Held] = {}
+    for allocation, index, beside, mode, compute, memory_mib in rows.values_list(*names):
+        if mode == Gpu.Mode.SHARED:
+            held[allocation] = Held((), model.HeldPart(index, compute, memory_mib), beside)
+        else:
+            held[allocation] = Held((*held.get(allocation, Held()).gpus, index), None, beside)
+    return held
+
+
+def _replanned_s() -> float | None:
+    done = Planning.objects.filter(replan=True, status=Planning.Status.APPLIED).order_by("-number")
+    last = done.values_list("started_at", flat=True).first()
+    return last.timestamp() if last is not None else None
+
+
+def _running(parts: Iterable[Allocation], known: Known) -> list[model.Running]:
+    by_attempt: dict[int, list[Allocation]] = defaultdict(list)
+    for part in parts:
+        by_attempt[part.attempt_id].append(part)
+
+    def describe(job: Any) -> model.Job:
+        return job_described(job, times_of(job), known)
+
+    return [running_one(held, describe=describe, now_s=known.now_s) for held in by_attempt.values()]

@@ -1,0 +1,93 @@
+"""Read plannings in the past: rows without their bulky parts, evenly thinned series of their figures, RAQLR of any h."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import F, IntegerField, Max, Min, Q, Value
+from django.db.models.functions import Mod
+
+from portal.foundation.errors import NotFound
+from portal.planning.rounds.models import Planning
+from portal.planning.rounds.planning.ended import ended_since
+from scheduler import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from django.db.models import QuerySet
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A planning's figures: `metrics` as `scheduler.model.Metrics` names them, `utilisation` in per cent."""
+
+    at: datetime
+    number: int
+    metrics: dict[str, Any]
+    queue_length: int = 0
+
+
+def plannings_listed() -> QuerySet[Planning]:
+    """Return all plannings with their rounds, the last first, without decisions."""
+    return Planning.objects.select_related("round").defer("decisions")
+
+
+def planning_by_number(number: int) -> Planning:
+    found = Planning.objects.select_related("round").filter(number=number).first()
+    if found is None:
+        raise NotFound("planning")
+    return found
+
+
+def planning_neighbours(number: int) -> tuple[int | None, int | None]:
+    """Return the numbers of the planning before and of the one after."""
+    before = Planning.objects.filter(number__lt=number).aggregate(n=Max("number"))["n"]
+    return before, Planning.objects.filter(number__gt=number).aggregate(n=Min("number"))["n"]
+
+
+def points_since(*, since: datetime, most: int) -> list[Point]:
+    """Return at most about `most` applied plannings since then, oldest first, the last one always among them.
+
+    Thinned by number in SQL, so that a day of plannings costs as much as an hour, and the same ones are taken whenever one
+    looks. Two queries.
+    """
+    rows = Planning.objects.filter(started_at__gte=since, status=Planning.Status.APPLIED)
+    ends = rows.aggregate(first=Min("number"), last=Max("number"))
+    if ends["last"] is None:
+        return []
+    step = -(-(ends["last"] - ends["first"] + 1) // most)
+    if step > 1:
+        place = Mod(F("number"), Value(step), output_field=IntegerField())
+        rows = rows.annotate(place=place).filter(Q(place=0) | Q(number=ends["last"]))
+    return [
+        Point(*row) for row in rows.order_by("number").values_list("started_at", "number", "metrics", "queue_length")
+    ]
+
+
+def points_evenly(points: Sequence[Point], *, until: datetime, count: int) -> list[Point]:
+    """Return `count` points at equal distances from the first to `until`, each with the last planning's figures by then.
+
+    Plannings come in bursts (nudges) between ticks; a bar or a step of a plot stands for a stretch of time, not for one.
+    """
+    if not points:
+        return []
+    first, step = points[0].at, (until - points[0].at) / count
+    ends = [first + step * place for place in range(1, count + 1)]
+    times = [point.at for point in points]
+    return [replace(points[bisect_right(times, end) - 1], at=end) for end in ends]
+
+
+def raqlr_course(*, hours: float, at: Sequence[datetime]) -> list[tuple[float | None, int]]:
+    """Return RAQLR(h) and its m at each of the moments (Hops, eq. 7); (None, 0) where nothing had ended in h hours.
+
+    Moments ascend. One query.
+    """
+    if not at:
+        return []
+    ended = ended_since(at[0] - timedelta(hours=hours))
+    return metrics.raqlr_course(ended, [moment.timestamp() for moment in at], hours)

@@ -1,0 +1,121 @@
+"""Figures over hours and days, made to be drawn: few points, whatever the range and however often was planned.
+
+An hour is told by its plannings. A day and a week are told by the rounds' roll-ups, so that a point stands for all that
+happened in its stretch and not for the one planning that was picked; neighbouring rounds are merged, by time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from portal.foundation.errors import BerthError
+from portal.planning.rounds.models import Round
+from portal.planning.rounds.read.history import points_since
+from portal.planning.rounds.record.metrics import RAQLR_HOURS
+from scheduler.metrics import over_round
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+RANGES: Mapping[str, timedelta] = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
+MOST = 240
+FEW_ROUNDS = 24
+"""With fewer rounds in the range than this its plannings tell more."""
+LAST_COUNTS = ("raqlr", *(f"{name}_{hours}h" for hours in RAQLR_HOURS for name in ("raqlr", "raqlr_jobs")))
+"""Figures that look back by themselves: of several rounds the last one's."""
+SUMS = ("plannings", "placed")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """`rounds` rounds from `number` on and their figures, named as `round_metrics` names them; {} = nothing known."""
+
+    start: datetime
+    until: datetime
+    figures: dict[str, Any]
+    number: int = 0
+    rounds: int = 0
+
+
+def range_of(text: str | None) -> tuple[str, timedelta]:
+    """Return a range's name and length; the first without a name. Raises BerthError for one that is not offered."""
+    name = text or next(iter(RANGES))
+    if name not in RANGES:
+        raise BerthError("invalid", f"The range is one of {', '.join(RANGES)}.", field="range")
+    return name, RANGES[name]
+
+
+def rounds_since(*, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
+    """Return the rounds since then, oldest first, merged into at most `most` stretches; the present one so far last."""
+    return rounds_merged(rounds_read(since=since, now=now), since=since, now=now, most=most)
+
+
+def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
+    """Return each round since then. At most five queries and no decisions, whatever the number of rounds."""
+    rows = Round.objects.filter(started_at__gte=since).exclude(metrics={}).order_by("number")
+    found = [
+        Stretch(start, until, metrics, number, 1)
+        for start, until, metrics, number in rows.values_list("started_at", "ended_at", "metrics", "number")
+    ]
+    present = Round.objects.order_by("-number").filter(ended_at=None).first()
+    if present is not None and (so_far := _so_far(present, now=now)) is not None:
+        found.append(so_far)
+    return found
+
+
+def rounds_merged(rounds: list[Stretch], *, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
+    """Merge neighbours into at most `most` stretches."""
+    return _merged(rounds, since=since, step=(now - since) / most) if len(rounds) > most else rounds
+
+
+def _so_far(present: Round, *, now: datetime) -> Stretch | None:
+    points = points_since(since=present.started_at, most=MOST)
+    if not points:
+        return None
+    figures = over_round([(point.at.timestamp(), point.metrics) for point in points], now.timestamp())
+    last = {name: points[-1].metrics.get(name) for name in LAST_COUNTS}
+    return Stretch(present.started_at, now, figures | last, present.number, 1)
+
+
+def _merged(rounds: Sequence[Stretch], *, since: datetime, step: timedelta) -> list[Stretch]:
+    def place(each: Stretch) -> int:
+        return int((each.start - since) / step)
+
+    return [_one([*group]) for _, group in groupby(rounds, key=place)]
+
+
+def _one(rounds: Sequence[Stretch]) -> Stretch:
+    """Merge neighbours: means by time, the last one's where a figure looks back, sums of counts."""
+    first, last = rounds[0], rounds[-1]
+    if len(rounds) == 1:
+        return first
+    figures: dict[str, Any] = dict(
+        over_round([(each.start.timestamp(), each.figures) for each in rounds], last.until.timestamp())
+    )
+    figures |= {name: last.figures.get(name) for name in LAST_COUNTS}
+    figures |= {name: sum(each.figures.get(name) or 0 for each in rounds) for name in SUMS}
+    return Stretch(first.start, last.until, figures, first.number, len(rounds))
+
+
+def course_since(*, since: datetime, now: datetime, hold_s: float, rounds: Sequence[Stretch]) -> list[Stretch]:
+    """Return the figures as they went: by plannings for an hour or few rounds, else as `rounds` tells.
+
+    A stretch without a planning, longer than `hold_s`, is there with no figures: a line is broken by it.
+    """
+    if now - since > RANGES["1h"] and len(rounds) >= FEW_ROUNDS:
+        return list(rounds)
+    points = points_since(since=since, most=MOST)
+    ends = [*(point.at for point in points), now][1:]
+    spacing_s = (points[-1].at - points[0].at).total_seconds() / len(points) if points else 0.0
+    most = timedelta(seconds=hold_s + 2 * spacing_s)
+    course: list[Stretch] = []
+    for point, end in zip(points, ends, strict=True):
+        until = min(end, point.at + most)
+        course.append(Stretch(point.at, until, point.metrics))
+        if until < end:
+            course.append(Stretch(until, end, {}))
+    return course

@@ -1,0 +1,39 @@
+"""Change how plannings are made; every change is checked, audited, and in force from the next planning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import JSONField, Value
+
+from portal.foundation.events.services import page_event, plan_nudge
+from portal.people.tenants.services import audit_record
+from portal.planning.rounds.models import OperatorSetting
+from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.settings.knobs import knob_check, knobs_current
+from portal.planning.rounds.settings.schedule import schedule_make
+
+if TYPE_CHECKING:
+    from portal.people.tenants.models import User
+
+__all__ = ["planning_run", "settings_update"]
+
+
+@transaction.atomic
+def settings_update(*, actor: User | None, **values: Any) -> dict[str, Any]:
+    """Set knobs by name and return all values in force. One bad value changes none. Raises BerthError naming it."""
+    checked = {name: knob_check(name=name, value=value) for name, value in values.items()}
+    before = knobs_current()
+    changed = {name: value for name, value in checked.items() if before[name] != value}
+    for name, value in changed.items():
+        stored = Value(None, JSONField()) if value is None else value  # a bare None would be SQL's NULL
+        OperatorSetting.objects.update_or_create(name=name, defaults={"value": stored, "updated_by": actor})
+        detail = {"from": before[name], "to": value}
+        audit_record(actor=actor, action="setting.change", target=f"setting:{name}", detail=detail)
+    if "tick_s" in changed:
+        schedule_make()
+    if changed:
+        page_event(stream="cluster", topic="settings")
+        plan_nudge()
+    return knobs_current()

@@ -1,0 +1,114 @@
+"""Storing what a shadow said, in few rows, and forgetting it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from portal.foundation.bulk import among
+from portal.foundation.events.services import page_event
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.planning.sharing.models import ShadowDecision, ShadowPlanning
+from portal.work.jobs.models import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+ROWS = 200
+"""So many jobs' decisions are stored of one planning, those that differ first."""
+MOST = 100_000
+"""So many decisions are kept, however young they are."""
+MOST_PLANNINGS = 200_000
+NOTHING = "nothing"
+"""The rule where no GPU was there to be closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Of which planning it is."""
+
+    number: int
+    at: datetime
+    acting: str
+    shadow: str
+    spent_ms: float
+    skipped: int
+
+
+@transaction.atomic
+def shadow_store(*, seen: Seen, found: Mapping[str, Any] | None, error: str = "") -> ShadowPlanning:
+    """Store a planning's comparison, or why there is none; a second time it changes nothing."""
+    if (there := ShadowPlanning.objects.filter(number=seen.number).first()) is not None:
+        return there
+    record = ShadowPlanning(**asdict(seen), error=error[:500])
+    if found is None:
+        record.save()
+        return record
+    totals, rows = found["totals"], _new(found["rows"], seen)
+    record.asked, record.agreed, record.use = totals["asked"], totals["agreed"], totals["use"]
+    record.left_out = totals["left_out"] + max(0, len(rows) - ROWS)
+    record.save()
+    ShadowDecision.objects.bulk_create(_decision(row, record) for row in rows[:ROWS])
+    if rows:
+        page_event(stream="cluster", topic="sharing")
+    return record
+
+
+def _new(rows: Sequence[dict[str, Any]], seen: Seen) -> list[dict[str, Any]]:
+    """Return the jobs of which something else was said than last time, those first on which the policies differ."""
+    ids = [row["job"] for row in rows]
+    alive = set(Job.objects.filter(pk__in=among(ids)).values_list("pk", flat=True))
+    known = ShadowDecision.objects.filter(
+        job_id__in=among(ids), planning__acting=seen.acting, planning__shadow=seen.shadow
+    )
+    last = {
+        job: (one, other) for job, one, other in known.order_by("pk").values_list("job", "acting_rule", "shadow_rule")
+    }
+    new = [row for row in rows if row["job"] in alive and last.get(row["job"]) != _rules(row)]
+    return sorted(new, key=lambda row: row["acting"]["admits"] == row["shadow"]["admits"])
+
+
+def _rules(row: Mapping[str, Any]) -> tuple[str, str]:
+    return _rule(row["acting"]), _rule(row["shadow"])
+
+
+def _rule(side: Mapping[str, Any]) -> str:
+    return side["rule"] if side["admits"] else next(iter(side["closed"]), NOTHING)
+
+
+def _decision(row: Mapping[str, Any], record: ShadowPlanning) -> ShadowDecision:
+    acting, shadow = row["acting"], row["shadow"]
+    one, other = _rules(row)
+    return ShadowDecision(
+        planning=record,
+        at=record.at,
+        job_id=row["job"],
+        signature=row["signature"][:200],
+        compute=row["compute"],
+        memory_mib=row["memory_mib"],
+        acting=acting,
+        shadow=shadow,
+        acting_admits=acting["admits"],
+        shadow_admits=shadow["admits"],
+        acting_rule=one,
+        shadow_rule=other,
+        acting_slowdown=acting.get("slowdown"),
+        shadow_slowdown=shadow.get("slowdown"),
+    )
+
+
+def shadow_expire() -> int:
+    """Delete what is older than plannings are kept, and what is too much; return how many decisions and plannings went."""
+    limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
+    count = 0
+    for model, most in ((ShadowDecision, MOST), (ShadowPlanning, MOST_PLANNINGS)):
+        count += model.objects.filter(at__lt=limit).delete()[0]
+        beyond = model.objects.order_by("-pk").values_list("pk", flat=True)[most : most + 1].first()
+        if beyond is not None:
+            count += model.objects.filter(pk__lte=beyond).delete()[0]
+    return count

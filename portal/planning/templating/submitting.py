@@ -1,0 +1,109 @@
+"""A job from a template: its description from values, what is wrong with them by parameter, and the submission itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from portal.foundation import checks
+from portal.foundation.errors import BerthError
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.planning.templating.document import document_kept, parameters_of_field
+from portal.planning.templating.filling import filled, values_read
+from portal.work.jobs.description import READ_ONLY, SHORT_NAMES
+from portal.work.jobs.services import job_submit, submission_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from portal.people.tenants.models import Tenant, User
+    from portal.planning.templating.document import Document
+    from portal.planning.templating.models import JobTemplate, TemplateVersion
+    from portal.work.jobs.models import Job
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a template and values make: the description, and what the job remembers of where it came from."""
+
+    document: Document
+    description: dict[str, Any]
+    origin: dict[str, Any]
+
+
+def order_make(
+    template: JobTemplate,
+    version: TemplateVersion,
+    values: object,
+    changes: object = None,
+    *,
+    tenant: str | None = None,
+) -> tuple[Order | None, list[BerthError]]:
+    """Return the order, or None and what is wrong with the values. `changes`: fields in place of the template's own."""
+    document = document_kept(version.document)
+    read, problems = values_read(document.parameters, values)
+    if problems:
+        return None, problems
+    made = filled(document.job, document.parameters, read)
+    description = {SHORT_NAMES.get(name, name): value for name, value in made.items()} | _changes(changes)
+    whose = template.tenant.name if template.tenant else tenant
+    if tenant not in (None, whose):
+        detail = f"This is a template of {whose}, and makes jobs of {whose} alone."
+        return None, [BerthError("conflict", detail, field="tenant")]
+    if whose is not None:
+        description["tenant"] = whose
+    origin = {
+        "id": template.pk,
+        "name": template.name,
+        "version": version.number,
+        "tenant": template.tenant.name if template.tenant else None,
+        "values": read,
+    }
+    return Order(document, description, origin), []
+
+
+def _changes(changes: object) -> dict[str, Any]:
+    if changes is None:
+        return {}
+    found = checks.mapping(changes, "job", max_items=100)
+    for name in found:
+        if name == "tenant" or name in READ_ONLY:
+            shown = checks.quoted(name)
+            detail = f"`job` cannot change {shown}. The tenant is given beside `job`."
+            raise BerthError("not_changeable", detail, field=f"job.{shown.strip(chr(39))}")
+    return {SHORT_NAMES.get(name, name): value for name, value in found.items()}
+
+
+def order_submit(order: Order, *, user: User, tenant: Tenant | None, key: str | None = None) -> Job:
+    """Submit it. Raises BerthError as a submission does; the field is the parameter's where one alone fills it."""
+    try:
+        return job_submit(
+            user=user,
+            tenant=tenant,
+            description=order.description,
+            idempotency_key=key,
+            r_num=knobs_current()["r_num"],
+            template=order.origin,
+        )
+    except BerthError as error:
+        raise of_parameter(order.document, error) from None
+
+
+def order_problems(order: Order, *, user: User) -> list[BerthError]:
+    """Return every reason to refuse it, each with its parameter's name where one alone fills the field."""
+    found = submission_problems(user=user, description=order.description, r_num=knobs_current()["r_num"])
+    return [of_parameter(order.document, each) for each in found]
+
+
+def of_parameter(document: Document, error: BerthError) -> BerthError:
+    """Return the error with the field `values.NAME` where that one parameter fills the field that is wrong."""
+    names = parameters_of_field(document.job, error.field) if error.field else []
+    if len(names) != 1:
+        return error
+    return BerthError(error.code, error.detail, field=f"values.{names[0]}", status=error.status)
+
+
+def values_known(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of saved values whose parameters this version still has."""
+    names = {each.name for each in document.parameters}
+    return {name: value for name, value in values.items() if name in names}

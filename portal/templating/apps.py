@@ -1,7 +1,0 @@
-from django.apps import AppConfig
-
-
-class TemplatingConfig(AppConfig):
-    name = "portal.templating"
-    label = "templating"
-    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,18 @@
+from django.apps import AppConfig
+
+
+class ArtefactsConfig(AppConfig):
+    name = "portal.work.artefacts"
+    label = "artefacts"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_delete
+
+        from portal.work.artefacts.inputs import kept_among
+        from portal.work.artefacts.models import JobArtefacts
+        from portal.work.artefacts.services.removing import job_gone
+        from portal.work.jobs.services.asked.keeping import kept_asked_by
+
+        kept_asked_by(kept_among)
+        post_delete.connect(job_gone, sender=JobArtefacts, dispatch_uid="artefacts.job_gone")

@@ -1,0 +1,122 @@
+"""Read artefacts. Whose they are is the job's affair: find the job by `job_find` first, then ask here.
+
+- `artefacts_of(job)`: the rows by path. A row's `state` is `kept` (its `size, sha256, modified_at` and bytes are there),
+  `uploading` (`told_size` bytes are on their way; of a kept row: a newer content), or `not_kept` with a `reason`.
+- `artefact_get(job, path)`: one row, or NotFound. `artefact_bytes(row, ...)`: a piece of its content, for a preview.
+- `artefacts_summary(job)`: counts, state, how long kept. `tenant_use(tenant)`: bytes, quota and days.
+
+Page event: topic `artefacts` on the stream `job:N` when any of this changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.db.models import Value
+from django.db.models.functions import Left
+
+from portal.foundation.errors import NotFound
+from portal.work.artefacts import store
+from portal.work.artefacts.limits import GIB, kept_days, quota_gib
+from portal.work.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
+from portal.work.jobs.states import FINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from django.db.models import QuerySet
+
+    from portal.people.tenants.models import Tenant
+    from portal.work.jobs.models import Job
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A job's artefacts as a whole. `state`: none, watching (the job runs), uploading, complete."""
+
+    state: str
+    files: int = 0
+    counted: int = 0
+    uploading: int = 0
+    looked_at: datetime | None = None
+    kept_until: datetime | None = None
+    notes: tuple[tuple[str, str], ...] = ()
+    notes_more: int = 0
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a tenant's artefacts take, and may take, in bytes; `days`: how long after a job's end, None: for ever."""
+
+    counted: int
+    quota: int
+    days: int | None
+
+
+def artefacts_of(job: Job, *, under: str = "") -> QuerySet[Artefact]:
+    """Return a job's artefacts by path; `under`: those below that folder."""
+    rows = Artefact.objects.filter(job=job).order_by("path")
+    return below(rows, under) if under else rows
+
+
+def below(rows: QuerySet[Artefact], under: str) -> QuerySet[Artefact]:
+    """Keep the artefacts that lie in a folder."""
+    head = under.rstrip("/") + "/"
+    return rows.alias(head=Left("path", len(head))).filter(head=Value(head))  # LIKE would ignore case on SQLite
+
+
+def artefact_get(job: Job, path: str) -> Artefact:
+    row = Artefact.objects.filter(job=job, path=path).first() if "\0" not in path else None
+    if row is None:
+        raise NotFound("artefact")
+    return row
+
+
+def artefact_pieces(job: Job, row: Artefact, *, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    """Yield a kept artefact's bytes from `start` to before `stop`, in pieces of 64 KiB. Raises NotFound."""
+    if row.size is None:
+        raise NotFound("artefact")
+    return store.pieces(job.key, row.blob, start=start, stop=row.size if stop is None else min(stop, row.size))
+
+
+def artefact_bytes(job: Job, row: Artefact, *, start: int = 0, most: int) -> bytes:
+    """Return up to `most` bytes of a kept artefact from `start` on. Raises NotFound."""
+    return b"".join(artefact_pieces(job, row, start=start, stop=start + most))
+
+
+def artefact_file(job: Job, row: Artefact) -> int | None:
+    """Return a descriptor of a kept artefact's bytes; None where they are not on the portal's disk."""
+    return store.opened(job.key, row.blob)
+
+
+def artefacts_summary(job: Job) -> Summary:
+    row = JobArtefacts.objects.filter(pk=job.pk).first()
+    over = job.state in FINAL
+    if row is None:
+        return Summary("none" if over else "watching")
+    uploading = Artefact.objects.filter(job=job).exclude(incoming="").count()
+    days = kept_days(job.tenant)
+    return Summary(
+        state="uploading" if uploading else "complete" if over else "watching",
+        files=row.files,
+        counted=row.counted,
+        uploading=uploading,
+        looked_at=row.looked_at,
+        kept_until=job.ended_at + timedelta(days=days) if job.ended_at and days else None,
+        notes=tuple((path, why) for notes in row.notes.values() for path, why in notes),
+        notes_more=sum(len(more) if isinstance(more, list) else more for more in row.left_out.values()),
+    )
+
+
+def tenant_use(tenant: Tenant) -> Use:
+    counted = TenantArtefacts.objects.filter(pk=tenant.pk).values_list("counted", flat=True).first() or 0
+    return Use(counted, quota_gib(tenant) * GIB, kept_days(tenant))
+
+
+def largest_of(tenant: Tenant, most: int = 5) -> list[JobArtefacts]:
+    """Return the jobs whose artefacts take most of a tenant's quota, the largest first."""
+    rows = JobArtefacts.objects.filter(tenant=tenant, counted__gt=0).select_related("job")
+    return list(rows.order_by("-counted", "-job_id")[:most])

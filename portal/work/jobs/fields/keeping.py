@@ -1,0 +1,120 @@
+"""Checks of the fields `artefacts` and `inputs` of a job description; a form says the same in lines of text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from portal.foundation import checks
+from portal.foundation.errors import BerthError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MAX_PATTERNS, MAX_INPUTS, MAX_PATH_CHARS = 32, 32, 1024
+MAX_ID = 2**63 - 1
+NUMBER = r"[1-9][0-9]{0,17}(_(0|[1-9][0-9]{0,8}))?"
+_NUMBER = re.compile(NUMBER + r"\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a job begins with: the artefact `path` of the job with this number, laid at `target` in its own directory.
+
+    A path with a / at its end is a folder: all that is kept below it, laid below `target`.
+    """
+
+    job: str
+    path: str
+    target: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path.endswith("/")
+
+
+def _relative(value: object, field: str) -> str:
+    found = checks.text(value, field, max_chars=MAX_PATH_CHARS)
+    if any(name in {"", ".", ".."} for name in found.split("/")) or "\\" in found:
+        detail = (
+            f"`{field}` must be a path such as out/best.pt: relative, without empty names, `.`, `..` or backslashes."
+        )
+        raise BerthError("bad_path", detail, field=field.split(".", maxsplit=1)[0])
+    return found
+
+
+def artefact_patterns(value: object) -> tuple[str, ...]:
+    """Return patterns of files to keep, relative to the working directory: `out/*.pt`, `**` for any folders."""
+    found = [_relative(each, "artefacts") for each in checks.items(value, "artefacts", max_items=MAX_PATTERNS)]
+    if any(pattern.count("**") > 1 for pattern in found):
+        raise BerthError("bad_path", "A pattern in `artefacts` may have `**` once.", field="artefacts")
+    return tuple(found)
+
+
+def job_inputs(value: object) -> tuple[Input, ...]:
+    """Return what `{"job", "path", "as"}` say; without `as` an artefact is laid under its file's or folder's name."""
+    found = []
+    for entry in checks.items(value, "inputs", max_items=MAX_INPUTS):
+        each = checks.mapping(entry, "inputs", max_items=8)
+        checks.known_keys(each, "inputs", required={"job", "path"}, optional={"as"})
+        folder = "/" if isinstance(each["path"], str) and each["path"].endswith("/") else ""
+        path = _relative(each["path"][:-1] if folder else each["path"], "inputs.path")
+        target = path.rpartition("/")[2] if each.get("as") is None else _target(each["as"], folder)
+        found.append(Input(_number(each["job"]), path + folder, target))
+    for one in found:
+        if any(one is not other and _clash(one, other) for other in found):
+            detail = f"Two `inputs` would be laid at {checks.quoted(one.target)}; give each its own place with `as`."
+            raise BerthError("duplicate", detail, field="inputs")
+    return tuple(found)
+
+
+def _target(value: object, folder: str) -> str:
+    return _relative(value.removesuffix("/") if folder and isinstance(value, str) else value, "inputs.as")
+
+
+def _clash(one: Input, other: Input) -> bool:
+    """Say whether both would be laid at one place, or `one` below a file."""
+    return one.target == other.target or (not other.is_folder and one.target.startswith(other.target + "/"))
+
+
+def _number(value: object) -> str:
+    """Return a job's number: 41, "41", or "41_3" for a task of an array."""
+    if isinstance(value, str) and _NUMBER.match(value):
+        return value
+    if isinstance(value, str):
+        raise BerthError("invalid", "`inputs.job` must be a job's number such as 41 or 41_3.", field="inputs.job")
+    return str(checks.whole(value, "inputs.job", 1, MAX_ID))
+
+
+def inputs_read(text: str) -> list[dict[str, Any]]:
+    """Read `41:model/last.pt as ckpt.pt`, each on a line of its own, as the description's `inputs`."""
+    found = []
+    for line in filter(None, map(str.strip, checks.lines_of(text))):
+        source, _, target = line.rpartition(" as ") if " as " in line else (line, "", "")
+        number, colon, path = source.strip().removeprefix("#").partition(":")
+        if not colon or not path.strip():
+            detail = (
+                f"{line[:60]!r}: write JOB:PATH, such as 41:model/last.pt or 41:checkpoints/, each on its own line."
+            )
+            raise BerthError("invalid", detail, field="inputs")
+        found.append({"job": number.strip(), "path": path.strip(), **({"as": target.strip()} if target else {})})
+    return found
+
+
+def inputs_text(inputs: object) -> str:
+    """Return what the form says for the `inputs` of a description."""
+    rows = [each for each in inputs if isinstance(each, dict)] if isinstance(inputs, (list, tuple)) else []
+    return "\n".join(
+        f"{each.get('job')}:{each.get('path')}" + (f" as {each['as']}" if each.get("as") else "") for each in rows
+    )
+
+
+def keeping_mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
+    if values.get("artefacts") and (values.get("working_directory") or "").startswith("/"):
+        detail = "`artefacts` are patterns in the job's own directory; with an absolute one, write to $BERTH_ARTEFACTS."
+        yield BerthError("not_with_absolute_directory", detail, field="artefacts")
+    for each in values.get("inputs", ()):
+        if each.target in (values.get("files") or {}):
+            detail = f"`inputs` and `files` both have {checks.quoted(each.target)}."
+            yield BerthError("duplicate", detail, field="inputs")

@@ -1,0 +1,126 @@
+"""Read nodes for the REST API, with what is held on each, in a constant number of queries."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count, Sum
+from django.utils import timezone
+
+from portal.cluster.gpu_states import Free, free_by_node
+from portal.cluster.models import Gpu
+from portal.foundation.bulk import among
+from portal.work.jobs.held_time import Length, active_rates
+from portal.work.jobs.models import Allocation, GpuAllocation, Job
+from portal.work.jobs.use import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from portal.cluster.models import Node
+    from portal.people.tenants.models import Tenant, User
+
+
+NOTHING = (0, 0)
+
+
+def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
+    """Add to each node `counts`: of its GPUs, and what is held of its cores and memory (MiB). Four queries."""
+    ids = among(node.pk for node in nodes)
+    present = Gpu.objects.filter(node__in=ids, missing_since=None).order_by()
+    held = GpuAllocation.objects.filter(allocation__node__in=ids, allocation__released_at=None, released_at=None)
+    types: dict[int, dict[str, int]] = defaultdict(dict)
+    gpus = Counter[int]()
+    for node_id, name, count in present.with_type().values_list("node_id", "type_name").annotate(n=Count("pk")):
+        gpus[node_id] += count
+        if name is not None:
+            types[node_id][name] = count
+    gpus_held = dict(held.order_by().values_list("allocation__node_id").annotate(n=Count("gpu_id", distinct=True)))
+    live = Allocation.objects.filter(node__in=ids, released_at=None).order_by().values_list("node_id")
+    sums = live.annotate(cores=Sum(Length("core_ids")), memory=Sum("memory_mib"))
+    parts = {node: (cores, memory_mib) for node, cores, memory_mib in sums}
+    free = free_by_node(nodes)
+    for node in nodes:
+        cores, memory_mib = parts.get(node.pk, NOTHING)
+        own = free.get(node.pk, Free())
+        node.counts = SimpleNamespace(
+            gpus=gpus[node.pk],
+            gpus_by_type=types[node.pk],
+            gpus_allocated=gpus_held.get(node.pk, 0),
+            gpus_idle=own.idle,
+            gpus_for_sharing=own.for_sharing,
+            cores_allocated=cores,
+            memory_allocated_mib=memory_mib,
+        )
+    return list(nodes)
+
+
+def nodes_active(nodes: Sequence[Node], *, hours: int) -> list[Node]:
+    """Add to each node that `nodes_counted` has seen `active`: its active rates over the last hours. Three queries."""
+    gpus = {node.pk: node.counts.gpus for node in nodes}
+    rates = active_rates(nodes, hours=hours, now=timezone.now(), gpus=gpus)
+    for node in nodes:
+        node.active = rates[node.pk]
+    return list(nodes)
+
+
+def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) -> list[Node]:
+    """Add to each node `used`: gpus {index: job id or None} and parts, foreign jobs as None; and `counts`."""
+    nodes_counted(nodes)
+    live = Allocation.objects.filter(node__in=nodes, released_at=None).select_related("attempt")
+    parts = list(live.order_by("attempt_id"))
+    visible = _visible_jobs({part.attempt.job_id for part in parts}, user=user, tenant=tenant)
+    rows = GpuAllocation.objects.filter(allocation__in=[part.pk for part in parts], released_at=None)
+    gpus_of: dict[int, list[int]] = defaultdict(list)
+    shares: dict[int, tuple[float, int]] = {}
+    names = ("allocation_id", "gpu__index", "mode", "compute", "memory_mib")
+    for allocation_id, index, mode, compute, memory_mib in rows.order_by("gpu__index").values_list(*names):
+        gpus_of[allocation_id].append(index)
+        if mode == Gpu.Mode.SHARED:
+            shares[allocation_id] = (compute / WHOLE, memory_mib)
+    parts_of = defaultdict(list)
+    for part in parts:
+        parts_of[part.node_id].append(part)
+    for node in nodes:
+        node.used = _use(parts_of[node.pk], gpus_of=gpus_of, shares=shares, visible=visible)
+    return list(nodes)
+
+
+def _visible_jobs(ids: set[int], *, user: User, tenant: Tenant | None) -> set[int]:
+    jobs = Job.objects.visible_to(user).filter(pk__in=ids)
+    return set((jobs.filter(tenant=tenant) if tenant else jobs).values_list("pk", flat=True))
+
+
+def _use(
+    parts: Sequence[Allocation],
+    *,
+    gpus_of: dict[int, list[int]],
+    shares: dict[int, tuple[float, int]],
+    visible: set[int],
+) -> dict[str, Any]:
+    """Return a node's use. A shared GPU goes by the first job on it that may be seen; the parts name each."""
+
+    def job(part: Allocation) -> int | None:
+        return part.attempt.job_id if part.attempt.job_id in visible else None
+
+    gpus: dict[int, int | None] = {}
+    for part in parts:
+        for index in gpus_of[part.pk]:
+            gpus[index] = gpus.get(index) or job(part)
+    return {
+        "gpus": gpus,
+        "parts": [
+            {
+                "job": job(part),
+                "gpus": gpus_of[part.pk],
+                "gpu_compute": shares.get(part.pk, (None, None))[0],
+                "gpu_memory_mib": shares.get(part.pk, (None, None))[1],
+                "cores": len(part.core_ids),
+                "memory_mib": part.memory_mib,
+                "state": part.state,
+            }
+            for part in parts
+        ],
+    }

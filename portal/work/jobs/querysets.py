@@ -1,0 +1,51 @@
+"""Which jobs a user may see, and the filters of jobs and attempts that services and selectors share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+
+from portal.work.jobs.states import FINAL, LIVE, JobState
+
+if TYPE_CHECKING:
+    from portal.people.tenants.models import User
+
+
+class JobQuerySet(models.QuerySet):
+    def visible_to(self, user: User) -> JobQuerySet:
+        """Return the jobs of the user's tenants; all of them for an operator."""
+        if not user.is_authenticated:
+            return self.none()
+        if user.is_operator:
+            return self
+        return self.filter(tenant__memberships__user=user)
+
+    def runnable(self) -> JobQuerySet:
+        """Leave out array parents: they stand for their tasks and never run themselves."""
+        return self.filter(array_size=None)
+
+    def top_level(self) -> JobQuerySet:
+        """Leave out array tasks: lists show their parent."""
+        return self.filter(array=None)
+
+    def pending(self) -> JobQuerySet:
+        return self.filter(state=JobState.PENDING)
+
+    def live(self) -> JobQuerySet:
+        return self.filter(state__in=LIVE)
+
+    def unfinished(self) -> JobQuerySet:
+        return self.exclude(state__in=FINAL)
+
+
+class AttemptQuerySet(models.QuerySet):
+    def runs(self) -> AttemptQuerySet:
+        """Leave out profiles: a profile is not a run of its job."""
+        return self.filter(kind="run")
+
+    def profiles(self) -> AttemptQuerySet:
+        return self.filter(kind="profile")
+
+    def live(self) -> AttemptQuerySet:
+        return self.filter(ended_at=None)

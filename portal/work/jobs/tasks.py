@@ -1,0 +1,26 @@
+from celery import shared_task
+
+from portal.work.jobs.idle.looking import idle_look
+from portal.work.jobs.services import idempotency_keys_expire, reconcile
+from portal.work.jobs.services.asked.bringing import IN_USE
+from portal.work.uploads.services import uploads_expire
+
+
+@shared_task(name="jobs.reconcile", expires=30)
+def jobs_reconcile() -> dict[str, int]:
+    return reconcile()
+
+
+@shared_task(name="jobs.idle", expires=30)
+def jobs_idle() -> int:
+    return idle_look()
+
+
+@shared_task(name="jobs.expire")
+def jobs_expire() -> int:
+    return idempotency_keys_expire()
+
+
+@shared_task(name="jobs.uploads_expire")
+def jobs_uploads_expire() -> int:
+    return uploads_expire(in_use=IN_USE)

@@ -1,0 +1,24 @@
+"""Celery's errands of notifications. A lost message is made good by the next tick."""
+
+from celery import shared_task
+
+from portal.work.notifications.matches import digests_note
+from portal.work.notifications.noting import times_note
+from portal.work.notifications.sending import PASS_LIMIT_S, deliver
+from portal.work.notifications.spreading import messages_expire
+
+
+@shared_task(name="notifications.deliver", time_limit=PASS_LIMIT_S)
+def deliver_due() -> int | None:
+    return deliver()
+
+
+@shared_task(name="notifications.watch")
+def watch() -> int:
+    """Look for jobs that wait long or near their time limit, and for further lines of logs that are due to be told."""
+    return times_note() + digests_note()
+
+
+@shared_task(name="notifications.expire")
+def expire() -> int:
+    return messages_expire()

@@ -1,0 +1,83 @@
+"""What a message says. Plain text and JSON: nothing in a job's name is markup, or a header, to a reader's program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+
+from portal.work.notifications.events import EVENTS
+
+if TYPE_CHECKING:
+    from portal.work.notifications.models import Item, Message
+
+SHOWN = 50
+"""Lines of a mail that tells many things."""
+DID = {
+    "ended": "ended",
+    "failed": "failed",
+    "started": "runs now",
+    "waits": "waits long",
+    "log": "has in its log what you look for",
+    "idle": "is not used",
+    "limit": "is near its time limit",
+}
+
+
+ACTS = {"limit": " You may extend it on its page.", "idle": " *Keep it running* stands on its page."}
+
+
+def one_line(text: str, most: int = 120) -> str:
+    """Return text fit for a header or a line of a mail: what does not print becomes a space, and it is cut."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return plain if len(plain) <= most else plain[: most - 3] + "..."
+
+
+def job_url(number: str) -> str:
+    return f"{settings.BASE_URL}/jobs/{number}/" if settings.BASE_URL else ""
+
+
+def sentence(item: Item) -> str:
+    """Return for example: Job 58 night-run (vision-lab) failed: exit code 1."""
+    job = item.job
+    detail = f": {one_line(item.detail, 300)}" if item.detail else ""
+    return f"Job {job.number} {one_line(job.name)} ({job.tenant.name}) {DID[item.what]}{detail}."
+
+
+def mail_of(items: list[Item], count: int) -> tuple[str, str]:
+    """Return subject and text. `items`: the first of the `count` things to tell."""
+    if count == 1:
+        item = items[0]
+        act = ACTS.get(item.what, "")
+        subject = f"[Berth] Job {item.job.number} {one_line(item.job.name, 60)} {DID[item.what]}"
+        body = f"{sentence(item)}{act}\n\n{job_url(item.job.number)}\n"
+    else:
+        labels = {event.name: event.label for event in EVENTS}
+        told = ", ".join(f"{labels[what]}: {number}" for what, number in Counter(i.what for i in items).items())
+        shown = "\n".join(sentence(item) for item in items[:SHOWN])
+        more = f"\nand {count - SHOWN:,} more\n" if count > SHOWN else "\n"
+        first = f"Of the first {len(items):,}: {told}" if len(items) < count else told
+        subject, body = f"[Berth] {count:,} things about your jobs", f"{first}\n\n{shown}{more}"
+    where = f"{settings.BASE_URL}/account/" if settings.BASE_URL else "your account page"
+    return subject, f"{body}\nYou chose to be told of this: {where}\n"
+
+
+def call_of(message: Message, items: list[Item]) -> dict[str, Any]:
+    """Return the JSON that a webhook is sent."""
+    return {"id": str(message.pk), "test": not items, "events": [_event(item) for item in items]}
+
+
+def _event(item: Item) -> dict[str, Any]:
+    job = item.job
+    told = {
+        "number": job.number,
+        "name": job.name,
+        "tenant": job.tenant.name,
+        "owner": job.owner.username,
+        "state": job.state,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
+        "url": job_url(job.number),
+    }
+    return {"event": item.what, "at": item.at.isoformat(), "detail": item.detail, "job": told}

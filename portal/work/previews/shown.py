@@ -1,0 +1,109 @@
+"""What a preview is: one value for each kind, which the page has a template for. All texts are cut to a set length.
+
+Each look imports this anew, and `dataclasses` alone would cost it a fifth of its time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CELL_CHARS = 200
+NAME_CHARS = 160
+
+
+def cut(text: str, most: int = CELL_CHARS) -> str:
+    """Return the text, shortened in sight."""
+    return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
+class Text(NamedTuple):
+    """Numbered lines. `rest`: what is not shown, in words; None = nothing."""
+
+    lines: list[str]
+    encoding: str
+    rest: str | None = None
+    kind: Literal["text"] = "text"
+
+
+class Picture(NamedTuple):
+    """A picture that browsers show. Width and height are what its header says, in pixels."""
+
+    content_type: str
+    width: int
+    height: int
+    kind: Literal["picture"] = "picture"
+
+
+class Table(NamedTuple):
+    head: list[str]
+    rows: list[list[str]]
+    rest: str | None = None
+    kind: Literal["table"] = "table"
+
+
+class Member(NamedTuple):
+    """One tensor, array or file inside: its type and shape in words, and its size in bytes."""
+
+    name: str
+    what: str
+    bytes: int | None
+
+
+class Group(NamedTuple):
+    """The tensors under one name of a checkpoint: how many, with how many numbers and bytes in all."""
+
+    name: str
+    count: int  # type: ignore[assignment]  # in place of the tuple's own, which nobody asks
+    numbers: int
+    bytes: int
+    types: str
+
+
+class Inside(NamedTuple):
+    """What a container holds. `facts`: single values such as ("step", "14000")."""
+
+    title: str
+    members: list[Member]
+    groups: Sequence[Group] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    rest: str | None = None
+    kind: Literal["inside"] = "inside"
+
+
+class Curves(NamedTuple):
+    """The file holds curves; they come as figures (`portal.work.previews.curves`)."""
+
+    kind: Literal["curves"] = "curves"
+
+
+class Nothing(NamedTuple):
+    """No preview, and why. `first`: its first bytes as lines of figures."""
+
+    why: str
+    first: Sequence[str] = ()
+    kind: Literal["nothing"] = "nothing"
+
+
+Preview = Text | Picture | Table | Inside | Curves | Nothing
+
+
+_KINDS: dict[str, type[Preview]] = {
+    "text": Text,
+    "picture": Picture,
+    "table": Table,
+    "inside": Inside,
+    "curves": Curves,
+    "nothing": Nothing,
+}
+
+
+def shown_of(told: dict[str, Any]) -> Preview:
+    """Return the value that the reading program told as plain values."""
+    made = dict(told)
+    if made["kind"] == "inside":
+        made["members"] = [Member(*each) for each in made["members"]]
+        made["groups"] = [Group(*each) for each in made["groups"]]
+    return _KINDS[made["kind"]](**made)

@@ -1,0 +1,113 @@
+import pytest
+from django.template import Context, Template
+
+from portal.pages.dashboard.templatetags import berth
+
+NBSP, THIN = "\u00a0", "\u202f"
+
+
+def render(source, **context):
+    return Template("{% load berth %}" + source).render(Context(context))
+
+
+def test_states_differ_in_glyph_and_word():
+    glyphs = [glyph for glyph, _, _ in berth.STATES.values()]
+    words = [word for _, word, _ in berth.STATES.values()]
+    assert len(set(glyphs)) == len(glyphs) == len(set(words)) == 11
+
+
+@pytest.mark.parametrize("code", berth.STATES)
+def test_state_says_glyph_word_and_colour(code):
+    glyph, word, tone = berth.STATES[code]
+    html = render("{% state code %}", code=code)
+    assert f"#s-{glyph}" in html
+    assert word in html
+    assert f"b-tone-{tone}" in html
+    assert "b-pill" not in html
+    assert "b-pill" in render("{% state code pill=True %}", code=code)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, "\u2013"),
+        (0, f"0{NBSP}s"),
+        (59.4, f"59{NBSP}s"),
+        (59.6, f"1{NBSP}min"),
+        (1860, f"31{NBSP}min"),
+        (4380, f"1{NBSP}h{NBSP}13{NBSP}min"),
+        (7200, f"2{NBSP}h"),
+        (180000, f"2{NBSP}d{NBSP}2{NBSP}h"),
+        (86400 * 3 + 120, f"3{NBSP}d"),
+    ],
+)
+def test_duration(seconds, shown):
+    assert berth.duration(seconds) == shown
+
+
+def test_a_limit_is_told_in_the_unit_it_was_set_in():
+    assert berth.limit_size(50 * 2**30) == f"50{NBSP}GiB", "it said 53.7 GB"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (None, 0, "\u2013"),
+        (1240, 0, f"1{THIN}240"),
+        (-0.7, 2, "\u22120.70"),
+        (-0.001, 2, "0.00"),
+        (0, 0, "0"),
+        (1.984, 2, "1.98"),
+    ],
+)
+def test_number(value, digits, shown):
+    assert berth.number(value, digits) == shown
+
+
+def test_percent_share_and_size():
+    assert berth.percent(83.4) == f"83{NBSP}%"
+    assert berth.share(0.292, 1) == f"29.2{NBSP}%"
+    assert berth.share(None) == "\u2013"
+    assert berth.size(2_400_000) == f"2.4{NBSP}MB"
+    assert berth.size(999) == f"999{NBSP}B"
+
+
+@pytest.mark.parametrize(
+    ("share", "step"), [(None, 1), (0, 1), (0.19, 1), (0.2, 2), (0.55, 3), (0.79, 4), (0.8, 5), (1.0, 5), (1.2, 5)]
+)
+def test_ramp_has_five_steps(share, step):
+    assert berth.ramp(share) == step
+
+
+def test_rich_escapes_every_part():
+    sentence = [
+        {"text": "<b>", "bold": True},
+        {"text": "gpus-scattered", "code": True},
+        {"text": "#1", "href": "/jobs/1/?a=1&b=2"},
+    ]
+    html = render("{% rich sentence %}", sentence=sentence)
+    assert "<strong>&lt;b&gt;</strong>" in html
+    assert '<code class="b-reason">gpus-scattered</code>' in html
+    assert 'href="/jobs/1/?a=1&amp;b=2"' in html
+    assert render("{% rich sentence %}", sentence="a < b") == "a &lt; b"
+
+
+def test_reason_is_verbatim_and_escaped():
+    assert render("{% reason code %}", code="tenant-quota") == '<code class="b-reason">tenant-quota</code>'
+    assert "<script" not in render("{% reason code %}", code="<script>")
+    assert render("{% reason code %}", code=None) == ""
+
+
+def test_moment_prints_utc_for_a_reader_without_scripts():
+    html = render('{% moment at "clock-s" %}', at="2026-11-20T12:36:05+00:00")
+    assert html == '<time datetime="2026-11-20T12:36:05+00:00" data-format="clock-s">12:36:05</time>'
+    assert "\u2013" in render("{% moment at %}", at=None)
+
+
+def test_cell_title_says_idle_in_words():
+    cell = {"index": 3, "idle": True, "use_percent": None, "active": 0.63, "memory_percent": None}
+    assert berth.cell_title(cell) == f"GPU 3, idle now, allocated 63{NBSP}% of the time shown"
+
+
+def test_json_attribute_is_escaped_in_a_template():
+    assert render('<i data-x="{{ value|json_attribute }}">', value={"a": '"'}).count('"') == 2

@@ -1,0 +1,16 @@
+"""What the laboratory's tests share: tenant vision-lab, and lena of it."""
+
+import pytest
+
+from portal.people.tenants.models import Tenant
+from tests.portal import given
+
+
+@pytest.fixture
+def tenant():
+    return Tenant.objects.create(name="vision-lab")
+
+
+@pytest.fixture
+def lena(tenant):
+    return given.member("lena", tenant)

@@ -1,0 +1,302 @@
+"""Offers for a waiting job through page and REST: planned once for many loads, taken in one press, or refused unchanged."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from django.utils import timezone
+
+from portal.foundation.api.throttles import PlanThrottle
+from portal.foundation.errors import BerthError
+from portal.people.tenants.models import AuditEvent, Tenant
+from portal.planning.offers import services
+from portal.planning.offers.models import JobOffers
+from portal.planning.offers.services import changes_of, offer_accept, offers_kept, offers_of
+from portal.planning.rounds.asking import changes
+from portal.planning.rounds.models import ForecastRecord, StartForecast
+from portal.planning.rounds.planning.run import planning_run
+from portal.work.jobs.models import Job
+from portal.work.jobs.services import job_cancel, job_hold
+from tests.portal import given
+
+pytestmark = pytest.mark.django_db
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@pytest.fixture
+def waiting(cluster):
+    """A job of 4 on a node of which 2 GPUs are held."""
+    cache.clear()
+    cluster.started(gpus=2)
+    job = cluster.submit(gpus=4, expected_duration_s=600)
+    planning_run()
+    job.refresh_from_db()
+    return job
+
+
+@pytest.fixture
+def browser(cluster):
+    client = Client()
+    client.force_login(cluster.owner, backend=BACKEND)
+    return client
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """How often changes were worked out."""
+    counted = []
+
+    def work(job):
+        counted.append(job.pk)
+        return changes.changes_work(job)
+
+    monkeypatch.setattr(services, "changes_work", work)
+    return counted
+
+
+def press(client, job, change="size", value=2, **more):
+    form = {"change": change, "value": json.dumps(value)}
+    return client.post(f"/jobs/{job.pk}/offer", form, headers={"HX-Request": "true"}, **more)
+
+
+def test_the_page_shows_what_would_start_it_now_and_a_press_makes_it_so(browser, waiting):
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert "Accept 2 GPUs too" in card
+    assert "start now" in card
+    answer = press(browser, waiting).content.decode()
+    assert "Accepted" in answer
+    waiting.refresh_from_db()
+    assert (waiting.gpus, waiting.state) == ([2, 4], "PENDING")
+    assert AuditEvent.objects.filter(action="job.offer", target=f"job:{waiting.pk}").exists()
+    planning_run()
+    waiting.refresh_from_db()
+    assert waiting.state == "STARTING"
+
+
+def test_an_offer_that_no_longer_holds_changes_nothing_and_its_row_says_so(browser, cluster, waiting):
+    browser.get(f"/jobs/{waiting.pk}/waiting")
+    cluster.started(gpus=2)  # somebody else took what was idle
+    before = Job.objects.filter(pk=waiting.pk).values().get()
+    answer = press(browser, waiting).content.decode()
+    assert "no longer holds" in answer
+    assert "Nothing was changed" in answer
+    assert Job.objects.filter(pk=waiting.pk).values().get() == before
+
+
+def test_only_what_was_offered_can_be_pressed(browser, cluster, waiting):
+    browser.get(f"/jobs/{waiting.pk}/waiting")
+    for value in (3, -1, True, "2", 10**30, [2], {"a": 1}, None):
+        press(browser, waiting, value=value)
+        waiting.refresh_from_db()
+        assert waiting.gpus == [4], value
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"expected_duration_s": 86_400}, "It would be over later"),
+        ({"time_limit_s": 700}, "Its time limit would end it before it is done"),
+        ({"expected_duration_s": None}, "nobody knows for how long"),
+    ],
+    ids=["a day's job that waits for an hour", "past its limit", "of unknown length"],
+)
+def test_what_starts_it_now_and_gains_nothing_is_told_and_cannot_be_pressed(browser, waiting, asked, told):
+    """A length that its tenant gives is judged at once."""
+    assert offers_of(waiting, allow=lambda: None).answer["offers"][0]["gains"]
+    Job.objects.filter(pk=waiting.pk).update(**asked)
+    job = Job.objects.get(pk=waiting.pk)
+    card = browser.get(f"/jobs/{job.pk}/waiting").content.decode()
+    assert "Accept 2 GPUs too" in card
+    assert told in card
+    assert f"/jobs/{job.pk}/offer" not in card, "no form to press"
+    assert "could start now" not in browser.get("/").content.decode(), "nor is it among what needs me"
+    press(browser, job)
+    job.refresh_from_db()
+    assert job.gpus == [4]
+    rest = browser.get(f"/api/v1/jobs/{job.pk}/offers").json()
+    first = next(each for each in rest["offers"] if each["value"] == 2)
+    assert (first["starts_now"], first["gains"]) == (True, False)
+    assert told in first["no_gain"]
+    assert (first["over_at"] is not None) == ("later" in told)
+    assert (rest["over_at"] is not None) == ("nobody" not in told)
+
+
+def test_a_length_that_was_guessed_stays_a_guess_when_the_job_has_run_before(waiting):
+    """Its age is fixed at the first start, whatever it came from."""
+    known = {"started_at": timezone.now() - timedelta(hours=3), "age_s": 600, "expected_duration_s": None}
+    for source, gains in (("declared", True), ("assumed", False), ("jobs of the cluster", False)):
+        Job.objects.filter(pk=waiting.pk).update(**known, age_source=source)
+        waiting.refresh_from_db()
+        JobOffers.objects.all().delete()
+        first = offers_of(waiting, allow=lambda: None).answer["offers"][0]
+        assert (first["starts"], first["gains"]) == (True, gains), source
+
+
+def test_a_hundred_reloads_and_plannings_in_between_plan_once(browser, waiting, planned):
+    for reload in range(100):
+        if reload % 20 == 0:
+            planning_run()
+        assert browser.get(f"/jobs/{waiting.pk}/waiting").status_code == 200
+    assert len(planned) == 1, "what is young is given though a planning came"
+    JobOffers.objects.update(at=timezone.now() - timedelta(seconds=40), took_s=0.1)
+    browser.get(f"/jobs/{waiting.pk}/waiting")
+    assert len(planned) == 2
+
+
+def test_a_second_reader_waits_for_the_first(waiting, planned):
+    JobOffers.objects.create(job=waiting, until=timezone.now() + timedelta(seconds=20))
+    kept = offers_of(waiting, allow=lambda: None)
+    assert (kept.working, kept.answer["offers"], planned) == (True, [], [])
+    with pytest.raises(BerthError, match="ask again"):
+        changes_of(waiting, allow=lambda: None)
+
+
+def test_a_reader_who_fails_leaves_no_claim(waiting):
+    with changes._working, pytest.raises(BerthError) as refused:
+        offers_of(waiting, allow=lambda: None)
+    assert (refused.value.code, refused.value.status) == ("busy", 429)
+    assert offers_of(waiting, allow=lambda: None).fresh
+
+
+def test_too_many_are_refused_in_place(browser, waiting, monkeypatch):
+    monkeypatch.setattr(PlanThrottle, "rate", "2/min")
+    for _ in range(2):
+        JobOffers.objects.all().delete()
+        answer = browser.get(f"/jobs/{waiting.pk}/waiting")
+        assert "Too many of these" not in answer.content.decode()
+    JobOffers.objects.all().delete()
+    answer = browser.get(f"/jobs/{waiting.pk}/waiting")
+    assert answer.status_code == 200
+    assert "Too many of these" in answer.content.decode()
+
+
+def test_rest_shows_and_takes_them(browser, waiting):
+    path, size = f"/api/v1/jobs/{waiting.pk}/offers", {"change": "size"}
+    found = browser.get(path).json()
+    first = found["offers"][0]
+    assert (first["change"], first["value"], first["starts_now"], found["fresh"]) == ("size", 2, True, True)
+    for body in (size, {"change": 4, "value": 2}, {**size, "value": 2, "x": 1}):
+        assert browser.post(path, body, content_type="application/json").status_code == 400
+    answer = browser.post(path, {**size, "value": 2}, content_type="application/json")
+    assert (answer.status_code, answer.json()["gpus"]) == (200, [2, 4])
+
+
+def test_a_job_that_changed_meanwhile_is_left_alone(cluster, waiting, monkeypatch):
+    offers_of(waiting, allow=lambda: None)
+
+    def somebody_else(job, only):
+        Job.objects.filter(pk=job.pk).update(gpus=[3])
+        return changes.changes_work(job, only)
+
+    monkeypatch.setattr(services, "changes_work", somebody_else)
+    with pytest.raises(BerthError) as refused:
+        offer_accept(job=waiting, actor=cluster.owner, change="size", value=2)
+    assert refused.value.code == "changed"
+    waiting.refresh_from_db()
+    assert waiting.gpus == [3]
+
+
+def test_a_cancelled_job_has_none(cluster, waiting):
+    offers_of(waiting, allow=lambda: None)
+    job_cancel(job=waiting, actor=cluster.owner)
+    waiting.refresh_from_db()
+    with pytest.raises(BerthError) as refused:
+        offer_accept(job=waiting, actor=cluster.owner, change="size", value=2)
+    assert refused.value.code == "not_waiting"
+
+
+def test_another_tenants_job_in_the_way_has_no_number(cluster):
+    """Two tenants, one node: what one reads does not change with the other's numbers."""
+    cache.clear()
+    foreign = Tenant.objects.create(name="zebra")
+    given.member("zoe", foreign)
+    running = cluster.started(gpus=4)
+    Job.objects.filter(pk=running.job.pk).update(tenant=foreign, expected_duration_s=600)
+    job = cluster.submit(gpus=4, expected_duration_s=600)
+    planning_run()
+    job.refresh_from_db()
+    answer = offers_of(job, allow=lambda: None).answer
+    assert [end["name"] for end in answer["gathering"]["ends"]] == ["a job of another tenant"]
+    assert [end["job"] for end in answer["gathering"]["ends"]] == [None]
+    client = Client()
+    client.force_login(given.member("zoe", foreign), backend=BACKEND)
+    assert client.get(f"/jobs/{job.pk}/waiting").status_code == 404
+    assert press(client, job).status_code == 404
+
+
+def test_a_press_needs_the_csrf_token(cluster, waiting):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(cluster.owner, backend=BACKEND)
+    assert press(strict, waiting).status_code == 403
+
+
+def ranged(job, now, minutes=(25, 27, 30)):
+    early, middle, late = (now + timedelta(minutes=each) for each in minutes)
+    first = {"first_at": now - timedelta(minutes=5), "first_earliest_at": early, "first_median_at": middle}
+    return StartForecast.objects.create(
+        job=job, epoch=0, at=now, earliest_at=early, median_at=middle, latest_at=late, first_latest_at=late, **first
+    )
+
+
+def test_trust_is_told_from_twenty_starts_on(browser, waiting):
+    now = timezone.now()
+    ranged(waiting, now)
+    assert "Too few starts to say" in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    for number in range(20):
+        given_at = now - timedelta(hours=number + 1)
+        early, late = given_at + timedelta(minutes=20), given_at + timedelta(minutes=30)
+        started = given_at + timedelta(minutes=25 if number else 45)
+        ForecastRecord.objects.create(
+            job_number=number, given_at=given_at, earliest_at=early, median_at=early, latest_at=late, started_at=started
+        )
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert "19 of 20 starts" in card
+    assert card.count("b-way-mark-held") == 20, "19 marks and the key"
+    assert "said at" in card
+    StartForecast.objects.update(latest_at=now - timedelta(minutes=1), earliest_at=now - timedelta(minutes=3))
+    assert "It did not start between" in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+
+
+def test_tasks_and_exact_cores_are_not_changed(cluster):
+    cache.clear()
+    cluster.started(gpus=2)
+    job = cluster.submit(gpus=4, learning_rate={"4": 0.1})
+    planning_run()
+    job.refresh_from_db()
+    assert not [each for each in offers_of(job, allow=lambda: None).answer["offers"] if each["change"] == "size"]
+
+
+def test_nothing_is_worked_out_for_a_job_that_runs(cluster, planned):
+    job = cluster.started(gpus=2).job
+    assert offers_of(job, allow=lambda: None).answer == services.NOTHING
+    assert planned == []
+    assert offers_kept(job).answer == services.NOTHING
+
+
+def test_every_change_is_told_page_and_rest_and_nothing_is_changed(browser, cluster, waiting):
+    """They are those that offers are taken from."""
+    before = list(Job.objects.order_by("pk").values())
+    assert f"/jobs/{waiting.pk}/what-if" in browser.get(f"/jobs/{waiting.pk}/").content.decode()
+    with changes._working:
+        assert "ask again" in browser.get(f"/jobs/{waiting.pk}/what-if").content.decode()
+    told = browser.get(f"/jobs/{waiting.pk}/what-if").content.decode()
+    assert "b-whatif-starts" in told
+    found = browser.get(f"/api/v1/jobs/{waiting.pk}/explain?what_if=true").json()["what_would_start"]
+    smaller = next(each for each in found if each["change"] == "size")
+    assert (smaller["value"], smaller["starts"], smaller["nodes"]) == (2, True, {"n1": 2})
+    assert smaller["sentence"].startswith("With 2 GPUs it would start now on n1.")
+    assert list(Job.objects.order_by("pk").values()) == before
+    assert changes_of(cluster.started().job, allow=lambda: None).answer["changes"] == []
+    other = given.member("otto", Tenant.objects.create(name="other"))
+    browser.force_login(other, backend=BACKEND)
+    assert browser.get(f"/jobs/{waiting.pk}/what-if").status_code == 404
+
+
+def test_a_held_job_is_told_of_its_release_and_has_no_offers(cluster, waiting):
+    offers_of(waiting, allow=lambda: None)
+    job_hold(job=waiting, actor=cluster.owner)
+    waiting.refresh_from_db()
+    answer = changes_of(waiting, allow=lambda: None).answer
+    assert ([each["change"] for each in answer["changes"]], answer["offers"]) == (["release"], [])
