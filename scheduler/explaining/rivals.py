@@ -1,4 +1,4 @@
-"""Who took what a waiting job could have used."""
+"""The jobs that took the resources of a waiting job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """The ranks of those who took what a job could have used, ascending, and the ids of its own tenant's among them."""
+    """The ranks of the jobs that took a job's resources, ascending, and the ids of its own tenant's among them."""
 
     ranks: list[int]
     own: list[int]
@@ -38,7 +38,7 @@ class Takers:
         self._open: dict[tuple[object, ...], list[Ranked]] = {}
 
     def rivals_of(self, job: Job) -> Rivals:
-        """Who was placed on nodes that the job could have used."""
+        """The jobs that were placed on nodes that the job could have used."""
         kind = (job.is_cpu, job.gpu_types, job.bound, job.tenant)
         if kind not in self._rivals:
             takers = self._on_open_nodes(job)
@@ -47,7 +47,7 @@ class Takers:
         return self._rivals[kind]
 
     def _on_open_nodes(self, job: Job) -> list[Ranked]:
-        """Who was placed on nodes that are open to such a job."""
+        """The jobs that were placed on nodes that are open to such a job."""
         kind = (job.is_cpu, job.gpu_types, job.bound, job.tenant if self.exclusive else None)
         if kind not in self._open:
             nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}

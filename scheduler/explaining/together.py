@@ -1,4 +1,4 @@
-"""Jobs of a long queue that get one answer, found in columns: those of a kind behind as many who took their places."""
+"""Jobs of a long queue that get one answer, found in columns: jobs of a kind with as many takers of their places ahead."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def passed_by(queue: Queue, at: np.ndarray, ranks_of: Callable[[Ranked], Sequence[int]]) -> np.ndarray:
-    """Of the jobs at these places of the queue, how many of the ranks that concern each are before its own.
+    """For the jobs at these places of the queue: how many of the ranks that concern each are before its own.
 
-    `ranks_of`: a kind's, ascending, asked of its first job; one list for kinds that have the same. The queue is a whole one,
-    so that ranks are places.
+    `ranks_of`: the ranks of a kind, ascending, by its first job; one list for kinds that have the same. The queue is a whole
+    one, so that ranks are places.
     """
     numbers: dict[int, int] = {}
     every: list[Sequence[int]] = []

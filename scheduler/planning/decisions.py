@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.explaining import why as explain
+from scheduler.explaining.figures import placed
 from scheduler.model import Decision, Queue, Reason, Result
 from scheduler.planning.decided import INELIGIBLE
 
@@ -79,7 +79,7 @@ def _decide_each(
         result, placement, eligible = Result.WAITING, None, False
         if (chosen := chosen_of.get(job_id)) is not None:
             result, placement = Result.PLACED, chosen.placement
-            reason, figures = None, explain.placed(chosen, final) | sharing.told.get(job_id, {})
+            reason, figures = None, placed(chosen, final) | sharing.told.get(job_id, {})
         elif (error := invalid.get(job_id)) is not None:
             result, reason, figures = Result.INVALID, Reason.INVALID, {"detail": error.detail}
         elif (measured := measured_of.get(job_id)) is not None:

@@ -1,4 +1,4 @@
-"""What all draws of a forecast share: sound nodes, the jobs that are followed with their ages fixed, and what is known."""
+"""The common input of a forecast's draws: sound nodes, the jobs that are followed with their ages fixed, and the estimator."""
 
 from __future__ import annotations
 
@@ -32,20 +32,17 @@ if TYPE_CHECKING:
 STEP_OF_AGE = 0.02
 """A step of virtual time is at least this part of the jobs' median age, and a tick."""
 SOLVED_GPUS, SOLVED_JOBS = 256, 150
-"""Up to so many GPUs, and jobs that wait or may be resized, a draw plans as the service does, re-plans included; beyond
-that it places greedily and resizes nobody, for a re-plan of a large cluster costs seconds."""
-
-
+"""The most GPUs, and jobs that wait or may be resized, for which a draw plans as the service does, re-plans included. Beyond
+that it places greedily and resizes no job, for a re-plan of a large cluster costs seconds."""
 MOST_COMING = 300
-"""New jobs in a draw: from then on nobody comes. On a busy cluster that is minutes, on a quiet one days."""
+"""The most new jobs in a draw. On a busy cluster that is minutes, on a quiet one days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, how past
-    forecasts fared, oldest first. `ran_s`: what earlier attempts ran of jobs that go on from there and do not tell how far they
-    are, by job. `limits_s`: after how long an attempt is ended in any case, by job. `guessed`: jobs that have run before, whose
-    length nobody told.
+    """The past beside the snapshot: run times, the jobs that were submitted from `since_s` to now, and past forecasts, oldest
+    first. `ran_s`: by job, the run time of earlier attempts that it goes on from, where it does not report its progress.
+    `limits_s`: by job, the longest time of an attempt. `guessed`: jobs that have run before, whose length was not given.
     """
 
     run_times: RunTimes = field(default_factory=RunTimes)
@@ -96,7 +93,7 @@ class Scene:
         self._since_s = experience.since_s
 
     def _let_come(self, job: Job) -> Job:
-        """Return a job that waits for a time alone as one that may start, and note the time."""
+        """Return a job that waits only for a time as one that may start, and note the time."""
         if (until_s := job.ineligible_figures.get("until_s")) is None:
             return job
         self.comes_s[job.id] = until_s
@@ -117,14 +114,14 @@ class Scene:
         return found
 
     def _fixed(self, live: Running) -> Running:
-        """Who cannot be resized in a draw is not stopped in it."""
+        """A job that cannot be resized in a draw is not stopped in it."""
         resizable = self.resizes and live.elastic and live.description is not None and not live.stopping
         aged = self._aged([live.description]) if resizable and live.description is not None else []
         description = aged[0] if aged else None
         return replace(live, movable=description is not None, elastic=description is not None, description=description)
 
     def before_s(self, job: int) -> float:
-        """What earlier attempts ran of the job's run time. It is drawn as a whole, and what is left of it is run."""
+        """The part of the job's run time in earlier attempts. The run time is drawn as a whole, and the rest of it is run."""
         return self._ran_s.get(job, 0.0)
 
     def limit_s(self, job: int) -> float:
@@ -132,7 +129,7 @@ class Scene:
         return self._limits_s.get(job, math.inf)
 
     def expected_s(self, job: Job, chosen: Chosen) -> float:
-        """How long the job is expected to run on what it got; with what it ran `before_s`, if anything."""
+        """How long the job is expected to run on its configuration, `before_s` included."""
         made = chosen.configuration
         rest = 1.0 - min(0.99, max(0.0, job.done_fraction))
         expected_s = age(job).age_s * rest
@@ -151,7 +148,7 @@ class Scene:
         return told if phase is None else merge(told, self.arrivals(phase), key=itemgetter(0))
 
     def arrivals(self, phase: float) -> Iterator[tuple[float, Job]]:
-        """(time, job) of those to come, `MOST_COMING` of them: the recent past again and again, begun at this part of it."""
+        """(time, job) of `MOST_COMING` new jobs: the recent past again and again, begun at this part of it."""
         if not self.arriving or not 0 < self._period_s < math.inf:
             return
         period_s, count = self._period_s, len(self.arriving)
