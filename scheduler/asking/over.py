@@ -7,14 +7,13 @@ the job's length is not known, a change that makes it slower has no known gain.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING
 
 from scheduler.asking.starts.ranges import LONGEST_S
-from scheduler.asking.starts.scene import Experience, sound_nodes
+from scheduler.asking.starts.scene import Experience
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
@@ -22,6 +21,7 @@ from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import BY_SAMPLES, DECLARED, FIXED, OF_TENANT, age_of
 from scheduler.intake.take_in import sound_knowledge
 from scheduler.placement.ledger import Ledger
+from scheduler.planning.inputs import gpus_by_type, sound_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +141,7 @@ def standing_of(
     pace = pace_of(found.on if found else (), job) or asked
     run = _at_pace(_run_of(state, job, parameters, experience), job, asked, pace, experience.run_times.exponent)
     start_s: float | None
-    if Foresight(Ledger(sound_nodes(state), (), ())).why_aside(job) is not None:
+    if Foresight(Ledger(sound_nodes(state)[0], (), ())).why_aside(job) is not None:
         start_s = NEVER_S
     elif found is None:
         start_s = None
@@ -151,13 +151,12 @@ def standing_of(
 
 
 def _run_of(state: ClusterState, job: Job, parameters: Parameters, experience: Experience) -> Run:
-    gpus = Counter[str]()
-    for node in state.nodes:
-        gpus[node.gpu_type or ""] += node.gpus_total
     known = {}
     if job.total_samples is not None:
         known = estimator_for(sound_knowledge(state.knowledge), state.gpu_speeds, state.nodes).samples_per_s(job)
-    age = age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus)
+    age = age_of(
+        job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type(state.nodes)
+    )
     done = min(0.99, max(0.0, job.done_fraction, experience.ran_s.get(job.id, 0.0) / age.age_s))
     told = age.source in TOLD and not (age.source == FIXED and job.id in experience.guessed)
     return Run(age.age_s * (1.0 - done), told, age.age_s * done, experience.limits_s.get(job.id, math.inf))

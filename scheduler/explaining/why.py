@@ -16,8 +16,7 @@ import numpy as np
 
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, short_of
 from scheduler.explaining.places import Places
-from scheduler.explaining.rivals import Takers
-from scheduler.explaining.together import passed_by, told_apart
+from scheduler.explaining.rivals import Takers, passed_by, told_apart
 from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers

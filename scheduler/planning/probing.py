@@ -32,7 +32,7 @@ MEMORY_MIB = 2048
 """On each of its nodes."""
 LIMIT_S = 60.0
 FREE_FOR_ONE = 2 * GPUS
-"""With so many idle GPUs one probe may begin whatever `profile_share` is: half of them stay for jobs."""
+"""The idle GPUs from which on one probe may begin under any `profile_share`: half of them stay for jobs."""
 PROBE = NEW_BELOW - 2**32
 """The id that a probe has in the rest of the planning in which it begins. No job and no profile has it."""
 

@@ -47,8 +47,10 @@ MOST_URGENT = 8
 
 def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | None, now_s: float) -> dict[int, float]:
     """For the first picks of a window: job id -> from when on it is urgent. No job is before the first re-plan."""
+    if replanned_s is None:
+        return {}
     found: dict[int, float] = {}
-    for ranked in picked[:MOST_URGENT] if replanned_s is not None else ():
+    for ranked in picked[:MOST_URGENT]:
         wait_s = ranked.latency_ratio * ranked.age_s
         reached_s = now_s + reserve_lr * ranked.age_s - wait_s
         doubled_s = replanned_s + (GROWTH - 1.0) * (wait_s - (now_s - replanned_s))

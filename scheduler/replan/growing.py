@@ -153,7 +153,7 @@ def gains(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer], wo
         left = factors(live, present, work, at_s)
         if max(left.usual, left.teaching) <= 0:
             return False
-        # With what the job itself holds.
+        # The offers with the job's own GPUs.
         others = {piece.node for piece in live.pieces} - {offer.node.id for offer in offers}
         every_offer = (*offers, *(every[node] for node in others if node in every))
         own = sorted((with_lent(each, [live]) for each in every_offer), key=lambda offer: offer.node.id)

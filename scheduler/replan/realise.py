@@ -140,7 +140,12 @@ def _given_up(
 def realise(work: Work, answers: Answers) -> None:
     """Turn the solve's choice into stops, promises and starts, and take the starts from `work.ledger`."""
     chosen = {number: answers.chosen.pop(number) for number in work.participants if number in answers.chosen}
-    stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
+    preempts = work.parameters.preemption == "on"
+    stopped = {
+        number: each
+        for number, each in work.participants.items()
+        if (not each.keeps(chosen[number].configuration) if number in chosen else preempts)
+    }
     late = _start(work, answers)
     configurations = {number: chosen[number].configuration if number in chosen else None for number in stopped}
     causes = {number: cause_of(each, configurations[number]) for number, each in stopped.items()}
@@ -179,12 +184,6 @@ def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
         else:
             late.append((ranked, picked))
     return late
-
-
-def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> bool:
-    if each.job.id not in chosen:
-        return work.parameters.preemption == "on"
-    return not each.keeps(chosen[each.job.id].configuration)
 
 
 def cause_of(each: Participant, configuration: Configuration | None) -> str:

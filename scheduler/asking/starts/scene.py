@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 from heapq import merge
 from operator import itemgetter
@@ -12,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from scheduler.asking.starts.runtimes import RunTimes
 from scheduler.copies import replace
-from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
-from scheduler.intake.validation import check_job, check_node
+from scheduler.intake.validation import check_job
 from scheduler.placement.ledger import Ledger
+from scheduler.planning.inputs import gpus_by_type, known_types, sound_nodes
 from scheduler.policies.registry import POLICIES
 
 if TYPE_CHECKING:
@@ -63,11 +63,9 @@ class Scene:
         self.now_s, self.run_times, self._ran_s = now_s, experience.run_times, experience.ran_s
         self._limits_s = experience.limits_s
         self.policy = POLICIES[parameters.policy]
-        self.nodes = sound_nodes(state)
+        self.nodes, _ = sound_nodes(state)
         self.estimator: Estimator = estimator_for(state.knowledge, state.gpu_speeds, self.nodes)
-        self._gpus_by_type = Counter[str]()
-        for node in self.nodes:
-            self._gpus_by_type[node.gpu_type or ""] += node.gpus_total
+        self._gpus_by_type = gpus_by_type(self.nodes)
         self._tick_s, self._history = parameters.tick_s, state.history
         may_start = Foresight(Ledger(self.nodes, (), ()))
         # Nothing is foretold of jobs that share GPUs: they start by a step of their own, on none of the GPUs drawn here.
@@ -169,24 +167,12 @@ def age(job: Job) -> Age:
     return Age(job.age_s, "")
 
 
-def sound_nodes(state: ClusterState) -> list[Node]:
-    sound: dict[int, Node] = {}
-    for node in state.nodes:
-        try:
-            check_node(node, state.gpu_speeds, listed=sound)
-        except InvalidNode:
-            continue  # the planning names it
-        sound[node.id] = node
-    return list(sound.values())
-
-
 def sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> list[Job]:
-    known: set[str] = {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
+    known = known_types(state, nodes)
     sound: dict[int, Job] = {}
-    listed: Mapping[int, Job] = sound
     for job in state.jobs:
         try:
-            check_job(job, known, listed=listed)
+            check_job(job, known, listed=sound)
         except InvalidJob:
             continue  # the planning names it
         sound[job.id] = job

@@ -1,4 +1,4 @@
-"""States of a dynamic program over GPUs of each type given out too many or too few: boxes of them, and what a job changes."""
+"""States of a dynamic program over GPUs of each type given out too many or too few: boxes of them, and a job's changes."""
 
 from __future__ import annotations
 
