@@ -95,7 +95,7 @@ def set_aside(job: Job, offers: Sequence[Offer], *, ever: bool) -> dict[str, Any
     """
     if job.is_cpu or not any(offer.node.shared for offer in offers):
         return None
-    grown = [_with_set_aside(offer, ever=ever) for offer in offers]
+    grown = [_add_set_aside(offer, ever=ever) for offer in offers]
     largest: dict[str, int] = {}
     for offer in grown:
         name = offer.node.gpu_type or ""
@@ -109,7 +109,7 @@ def set_aside(job: Job, offers: Sequence[Offer], *, ever: bool) -> dict[str, Any
     return {"gpus": sum(gpus for _, gpus in there), "nodes": nodes}
 
 
-def _with_set_aside(offer: Offer, *, ever: bool) -> Offer:
+def _add_set_aside(offer: Offer, *, ever: bool) -> Offer:
     """The offer as if no GPU of its node were for jobs that share one."""
     free = [gpu for gpu in offer.node.shared if not ever or (gpu.open and not gpu.holders)]
     if not free:

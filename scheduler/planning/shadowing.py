@@ -76,7 +76,7 @@ class Answers:
             for gpu in node.shared:
                 self._people[number, gpu.index] = [(each.job, each.signature, each.compute) for each in gpu.holders]
         jobs = {each.job.id: each.job for each in asked.sharers}
-        self._told = {number: self._joined(jobs[number]) for number in sharing.chosen}
+        self._told = {number: self._join(jobs[number]) for number in sharing.chosen}
 
     def decides(self, job: Job) -> bool:
         """Whether the policy was asked about the job: not where a quota kept it."""
@@ -106,7 +106,7 @@ class Answers:
             "alone": _percent(each),
         }
 
-    def _joined(self, job: Job) -> Told:
+    def _join(self, job: Job) -> Told:
         """Let the job join the GPU that was chosen for it, and return the answer."""
         (piece,) = self._sharing.chosen[job.id].placement.pieces
         held, shared = piece.part, self._sharing.told[job.id]["shared"]

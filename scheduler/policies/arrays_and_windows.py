@@ -74,21 +74,23 @@ def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth
     """Place the stages, in a re-plan together with running jobs. Returns the work of the later steps, and the stages' figures."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
-        return work, _stages_settled(basis, work, answers, worth, trail, Staged())
+        return work, _settle_stages(basis, work, answers, worth, trail, Staged())
     if is_located(work) or by_class(work):
-        shared = _shared(solving, basis.access_rules)
-        staged = _stages_settled(replace(basis, access_rules=shared), solving, answers, worth, trail, Staged())
+        shared = _share_rules(solving, basis.access_rules)
+        staged = _settle_stages(replace(basis, access_rules=shared), solving, answers, worth, trail, Staged())
         basis.access_rules.reservations = shared.reservations
         realise(work, answers)
         return work, staged
     front = first_stage(basis.windows, answers)
-    near = replan_nearby(front, solving, work, answers, worth, trail, lambda near: _shared(near, basis.access_rules))
+    near = replan_nearby(
+        front, solving, work, answers, worth, trail, lambda near: _share_rules(near, basis.access_rules)
+    )
     work = replace(work, participants={})
     drop_reservations(basis.access_rules, answers)
-    return work, _stages_settled(basis, work, answers, worth, trail, near)
+    return work, _settle_stages(basis, work, answers, worth, trail, near)
 
 
-def _stages_settled(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
+def _settle_stages(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
     staged = place_stages(basis, work, answers, worth, trail, before)
     topped_up = settle(basis.windows, work, basis.access_rules, answers, worth, trail)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
@@ -117,7 +119,7 @@ def _serve_the_rest(
     return turns, Obstacles(unswept=sweep.unswept, kept={**kept, **turns.kept, **sweep.kept})
 
 
-def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:
+def _share_rules(solving: Work, access_rules: AccessRules) -> AccessRules:
     """The access rules for the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = access_rules.on(solving.ledger, others)

@@ -167,7 +167,7 @@ def _take_turn(
     job = ranked.job
     found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
-        found = _generated(ranked, access_rules.offers(ranked, home_only=home_only), work, answers)
+        found = _generate(ranked, access_rules.offers(ranked, home_only=home_only), work, answers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
             answers.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), found)
@@ -178,7 +178,7 @@ def _take_turn(
     return False
 
 
-def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, answers: Answers) -> tuple[Configuration, ...]:
+def _generate(ranked: Ranked, offers: Sequence[Offer], work: Work, answers: Answers) -> tuple[Configuration, ...]:
     try:
         return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:

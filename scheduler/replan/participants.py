@@ -103,16 +103,16 @@ def gather(
         return {}, {}
     inside = running
     if is_large(work):
-        inside = _pinned(running) if by_class(work) else _drawn(running, work)
+        inside = _pin(running) if by_class(work) else _draw(running, work)
     solved_for = {live.job for live in inside}
-    everybody = _described(running, work, rank, check)
+    everybody = _describe(running, work, rank, check)
     return (
         {number: each for number, each in everybody.items() if number in solved_for},
         {number: each for number, each in everybody.items() if number not in solved_for},
     )
 
 
-def _described(
+def _describe(
     running: Sequence[Running],
     work: Work,
     rank: Callable[[Sequence[Job]], Sequence[Ranked]],
@@ -147,7 +147,7 @@ def by_class(work: Work) -> bool:
     return work.parameters.preemption == "on" and work.parameters.placement == "ilp"
 
 
-def _pinned(running: Sequence[Running]) -> list[Running]:
+def _pin(running: Sequence[Running]) -> list[Running]:
     """A few of the running jobs of each node. One on several nodes must have the same number of cores a GPU on all of them."""
     counts = Counter[int]()
     found = []
@@ -161,7 +161,7 @@ def _pinned(running: Sequence[Running]) -> list[Running]:
     return found
 
 
-def _drawn(running: Sequence[Running], work: Work) -> list[Running]:
+def _draw(running: Sequence[Running], work: Work) -> list[Running]:
     """Some of the running jobs, drawn at random, on no more nodes than a re-plan can look at; in the snapshot's order."""
     nodes: set[int] = set()
     drawn: set[int] = set()

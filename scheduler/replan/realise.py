@@ -86,12 +86,12 @@ def _keep_at_home(
 ) -> None:
     """Give the job its present configuration or a smaller one on the same nodes: the one that costs the plan least."""
     each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
-    lent = _lent(each, answers, waiting, borrows)
+    lent = _find_lent(each, answers, waiting, borrows)
     ways = [
         (way, given_up)
         for way in (each.offered(candidates) if lent else ())
         if _nodes(way) == _nodes(each.present)
-        and (given_up := _given_up(way, each.live.tenant, lent, waiting, ledger)) is not None
+        and (given_up := _give_up(way, each.live.tenant, lent, waiting, ledger)) is not None
     ]
 
     def gained(one: int) -> tuple[float, int]:
@@ -107,7 +107,7 @@ def _keep_at_home(
         answers.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 
 
-def _lent(
+def _find_lent(
     each: Participant,
     answers: Answers,
     waiting: Mapping[int, Job],
@@ -122,7 +122,7 @@ def _lent(
     }
 
 
-def _given_up(
+def _give_up(
     way: Configuration, tenant: int, lent: Mapping[int, Chosen], waiting: Mapping[int, Job], ledger: Ledger
 ) -> list[int] | None:
     """The borrowers, cheapest first, that must give up their place for this way; None = not even all of them are enough."""

@@ -73,7 +73,7 @@ class Draw:
         sought = {job.id for job in scene.jobs}
         replan = self._replan_due(now_s)
         for step in range(steps.MOST):
-            for number in self._settled(now_s, replan=replan):
+            for number in self._settle(now_s, replan=replan):
                 found.setdefault(number, now_s)
             sought -= found.keys()
             if not sought:
@@ -125,7 +125,7 @@ class Draw:
         while self._ends and self._ends[0][0] <= now_s:
             _, number, ended = heappop(self._ends)
             if self._attempt.get(ended) == number:
-                self._gone(ended)
+                self._remove(ended)
         while self._next is not None and self._next[0] <= now_s:
             at_s, job = self._next
             self._waiting[job.id], self._since[job.id] = job, (at_s, 0.0)
@@ -135,17 +135,17 @@ class Draw:
             room.tenants = frozenset(live.tenant for live in here)
             self._ledger.note(room.node.id)
 
-    def _gone(self, job: int) -> Running:
+    def _remove(self, job: int) -> Running:
         live = self._running.pop(job)
         del self._attempt[job]
         self._ledger.release(live.pieces, live.tenant)
         return live
 
-    def _settled(self, now_s: float, *, replan: bool) -> list[int]:
+    def _settle(self, now_s: float, *, replan: bool) -> list[int]:
         """The jobs that start at this moment, stops being through at once."""
         found: list[int] = []
         for _ in range(REPEATS):
-            outcome = self._planned(now_s, replan=replan)
+            outcome = self._plan(now_s, replan=replan)
             found += [
                 self._start(job_id, outcome.answers.chosen[job_id], now_s) for job_id in sorted(outcome.answers.chosen)
             ]
@@ -160,11 +160,11 @@ class Draw:
             replan = False
         return found
 
-    def _planned(self, now_s: float, *, replan: bool) -> Outcome:
+    def _plan(self, now_s: float, *, replan: bool) -> Outcome:
         """The policy's outcome at this moment, promises that can be kept first."""
         scene = self._scene
         ledger = self._ledger.copy()
-        jobs = self._waited(now_s, ledger)
+        jobs = self._count_waiting(now_s, ledger)
         moment = Moment(now_s, ledger.gpus_up, len(jobs) + len(self._running))
         priority = scene.policy.priority(scene.parameters)
         live = tuple(self._running.values())
@@ -190,7 +190,7 @@ class Draw:
             self._waiting.pop(job_id, None)
         return outcome
 
-    def _waited(self, now_s: float, ledger: Ledger) -> list[Job]:
+    def _count_waiting(self, now_s: float, ledger: Ledger) -> list[Job]:
         """The jobs that wait within their quota, their waiting brought up to date."""
         jobs = [job for job in self._waiting.values() if ledger.over_quota(job) is None]
         for job in jobs:
@@ -233,7 +233,7 @@ class Draw:
         live = self._running.get(ordered.job)
         if live is None or live.description is None:
             return
-        self._gone(ordered.job)
+        self._remove(ordered.job)
         self._left_s[ordered.job] = (max(1.0, self._end_s[ordered.job] - now_s), live.gpus)
         self._waiting[ordered.job] = replace(live.description, promise=None, restarts=live.restarts + 1)
         self._since[ordered.job] = (now_s, live.description.wait_s)

@@ -71,7 +71,7 @@ class Scene:
         # Nothing is foretold of jobs that share GPUs: they start by a step of their own, on none of the GPUs drawn here.
         self.comes_s: dict[int, float] = {}  # followed jobs that are not to start before a time
         whole = (self._let_come(job) for job in sound_jobs(state, self.nodes) if job.part is None)
-        jobs = self._aged(job for job in whole if may_start.why_aside(job) is None)
+        jobs = self._fix_ages(job for job in whole if may_start.why_aside(job) is None)
         first = order(jobs, self.policy.priority(parameters), Moment(now_s), age)[:jobs_most]
         self.jobs = [each.job for each in first]
         self.step_s = parameters.tick_s
@@ -81,8 +81,8 @@ class Scene:
         small = sum(self._gpus_by_type.values()) <= SOLVED_GPUS and len(self.jobs) + resizable <= SOLVED_JOBS
         self.resizes = small and self.policy.replans and parameters.placement == "ilp"
         self.parameters = parameters if self.resizes else replace(parameters, placement="greedy")
-        self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fixed(live) for live in state.running])
-        self.arriving = self._aged(
+        self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fix(live) for live in state.running])
+        self.arriving = self._fix_ages(
             replace(job, id=-number - 2**40, wait_s=0.0, promise=None, eligible=True, ineligible_reason=None)
             for number, job in enumerate(job for job in experience.arrived if job.part is None)
             if may_start.why_aside(replace(job, eligible=True)) is None
@@ -97,7 +97,7 @@ class Scene:
         self.comes_s[job.id] = until_s
         return replace(job, eligible=True, ineligible_reason=None, ineligible_figures={})
 
-    def _aged(self, jobs: Iterable[Job]) -> list[Job]:
+    def _fix_ages(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs with their ages fixed; those without one, being invalid, are left out."""
         found = []
         for job in jobs:
@@ -111,10 +111,10 @@ class Scene:
             found.append(replace(job, age_s=found_age.age_s))
         return found
 
-    def _fixed(self, live: Running) -> Running:
+    def _fix(self, live: Running) -> Running:
         """A job that cannot be resized in a draw is not stopped in it."""
         resizable = self.resizes and live.elastic and live.description is not None and not live.stopping
-        aged = self._aged([live.description]) if resizable and live.description is not None else []
+        aged = self._fix_ages([live.description]) if resizable and live.description is not None else []
         description = aged[0] if aged else None
         return replace(live, movable=description is not None, elastic=description is not None, description=description)
 

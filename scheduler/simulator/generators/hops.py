@@ -87,7 +87,7 @@ def generate(
     """The workload, by arrival. `per_hour`: mean arrivals; `choices`: the values that the paper leaves open."""
     laws = {task: _truth(task, rng, link_of(choices)) for task in TASKS}
     found = {
-        task: {name: _observed(profile, rng) for name, profile in law.profiles.items()} for task, law in laws.items()
+        task: {name: _observe(profile, rng) for name, profile in law.profiles.items()} for task, law in laws.items()
     }
     arrivals_s = rng.exponential(3600.0 / per_hour, jobs).cumsum()
     drawn: list[TracedJob] = []
@@ -206,7 +206,7 @@ def _part(probability: float, data_s: float) -> Part:
     return Part(p, p * data_s, p * squares * data_s**2, p * wait_s, p * squares * wait_s**2, p)
 
 
-def _observed(true: Profile, rng: Generator) -> Profile:
+def _observe(true: Profile, rng: Generator) -> Profile:
     """The result of a profiling run: noisy modules, and data times as few iterations show them."""
     forward, backward, update = 1.0 + free.PROFILE_NOISE * rng.standard_normal(3)
     return Profile(

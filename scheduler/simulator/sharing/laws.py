@@ -106,10 +106,10 @@ class MeasuredPairs:
         for job, gpu in enumerate(gpus):
             for other in here[gpu]:
                 if other != job:
-                    found[job] += self._by_pair(signatures, demands, job, other)
+                    found[job] += self._slow_by_pair(signatures, demands, job, other)
         return found
 
-    def _by_pair(self, signatures: Sequence[str], demands: Floats, job: int, other: int) -> float:
+    def _slow_by_pair(self, signatures: Sequence[str], demands: Floats, job: int, other: int) -> float:
         speed = self.speeds.get((signatures[job], signatures[other]))
         if speed is not None:
             return 1.0 / max(speed, LEAST_SPEED) - 1.0

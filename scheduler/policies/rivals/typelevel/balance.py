@@ -178,7 +178,7 @@ class _Balance:
         if not np.isfinite(loss):
             return np.inf, ()
         state = tuple(int(each) + low for each, (low, _) in zip(place, boxes[-1], strict=True))
-        return loss, self._walked_back(state, order, turns, picks, boxes)
+        return loss, self._walk_back(state, order, turns, picks, boxes)
 
     def _boxes(self, turns: Sequence[Sequence[Change]], limit: float) -> list[Box]:
         """How far off a state may be before each turn and after the last; none at all when no plan is within the limit."""
@@ -218,7 +218,7 @@ class _Balance:
             worth += np.where(far <= 0, -self.prices[kind] * far, np.inf).reshape(along)
         return worth
 
-    def _walked_back(
+    def _walk_back(
         self,
         state: tuple[int, ...],
         order: Sequence[int],
