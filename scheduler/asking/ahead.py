@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def at(state: ClusterState, now_s: float, then_s: float) -> ClusterState:
-    """The snapshot at `then_s`: what is expected to have ended is idle again, who waits has waited longer."""
+    """The snapshot at `then_s`: jobs that should have ended are gone, and waiting jobs have waited longer."""
     ended = [live for live in state.running if expected_end_s(live, now_s) <= then_s]
     gone = {live.job for live in ended}
     staying = tuple(live for live in state.running if live.job not in gone)
@@ -28,12 +28,12 @@ def at(state: ClusterState, now_s: float, then_s: float) -> ClusterState:
 
 
 def waited(job: Job, more_s: float) -> Job:
-    """The job after so many more seconds of waiting; only eligible waiting counts."""
+    """The job after more seconds of waiting; only eligible waiting counts."""
     return replace(job, wait_s=job.wait_s + more_s) if job.eligible else job
 
 
 def freed(node: Node, ended: Iterable[Running], staying: Iterable[Running]) -> Node:
-    """The node with what the ended jobs held there; a tenant with nothing left there is gone from it."""
+    """The node with the resources of the ended jobs; a tenant with no job left there is gone from it."""
     back = [(live.tenant, piece) for live in ended for piece in live.pieces if piece.node == node.id]
     if not back:
         return node
@@ -53,7 +53,7 @@ def freed(node: Node, ended: Iterable[Running], staying: Iterable[Running]) -> N
 
 
 def releases(state: ClusterState, now_s: float) -> list[tuple[float, tuple[Running, ...]]]:
-    """(time, who is expected to end then), soonest first."""
+    """(time, jobs that are expected to end then), soonest first."""
     by_time: dict[float, list[Running]] = defaultdict(list)
     for live in state.running:
         by_time[expected_end_s(live, now_s)].append(live)

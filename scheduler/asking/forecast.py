@@ -2,11 +2,11 @@
 
 Each *draw* (`starts.draws`) starts from the snapshot and a virtual clock. Run times come from the past, as a distribution
 (`runtimes`); on clusters small enough for it a draw re-plans as the service does, so that running elastic jobs shrink and move.
-In the slowest draw the new jobs of the recent past come again (`scene`), in the others nobody comes: of all that is not
-known, how many will is known least.
+In the slowest draw the new jobs of the recent past come again (`scene`), in the others no job comes: their number is the
+least certain of all.
 
-A job's earliest, median and latest start are the 10, 50 and 90 % quantiles over the draws, then made as
-wide as the record of past forecasts says (`calibration`).
+A job's earliest, median and latest start are the 10, 50 and 90 % quantiles over the draws, then widened by the record of past
+forecasts (`calibration`).
 
 Left out, so that the answer comes in time: failures, and on large clusters re-plans; the record's width stands for them. Only
 the first jobs of the queue are followed, and time ends at a horizon (`Reach`); when `limit_s` is over, fewer draws count.
@@ -55,7 +55,7 @@ FAR = Reach()
 
 
 class Drew(NamedTuple):
-    """What one draw found: job -> when it starts, and with what."""
+    """One draw's answers: job -> when it starts, and its configuration."""
 
     starts_s: Mapping[int, float]
     got: Mapping[int, Configuration]
@@ -94,7 +94,9 @@ def _starts(scene: Scene, reach: Reach, rng: Generator, late: Callable[[], bool]
     seeds = rng.integers(2**31 - 1, size=draws)
     phase = float(rng.random())
     starts: list[Drew] = []
-    for number in _outwards(draws):
+    # The middle draw first, then the outermost pair, and inwards.
+    pairs = [each for k in range(draws // 2) for each in (k, draws - 1 - k)]
+    for number in (draws // 2, *(each for each in pairs if each != draws // 2)):
         common = NORMAL.inv_cdf((number + 0.5) / draws)
         draw = Draw(scene, common, phase if number == draws - 1 else None, int(seeds[number]), late)
         found = draw.starts(reach.horizon_s)
@@ -106,14 +108,8 @@ def _starts(scene: Scene, reach: Reach, rng: Generator, late: Callable[[], bool]
     return starts
 
 
-def _outwards(draws: int) -> list[int]:
-    """The draws in the order in which they are made: the middle one, then the outermost pair, and inwards."""
-    pairs = [each for k in range(draws // 2) for each in (k, draws - 1 - k)]
-    return [draws // 2, *(each for each in pairs if each != draws // 2)]
-
-
 def _range(job: int, drew: Sequence[Drew], now_s: float, calibration: Calibration) -> StartRange:
-    """Of the draws. A job that starts in no draw has no range."""
+    """The job's range over the draws. A job that starts in no draw has none."""
     waits_s = [each.starts_s.get(job, math.inf) - now_s for each in drew]
     if all(math.isinf(each) for each in waits_s):
         return StartRange(None, None, None, len(waits_s))

@@ -1,4 +1,4 @@
-"""Which ends a waiting job waits for: on the node where the expected ends leave it room first, if nobody else took it."""
+"""Which ends a waiting job waits for: on the node where the expected ends leave it room first, if no other job took it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Gathering:
 def gathering(state: ClusterState, job_id: int, now_s: float) -> Gathering | None:
     """The ends in the way of the waiting job's smallest size, soonest first, on the node that has room first.
 
-    None where that is not what it waits for: a CPU job, one for a part of a GPU or for more than one node has, a node
-    that has the GPUs already, ends that nobody can foresee.
+    None where it waits for something else: a CPU job, one for a part of a GPU or for more than one node has, a node
+    that has the GPUs already, ends that cannot be foreseen.
     """
     job = next((each for each in state.jobs if each.id == job_id), None)
     if job is None or job.is_cpu or job.part is not None:

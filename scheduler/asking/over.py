@@ -1,20 +1,19 @@
 """When a waiting job would be over, as it stands and with a change: by that a change gains or not (algorithms.md section 7).
 
 A sooner start is no gain for a job that runs longer for it, nor for one that its time limit would end before it is done. Where
-nobody knows how long the job runs, a change that makes it slower gains nothing that could be told.
+the job's length is not known, a change that makes it slower has no known gain.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING
 
 from scheduler.asking.starts.ranges import LONGEST_S
-from scheduler.asking.starts.scene import Experience, sound_nodes
+from scheduler.asking.starts.scene import Experience
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
@@ -22,6 +21,7 @@ from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import BY_SAMPLES, DECLARED, FIXED, OF_TENANT, age_of
 from scheduler.intake.take_in import sound_knowledge
 from scheduler.placement.ledger import Ledger
+from scheduler.planning.inputs import gpus_by_type, sound_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
 GAIN_S, GAIN_SHARE = 60.0, 0.05
-"""What is sooner, or later, by less than this and this part of the wait counts as the same."""
-ALIKE = 0.005
+"""Ends that differ by less than this and this part of the wait count as the same."""
+SAME_LENGTH = 0.005
 """A change that makes a job longer by less than this part leaves it as long."""
 TOLD = frozenset({FIXED, DECLARED, BY_SAMPLES, OF_TENANT})
-"""The rules of an age that say something of this very job, or of its tenant's like it. The others are guesses."""
+"""The rules of an age that know this very job, or its tenant's like it. The others are guesses."""
 NEVER_S = math.inf
 NOTHING = Experience()
 
 
 class NoGain(StrEnum):
-    """Why a change gains nothing that can be told."""
+    """Why a change has no known gain."""
 
     SAME = "same"  # it would be over at about the same time
     LATER = "later"  # it would be over later
@@ -52,9 +52,9 @@ class NoGain(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How long the job's next attempt runs as it stands. `told`: something says so; else it is a guess.
+    """How long the job's next attempt runs as it stands. `told`: by a rule of `TOLD`; else it is a guess.
 
-    `begun_s`: what it would run beside that if it began anew. `limit_s`: an attempt is ended by then.
+    `begun_s`: the further time of an attempt that begins anew. `limit_s`: an attempt is ended by then.
     """
 
     run_s: float
@@ -65,14 +65,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast: samples a second on so many GPUs, with so many cores a GPU; of a CPU job with so many in all."""
+    """How fast: samples a second, and the cores a GPU and GPUs for that; of a CPU job the cores in all."""
 
     throughput: float | None
     cores: float
     gpus: float = 0.0
 
     def slower(self, other: Pace) -> float:
-        """How many times as long it takes with the other. Fewer cores count as so much slower: it is the most they can cost."""
+        """How many times as long it takes with the other. Half of the cores count as half as fast, which is the worst case."""
         by_cores = max(1.0, self.cores / other.cores) if other.cores else 1.0
         by_speed = self.throughput / other.throughput if self.throughput and other.throughput else 1.0
         return by_cores * by_speed
@@ -104,14 +104,14 @@ class Standing:
         return self.start_s + self.run.run_s
 
     def judged(self, starts_s: float, pace: Pace | None, *, anew: bool = False) -> Verdict:
-        """With a change that lets it start then and run so fast; `anew`: from its beginning."""
+        """With a change that lets it start then and run at this pace; `anew`: from its beginning."""
         run, slower = self.run, self.pace.slower(pace) if self.pace and pace else 1.0
         longer_s = run.run_s * (slower - 1.0) + (run.begun_s * slower if anew else 0.0)
         ends_s, why = starts_s + run.run_s + longer_s, self._no_gain(starts_s, longer_s)
         return Verdict(why is None, ends_s, ends_s if run.told and why is not NoGain.LIMIT else None, why)
 
     def _no_gain(self, starts_s: float, longer_s: float) -> NoGain | None:
-        run, is_slower = self.run, longer_s > ALIKE * self.run.run_s
+        run, is_slower = self.run, longer_s > SAME_LENGTH * self.run.run_s
         if run.told and run.run_s + longer_s > run.limit_s:
             return NoGain.LIMIT
         if self.start_s == NEVER_S:
@@ -141,7 +141,7 @@ def standing_of(
     pace = pace_of(found.on if found else (), job) or asked
     run = _at_pace(_run_of(state, job, parameters, experience), job, asked, pace, experience.run_times.exponent)
     start_s: float | None
-    if Foresight(Ledger(sound_nodes(state), (), ())).why_aside(job) is not None:
+    if Foresight(Ledger(sound_nodes(state)[0], (), ())).why_aside(job) is not None:
         start_s = NEVER_S
     elif found is None:
         start_s = None
@@ -151,13 +151,12 @@ def standing_of(
 
 
 def _run_of(state: ClusterState, job: Job, parameters: Parameters, experience: Experience) -> Run:
-    gpus = Counter[str]()
-    for node in state.nodes:
-        gpus[node.gpu_type or ""] += node.gpus_total
     known = {}
     if job.total_samples is not None:
         known = estimator_for(sound_knowledge(state.knowledge), state.gpu_speeds, state.nodes).samples_per_s(job)
-    age = age_of(job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus)
+    age = age_of(
+        job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type(state.nodes)
+    )
     done = min(0.99, max(0.0, job.done_fraction, experience.ran_s.get(job.id, 0.0) / age.age_s))
     told = age.source in TOLD and not (age.source == FIXED and job.id in experience.guessed)
     return Run(age.age_s * (1.0 - done), told, age.age_s * done, experience.limits_s.get(job.id, math.inf))
@@ -173,7 +172,7 @@ def _at_pace(run: Run, job: Job, asked: Pace | None, pace: Pace | None, exponent
 
 
 def asked_pace(state: ClusterState, job: Job) -> Pace | None:
-    """Of the smallest size asked, on the type of those asked that is fastest, over as few nodes as hold it; None without any."""
+    """The pace of the smallest size asked, on the fastest type asked, over as few nodes as hold it; None without any."""
     if job.is_cpu:
         return Pace(None, job.cores)
     estimator = estimator_for(sound_knowledge(state.knowledge), state.gpu_speeds, state.nodes)
@@ -191,7 +190,6 @@ def asked_pace(state: ClusterState, job: Job) -> Pace | None:
 
 
 def pace_placed(decision: Decision) -> Pace:
-    """Of a job that a planning places."""
     placed = decision.placement
     assert placed is not None
     if not placed.gpus:
@@ -200,7 +198,7 @@ def pace_placed(decision: Decision) -> Pace:
 
 
 def pace_of(on: Sequence[Configuration], job: Job) -> Pace | None:
-    """The middle of what the job got in the draws of a forecast; None where it started in none."""
+    """The middle pace of the job in the draws of a forecast; None where it started in none."""
     if not on:
         return None
     if job.is_cpu:

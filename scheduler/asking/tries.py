@@ -23,7 +23,7 @@ ENDS_MAX = 200
 def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]:
     """The changes that could matter, each with its value, the cheapest for the tenant first."""
     if job.ineligible_reason in {Reason.RESTORED, Reason.INVALID}:
-        return []  # nothing that its tenant could change would be safe, or let it run
+        return []  # no change by its tenant would be safe, or let it run
     if not job.eligible:
         return [(Kind.DEPENDENCY if job.ineligible_reason is Reason.DEPENDENCY else Kind.RELEASE, None)]
     ledger = Ledger(state.nodes, state.tenants, state.running)
@@ -32,25 +32,21 @@ def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]
     types = sorted(name for name in there - job.gpu_types if not is_instance(name))
     asks_types = job.gpu_types and types and not only_instances(job.gpu_types)
     fits_s = _fits_at(state, job, ledger, now_s)
+    block = max((aggregated_gpus(job, offer) for offer in offers if usable(job, offer, Level.TRUST)), default=0)
+    sizes = {size for size in (block, job.min_gpus // 2, 1) if 0 < size < job.min_gpus}
     return [
         *((Kind.CORES if job.is_cpu else Kind.CORES_PER_GPU, cores) for cores in _cores(job, offers)),
         *((Kind.MEMORY, memory_mib) for memory_mib in _memory(job, offers)),
         *([(Kind.GPU_TYPE, types)] if asks_types else []),
-        *((Kind.SIZE, size) for size in _sizes(job, offers)),
+        *((Kind.SIZE, size) for size in sorted(sizes, reverse=True)),
         *([(Kind.CHECKPOINT, None)] if job.checkpoint_domain is not None else []),
         *([(Kind.SOFTWARE, None)] if job.software else []),
         *([(Kind.WAIT, fits_s - now_s)] if fits_s is not None else []),
     ]
 
 
-def _sizes(job: Job, offers: list[Offer]) -> list[int]:
-    """At most three sizes below R_1: the most that one node has idle, the half, one GPU; the largest first."""
-    block = max((aggregated_gpus(job, offer) for offer in offers if usable(job, offer, Level.TRUST)), default=0)
-    return sorted({size for size in (block, job.min_gpus // 2, 1) if 0 < size < job.min_gpus}, reverse=True)
-
-
 def _cores(job: Job, offers: list[Offer]) -> list[int]:
-    """The fewest a GPU; of a CPU job what one node with the memory has idle at most."""
+    """The fewest a GPU; of a CPU job the most idle cores of one node with the memory."""
     if not job.is_cpu:
         return [job.least_cores] if job.cores > job.least_cores else []
     idle = [o.cores for o in offers if usable(job, o, Level.TRUST) and o.memory_mib >= job.memory_mib]

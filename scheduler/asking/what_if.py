@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TRIES_MAX = 8
 LIMIT_S = 8.0
-"""For all plannings and forecasts of one question."""
+"""The limit of all plannings and forecasts of one question."""
 PLAN_SHARE = 0.5
 """The plannings get this part of the time, the forecasts the rest."""
 PLAN_MIN_S, FORECAST_MIN_S = 0.05, 0.1
@@ -153,7 +153,9 @@ class _Question:
         found = self._ranges(self._state_with(change.kind, change.value), left) if offered else None
         start = (found or {}).get(self.job.id)
         if change.starts:
-            verdict = standing.judged(self.now_s, _pace(change), anew=change.kind is Kind.CHECKPOINT)
+            # As in `pace_placed`: cores a GPU, of a CPU job in all.
+            pace = Pace(change.throughput, (change.cores or 0) / (change.gpus or 1))
+            verdict = standing.judged(self.now_s, pace, anew=change.kind is Kind.CHECKPOINT)
             start = None
         elif start is None:  # it cannot be taken, or there was no time
             return change
@@ -196,8 +198,3 @@ class _Question:
             if after.median_s - before.median_s > max(GAIN_S, GAIN_SHARE * (after.median_s - self.now_s)):
                 later[job] = after.median_s - before.median_s
         return later
-
-
-def _pace(change: Change) -> Pace:
-    """How fast the job would run with it. As in `pace_placed`: cores a GPU, of a CPU job in all."""
-    return Pace(change.throughput, (change.cores or 0) / (change.gpus or 1))

@@ -1,6 +1,6 @@
-"""The candidate configurations of a job as its page shows them (algorithms.md section 7): alike ones form one *class*.
+"""The candidate configurations of a job as its page shows them (algorithms.md section 7), in *classes*.
 
-Located candidates that differ in their nodes alone are one class. The aggregated formulation makes classes from the start.
+Located candidates that differ only in their nodes are one class. The aggregated formulation makes classes from the start.
 The *binding* constraint of a rejected class is the first resource that fails when the class is added to the final plan, without
 the job's own placement, on its best fitting node. That is the node where the latest of trust, GPUs, cores, memory and quotas
 fails, and by the least.
@@ -21,7 +21,7 @@ from scheduler.placement.ledger import Ledger
 from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Job, Piece, Placement
@@ -54,14 +54,14 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What fails first when a class is added to the final plan (None = nothing), and where it came nearest."""
+    """The first shortfall when a class is added to the final plan (None = it fits), and where it came nearest."""
 
     short: Shortfall | None
     nearest: Configuration | None
 
 
 class Candidates:
-    """The classes of candidates of a planning's jobs, compared with what was idle before the planning and after it."""
+    """The classes of candidates of a planning's jobs, compared with the idle resources before and after the planning."""
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._estimator = start, final, estimator
@@ -73,8 +73,9 @@ class Candidates:
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
         classed = self._trail.classed.get(job.id)
-        found = self._of_options(classed) if classed else self._of_located(job)
-        return sorted(found, key=_worth)
+        if not classed:
+            return sorted(self._of_located(job), key=_worth)
+        return sorted((self._option(classed, k) for k in range(len(classed.group.options))), key=_worth)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
         """The first of `of`, and how many configurations, or classes, there are. Cheap: the reason of every waiting job asks."""
@@ -82,11 +83,12 @@ class Candidates:
         if classed is None:
             found = self.of(job)
             return (found[0] if found else None), sum(len(each.located) for each in found)
-        most = max(classed.group.values)
+        options, values = classed.group.options, classed.group.values
+        most = max(values)
         best = min(
-            (k for k, value in enumerate(classed.group.values) if value == most), key=lambda k: _size(classed, k)
+            (k for k, value in enumerate(values) if value == most), key=lambda k: (options[k].gpus, options[k].cores, k)
         )
-        return self._option(classed, best), len(classed.group.options)
+        return self._option(classed, best), len(options)
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
@@ -117,7 +119,7 @@ class Candidates:
             yield Alike(*key, value=weight * key[-2] * key[-1], located=tuple(configurations))
 
     def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
-        """For a job that took the best of what was left: all that it could have had when the planning began."""
+        """For a job that took the best rest: all configurations that it could have had when the planning began."""
         if job.id not in self._trail.had_turns:
             return ()
         chosen = self._chosen.get(job.id)
@@ -129,17 +131,13 @@ class Candidates:
             return ()
 
     def _kept(self, job: Job) -> tuple[Configuration, ...]:
-        """For a job that has no candidates because idle resources are kept for others: what it could have there."""
+        """For a job that has no candidates because idle resources are kept for others: its configurations there."""
         if job.is_cpu or job.id in self._chosen or not (job.id in self._kept_ids or self._withholds):
             return ()
         try:
             return generate(job, self._final.with_kept(), self._estimator)
         except InvalidJob:
             return ()  # a speed is unsound: the planning says so when it is the job's turn
-
-    def _of_options(self, classed: Classed) -> Iterator[Alike]:
-        for k in range(len(classed.group.options)):
-            yield self._option(classed, k)
 
     def _option(self, classed: Classed, k: int) -> Alike:
         option, group = classed.group.options[k], classed.group
@@ -182,11 +180,12 @@ class Candidates:
         return found
 
     def verdict(self, job: Job, alike: Alike, chosen: Chosen | None) -> Verdict:
-        """What fails when the class is added to the final plan, without what the job itself was given there."""
+        """The shortfall when the class is added to the final plan, without the job's own placement there."""
         own = () if chosen is None else chosen.placement.pieces
         final = self._final if chosen is None else _without(self._final, chosen.placement, job.tenant)
         if alike.located:
-            return _nearest(alike.located, final, job.tenant)
+            found = (Verdict(final.shortfall(each, job.tenant), each) for each in alike.located)
+            return max(found, key=lambda each: _nearness(each.short))
         kinds = self._of_pools(self._final, alike)
         verdict = self._units(job, alike, kinds, own) if alike.spread else self._piece(job, alike, kinds, own)
         if verdict.short is None:
@@ -215,18 +214,8 @@ def _worth(alike: Alike) -> tuple[float, int, int, str, bool]:
     return (-alike.value, alike.gpus, alike.cores, alike.gpu_type, alike.spread)
 
 
-def _size(classed: Classed, k: int) -> tuple[int, int, int]:
-    option = classed.group.options[k]
-    return (option.gpus, option.cores, k)
-
-
 def _nearness(short: Shortfall | None) -> tuple[int, float]:
     return (len(LEVELS), 0) if short is None else (LEVELS.index(short.resource), short.available - short.needed)
-
-
-def _nearest(configurations: Iterable[Configuration], final: Ledger, tenant: int) -> Verdict:
-    found = (Verdict(final.shortfall(each, tenant), each) for each in configurations)
-    return max(found, key=lambda each: _nearness(each.short))
 
 
 def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:

@@ -9,12 +9,13 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
                     "backfill" | "outside"; turn: 1 = picked first, null = not picked. The boundary: the array's window
                     has `jobs` jobs of `asked_gpus` GPUs at their smallest sizes and closes at `capacity_gpus`; the
                     front ended at `idle_gpus` (null: no front); the last job inside has rank `last_rank` in the queue.
-                    {side, turn} alone for CPU jobs; for a strict queue: the jobs that had their turn
+                    only {side, turn} for CPU jobs; for a strict queue: the jobs that had their turn
     formulation     "located" | "aggregated" | "none"
     weight          w, null for CPU jobs
     candidates      the best CANDIDATES_SHOWN classes of candidates by value, each {gpu_type, gpus, cores, memory_mib,
                     spread, nodes, ways, throughput, source, gain, factor, value}. ways: how many nodes (sets of nodes)
-                    had it when the planning began, null where not told apart; nodes: some of their names; throughput in
+                    had it when the planning began, null where they are not distinguished; nodes: some of their names;
+                    throughput in
                     samples/s where `source` is entity, type, theory or nodes, else in the assumed unit; gain G: see
                     `placement.gain`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
     classes         how many classes there were in all
@@ -23,8 +24,8 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
     best_rejected   null, or a candidate with `binding`: {resource, node, needed, available}, the first resource that
                     fails when it is added to the final plan: gpus | cores | memory_mib (on `node`) | gpu_quota |
                     core_quota | trust; else why it was not taken although it fits: "kept" (its nodes are kept for
-                    another job or array), "value" (worth less than what was chosen: needed and available are the
-                    values), "solver" (the search stopped at its gap or limit before trying it)
+                    another job or array), "value" (worth less than the chosen one: needed and available are the values),
+                    "solver" (the search stopped at its gap or limit before trying it)
 
 Cost: grows with the job's candidates and, by class, with the nodes of its types; a placed job copies the ledger.
 """
@@ -65,17 +66,21 @@ class Details:
         self._shares: dict[tuple[int, str], float] | None = None
         self._by_job: Mapping[int, Ranked] | None = None
         self._candidates = Candidates(start, final, outcome, estimator)
-        # What the plan leaves, with promised resources: a candidate that fits it is bound by what is kept.
+        # The plan's rest with promised resources: a candidate that fits it is bound by kept ones.
         self._unkept = Candidates(start, final.with_kept(), outcome, estimator) if final.withholds else None
 
     def __call__(self, job_id: int) -> Figures:
         if self._by_job is None:
             self._by_job = {each.job.id: each for each in self._queue}
         ranked = self._by_job.get(job_id)
-        return {} if ranked is None else self._of(ranked)
+        if ranked is None:
+            return {}
+        found = self._candidates.of(ranked.job)
+        made = "aggregated" if job_id in self._classed else "located"
+        return {**self._standing(ranked), "formulation": made if found else "none", **self._choice(ranked.job, found)}
 
     def rejected(self, job: Job) -> dict[str, Any]:
-        """For a waiting job's reason: its best candidate and what binds it; {} when none was generated."""
+        """For a waiting job's reason: its best candidate and its binding constraint; {} when none was generated."""
         best, count = self._candidates.best(job)
         if best is None:
             return {}
@@ -94,12 +99,6 @@ class Details:
             "binding": None if verdict.short is None else self._described(verdict.short),
         }
 
-    def _of(self, ranked: Ranked) -> dict[str, Any]:
-        job = ranked.job
-        found = self._candidates.of(job)
-        made = "aggregated" if job.id in self._classed else "located"
-        return {**self._standing(ranked), "formulation": made if found else "none", **self._choice(job, found)}
-
     def outside(self, ranked: Ranked) -> dict[str, Any]:
         """For the reason of a job outside its array's window: where that closed, and the tenant's share."""
         array, tenant = self._standings.of(ranked).array, ranked.job.tenant
@@ -109,7 +108,7 @@ class Details:
         return known
 
     def _find_outside(self, array: str, job: Job) -> dict[str, Any]:
-        """`share` is None where it tells nothing: the policy uses no shares, or no other tenant has one."""
+        """`share` is None where it means nothing: the policy uses no shares, or no other tenant has one."""
         view = next((each for each in self._standings.windows if each.array == array), None)
         fair = bool(self._standings.turn_shares)
         several = fair and len({each.tenant for each in self._standings.shares if each.resource == "gpus"}) > 1
@@ -121,7 +120,9 @@ class Details:
     def _standing(self, ranked: Ranked) -> dict[str, Any]:
         job, standings = ranked.job, self._standings
         standing = standings.of(ranked)
-        window = {"side": str(standing.side), "turn": standing.turn, **self._boundary(standing.array)}
+        if standing.array not in self._boundaries:
+            self._boundaries[standing.array] = self._find_boundary(standing.array)
+        window = {"side": str(standing.side), "turn": standing.turn, **self._boundaries[standing.array]}
         share = standings.turn_shares.get(job.id)
         if share is None:
             share = self._share_with_picks(job)
@@ -143,13 +144,8 @@ class Details:
         window = self._standings.window
         return [each for each in self._queue if each.job.id in window and not each.job.is_cpu]
 
-    def _boundary(self, array: str) -> dict[str, Any]:
-        """Where the array's window closed; {} for CPU jobs and policies without a window."""
-        if array not in self._boundaries:
-            self._boundaries[array] = self._find_boundary(array)
-        return self._boundaries[array]
-
     def _find_boundary(self, array: str) -> dict[str, Any]:
+        """Where the array's window closed; {} for CPU jobs and policies without a window."""
         standings = self._standings
         if array == Array.CPU or not standings.window_gpus:
             return {}
@@ -165,7 +161,7 @@ class Details:
         }
 
     def _choice(self, job: Job, found: Sequence[Alike]) -> dict[str, Any]:
-        """Weight, candidates, the chosen one, and the best rejected one with what bound it."""
+        """Weight, candidates, the chosen one, and the best rejected one with its binding constraint."""
         chosen = self._answers.chosen.get(job.id)
         best = self._best_rejected(found, chosen)
         rejected = None
@@ -239,18 +235,15 @@ class Details:
         return next(others, None)
 
     def _binding(self, job: Job, alike: Alike, chosen: Chosen | None) -> dict[str, Any]:
-        """What kept the candidate out of the final plan."""
+        """The constraint that kept the candidate out of the final plan."""
         short = self._candidates.verdict(job, alike, chosen).short
-        if short is not None and not self._fits_unkept(job, alike, chosen):
+        if short is not None and (self._unkept is None or self._unkept.verdict(job, alike, chosen).short is not None):
             return self._described(short)
         if short is None and chosen is not None and alike.value <= self._value(job, chosen):
             value = self._value(job, chosen)
             return {"resource": "value", "node": None, "needed": value, "available": alike.value}
         resource = "kept" if short is not None or job.id in self._kept else "solver"
         return {"resource": resource, "node": None, "needed": None, "available": None}
-
-    def _fits_unkept(self, job: Job, alike: Alike, chosen: Chosen | None) -> bool:
-        return self._unkept is not None and self._unkept.verdict(job, alike, chosen).short is None
 
     def _described(self, short: Shortfall) -> dict[str, Any]:
         node = None if short.node is None else self._name(short.node)

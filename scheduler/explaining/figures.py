@@ -25,7 +25,7 @@ from scheduler.placement.feasibility import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Chosen, Configuration, Job, Tenant
+    from scheduler.model import Chosen, Job, Tenant
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.rooms import Shortfall
 
@@ -51,7 +51,7 @@ LEVEL_REASONS = {
 
 
 def needs(job: Job) -> dict[str, Any]:
-    """What the job asks: sizes, types, cores (hard minimum and wanted per GPU) and memory."""
+    """The job's sizes, types, cores (hard minimum and wanted per GPU) and memory."""
     return {
         "gpus": list(job.requirement),
         "min_gpus": job.min_gpus,
@@ -64,7 +64,7 @@ def needs(job: Job) -> dict[str, Any]:
 
 
 def offered(job: Job, offers: Iterable[Offer]) -> dict[str, Any]:
-    """What there is on nodes of the job's types: idle GPUs per type, the largest block and its nodes, the best nodes."""
+    """The offers of the job's types: idle GPUs per type, the largest block and its nodes, the best nodes."""
     fitting = [offer for offer in offers if type_allowed(job, offer.node)]
     by_type: dict[str, int] = {}
     for offer in fitting:
@@ -95,7 +95,7 @@ def set_aside(job: Job, offers: Sequence[Offer], *, ever: bool) -> dict[str, Any
     """
     if job.is_cpu or not any(offer.node.shared for offer in offers):
         return None
-    grown = [_with_set_aside(offer, ever=ever) for offer in offers]
+    grown = [_add_set_aside(offer, ever=ever) for offer in offers]
     largest: dict[str, int] = {}
     for offer in grown:
         name = offer.node.gpu_type or ""
@@ -109,7 +109,7 @@ def set_aside(job: Job, offers: Sequence[Offer], *, ever: bool) -> dict[str, Any
     return {"gpus": sum(gpus for _, gpus in there), "nodes": nodes}
 
 
-def _with_set_aside(offer: Offer, *, ever: bool) -> Offer:
+def _add_set_aside(offer: Offer, *, ever: bool) -> Offer:
     """The offer as if no GPU of its node were for jobs that share one."""
     free = [gpu for gpu in offer.node.shared if not ever or (gpu.open and not gpu.holders)]
     if not free:
@@ -119,7 +119,7 @@ def _with_set_aside(offer: Offer, *, ever: bool) -> Offer:
 
 
 def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> Why:
-    """The reason of the failed level, with what is needed and what there is. `ever` false: whole nodes were looked at."""
+    """The reason of the failed level, with needs and offers. `ever` false: whole nodes were looked at."""
     reason = LEVEL_REASONS[level]
     figures: dict[str, Any] = {"needs": needs(job), "offered": offered(job, offers), "ever": ever}
     if level is Level.GPUS:
@@ -146,7 +146,7 @@ def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> 
 
 
 def over_quota(job: Job, tenant: Tenant, short: Shortfall) -> Why:
-    """Over quota: what the quota is, what is held, what is needed."""
+    """Over quota: the quota, the held and the needed GPUs or cores."""
     gpus = short.resource == "gpu_quota"
     quota = (tenant.gpu_quota if gpus else tenant.core_quota) or 0
     figures = {"needs": needs(job), "resource": "gpus" if gpus else "cores", "quota": quota}
@@ -157,22 +157,25 @@ def over_quota(job: Job, tenant: Tenant, short: Shortfall) -> Why:
 
 
 def placed(chosen: Chosen, ledger: Ledger) -> dict[str, Any]:
-    """The figures of a placed job: where, how fast, and what it was worth."""
-    value = chosen.weight * chosen.gain
-    figures = _described(chosen.configuration, ledger)
-    return {**figures, "gain": chosen.gain, "weight": chosen.weight, "value": value, "candidates": chosen.candidates}
-
-
-def _described(configuration: Configuration, ledger: Ledger) -> dict[str, Any]:
+    """The figures of a placed job: where, how fast, and its worth."""
+    made = chosen.configuration
     nodes = {
         ledger.rooms[share.node].node.name: {"gpus": share.gpus, "cores": share.cores, "memory_mib": share.memory_mib}
-        for share in configuration.shares
+        for share in made.shares
     }
-    return {"nodes": nodes, "throughput": configuration.throughput, "source": configuration.source}
+    return {
+        "nodes": nodes,
+        "throughput": made.throughput,
+        "source": made.source,
+        "gain": chosen.gain,
+        "weight": chosen.weight,
+        "value": chosen.weight * chosen.gain,
+        "candidates": chosen.candidates,
+    }
 
 
 def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
-    """What is needed and the most that there is, on nodes that meet every need before this one.
+    """The need and the largest offer, on nodes that meet every need before this one.
 
     For a job that only several nodes can hold: the GPUs needed, and the GPUs that have enough beside them; see `spread`.
     """
@@ -190,7 +193,7 @@ def most_of(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
 
 
 def _spread(job: Job, offers: Iterable[Offer], level: Level) -> dict[str, Any]:
-    """`spread`: the most `gpus` of one type with enough beside them, and what each needs there, `beside` (cores or MiB)."""
+    """`spread`: the most `gpus` of one type with enough beside them, and the cores or MiB that each needs, `beside`."""
     by_type: dict[str | None, int] = {}
     for offer in offers:
         part = distributed_gpus(job, offer, job.min_gpus, level)

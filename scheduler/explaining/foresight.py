@@ -1,4 +1,4 @@
-"""Why a job cannot take part whatever is idle: asked before the queue is drawn up (algorithms.md section 7)."""
+"""Why a job cannot take part even on idle nodes: asked before the queue is drawn up (algorithms.md section 7)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ UNASKED = Why(Reason.HELD, {})
 
 
 class Foresight:
-    """Tells what whole nodes could hold: the nodes that are up, and all nodes."""
+    """Tells which jobs whole nodes could hold: the nodes that are up, and all nodes."""
 
     def __init__(self, start: Ledger, never: dict[tuple[object, ...], Why | None] | None = None) -> None:
-        """`never`: what was found for shapes of jobs before; valid while no node comes, goes or changes."""
+        """`never`: earlier answers for shapes of jobs; valid while no node comes, goes or changes."""
         self._start = start
         self._largest = start.largest
         self._never = {} if never is None else never
-        # By what is asked beside memory: how much of it fits for sure, and the answer where no node has enough.
+        # By the needs beside memory: how much of it fits for sure, and the answer where no node has enough.
         self._holds: dict[tuple[object, ...], int] = {}
         self._too_much: dict[tuple[object, ...], Why] = {}
 
@@ -49,11 +49,11 @@ class Foresight:
         return sorted({offer.memory_mib for offer in self._up})
 
     def aside(self, jobs: Iterable[Job]) -> dict[int, Why]:
-        """The jobs that take no part in this planning whatever is idle: job id -> why."""
+        """The jobs that take no part in this planning: job id -> why."""
         found: dict[int, Why] = {}
         never: dict[Alike, Why | None] = {}
         limited = self._start.limited_tenants()
-        for job in jobs:  # there may be 100 000: `why_never` is asked about each kind alone
+        for job in jobs:  # there may be 100 000: `why_never` is asked once for each kind
             if not job.eligible or job.tenant in limited:
                 why = self.why_aside(job)
             elif (why := never.get(job.alike, UNASKED)) is UNASKED:
@@ -63,7 +63,7 @@ class Foresight:
         return found
 
     def why_aside(self, job: Job) -> Why | None:
-        """Why the job takes no part in this planning whatever is idle; None = it queues."""
+        """Why the job takes no part in this planning; None = it queues."""
         if not job.eligible:
             return Why(job.ineligible_reason or Reason.HELD, dict(job.ineligible_figures))
         if job.promise is None and (short := self._start.over_quota(job)) is not None:
@@ -97,7 +97,7 @@ class Foresight:
         return self._never[shape]
 
     def _held(self, job: Job) -> int:
-        """The largest memory of a node with which such a job would fit what is up: with less it fits as well. -1 = none."""
+        """The largest memory of a node with which such a job would fit nodes that are up; less fits as well. -1 = none."""
         amounts = self._amounts
 
         def fails(memory_mib: int) -> bool:
@@ -110,13 +110,17 @@ class Foresight:
         """Why even empty nodes would not hold the job: the nodes that are up, or all nodes."""
         if not any(type_allowed(job, offer.node) for offer in self._all) and not job.is_cpu:
             aside = set_aside(job, self._all, ever=False)
-            told = {} if aside is None else {"set_aside": aside}
-            return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": self._types(), **told})
+            more = {} if aside is None else {"set_aside": aside}
+            types = sorted({offer.node.gpu_type for offer in self._all if offer.node.gpu_type and offer.gpus})
+            return Why(Reason.NO_NODE_WITH_TYPE, {"needs": needs(job), "types": types, **more})
         if first_failing(job, self._up, self._largest) is None:
             return None
         level = first_failing(job, self._all, self._largest)
-        if self._is_kept_by_checkpoint(job):
-            return short_of(job, Level.CHECKPOINT, self._up, ever=True)
+        anywhere = replace(job, checkpoint_domain=None)
+        if job.checkpoint_domain is not None and first_failing(anywhere, self._up, self._largest) is None:
+            return short_of(
+                job, Level.CHECKPOINT, self._up, ever=True
+            )  # only nodes that cannot read its checkpoint fit
         if level is None or not self._all:
             away = [
                 offer.node for offer in self._all if not offer.node.schedulable and usable(job, offer, Level.CHECKPOINT)
@@ -124,11 +128,3 @@ class Foresight:
             unavailable = [{"node": node.name, "why": node.unavailable_because} for node in away]
             return Why(Reason.NODES_UNAVAILABLE, {"needs": needs(job), "unavailable": unavailable})
         return short_of(job, level, self._all, ever=False)
-
-    def _is_kept_by_checkpoint(self, job: Job) -> bool:
-        """Whether nodes that are up could hold the job, but none of those that can read its checkpoint."""
-        anywhere = replace(job, checkpoint_domain=None)
-        return job.checkpoint_domain is not None and first_failing(anywhere, self._up, self._largest) is None
-
-    def _types(self) -> list[str]:
-        return sorted({offer.node.gpu_type for offer in self._all if offer.node.gpu_type and offer.gpus})

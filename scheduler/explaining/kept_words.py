@@ -1,4 +1,4 @@
-"""Plain sentences for resources that are kept: for whom, until when, and what a job that is kept out could do.
+"""Plain sentences for kept resources: their keepers, the end of the keeping, and the choices of a job that is kept out.
 
 A time is written as an instant, 2026-11-22T07:14Z. Pages print it in the reader's time zone.
 """
@@ -32,15 +32,11 @@ def kept_words(figures: Figures) -> str:
 
 
 def kept_for_it_words(figures: Figures) -> str:
-    """Follows the reason of a job that has waited long: what is kept for it until other jobs end."""
+    """Follows the reason of a job that has waited long: the resources that are kept for it until other jobs end."""
     if (kept := figures.get("kept_for_it")) is None:
         return ""
     ended = f", when what runs there has ended: by about {instant(kept['until_s'])}" if "until_s" in kept else ""
     return f" What becomes idle on {listed(kept['nodes'])} is kept for it until it starts there{ended}."
-
-
-def _whom(keeper: Figures) -> str:
-    return "a job of another tenant" if keeper["job"] is None else f"job {keeper['job']}"
 
 
 def _kept(keeper: Figures, figures: Figures) -> str:
@@ -51,19 +47,16 @@ def _kept(keeper: Figures, figures: Figures) -> str:
         what = f"The idle GPU on {where} is" if gpus == 1 else f"The {gpus} idle GPUs on {where} are"
     else:
         what = f"Idle resources on {where} are" if gpus == 0 else f"Idle GPUs on {where} are"
-    return f"{what} kept for {_whom(keeper)}{_until(keeper)}."
-
-
-def _until(keeper: Figures) -> str:
-    """Empty if the time that was told has passed."""
-    if (until_s := keeper.get("until_s")) is None:
-        return ""
-    at = instant(until_s)
-    return f" until about {at}" if keeper["cause"] == RESERVATION else f" until {at} at the latest"
+    whom = "a job of another tenant" if keeper["job"] is None else f"job {keeper['job']}"
+    until = ""
+    if (until_s := keeper.get("until_s")) is not None:
+        at = instant(until_s)
+        until = f" until about {at}" if keeper["cause"] == RESERVATION else f" until {at} at the latest"
+    return f"{what} kept for {whom}{until}."
 
 
 def _then(keeper: Figures) -> str:
-    """What the keeper's job waits for, and which jobs may use the nodes meanwhile."""
+    """When the keeper's job starts, and which jobs may use the nodes meanwhile."""
     it = "That job" if keeper["job"] is None else f"Job {keeper['job']}"
     if keeper["cause"] == RESERVATION:
         return (

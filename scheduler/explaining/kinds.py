@@ -22,7 +22,7 @@ RESOURCES = ("trust", "gpus", "cores", "memory_mib")
 
 @dataclass(slots=True)
 class Kind:
-    """The nodes in id order and what each has left."""
+    """The nodes in id order and their idle resources."""
 
     rooms: Sequence[Room]
     idle: np.ndarray  # rows gpus, cores, memory_mib; a column per node

@@ -54,7 +54,7 @@ def the_most(by_type: Mapping[str, int], figures: Mapping[str, Any]) -> str:
 
 
 def other_types(types: Sequence[str]) -> str:
-    """What GPUs the cluster has, and what a job that may use none of them can do."""
+    """The cluster's GPU types, and the choices of a job that may use none of them."""
     if not types:
         return "No node of the cluster has GPUs. Ask the operator."
     there = f"The cluster has GPUs of type {' and '.join(types)}."

@@ -30,7 +30,7 @@ QUEUES: Mapping[str, str] = {
     Array.CPU: "CPU jobs",
     UNDIVIDED: "GPU jobs",
 }
-"""Who waits in a queue, as in "the queue for jobs of 1 to 3 GPUs"."""
+"""The jobs of a queue, as in "the queue for jobs of 1 to 3 GPUs"."""
 
 PLACE_FIGURES = frozenset(
     {"queue", "place", "queue_length", "considered", "started", "window_gpus", "share", "blocked_by"}

@@ -1,23 +1,56 @@
-"""Who took what a waiting job could have used."""
+"""The jobs that took the resources of a waiting job; for a long queue also in columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.model import who_of
 from scheduler.placement.feasibility import Level, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Chosen, Job, Ranked
+    from scheduler.model import Chosen, Job, Queue, Ranked
     from scheduler.placement.feasibility import Offer
+
+
+def passed_by(queue: Queue, at: np.ndarray, ranks_of: Callable[[Ranked], Sequence[int]]) -> np.ndarray:
+    """For the jobs at these places of the queue: how many of the ranks that concern each are before its own.
+
+    `ranks_of`: the ranks of a kind, ascending, by its first job; one list for kinds that have the same. The queue is a whole
+    one, so that ranks are places.
+    """
+    numbers: dict[int, int] = {}
+    every: list[Sequence[int]] = []
+    list_of = np.zeros(len(queue.counts), np.int64)  # of each kind
+    for kind in np.unique(queue.kinds[at]).tolist():
+        ranks = ranks_of(queue.heads[kind])
+        if id(ranks) not in numbers:
+            numbers[id(ranks)] = len(every)
+            every.append(ranks)
+        list_of[kind] = numbers[id(ranks)]
+    lists, own_ranks = list_of[queue.kinds[at]], at + 1
+    found = np.zeros(len(at), np.int64)
+    for number, ranks in enumerate(every):
+        own = lists == number
+        found[own] = np.searchsorted(ranks, own_ranks[own])
+    return found
+
+
+def told_apart(kinds: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number the different pairs in the order in which they first come: the numbers, and where each pair comes first."""
+    pairs = kinds * (int(ahead.max(initial=0)) + 1) + ahead
+    _, first, number = np.unique(pairs, return_index=True, return_inverse=True)
+    turns = np.argsort(first)
+    return np.argsort(turns)[number], first[turns]
 
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """The ranks of those who took what a job could have used, ascending, and the ids of its own tenant's among them."""
+    """The ranks of the jobs that took a job's resources, ascending, and the ids of its own tenant's among them."""
 
     ranks: list[int]
     own: list[int]
@@ -38,7 +71,7 @@ class Takers:
         self._open: dict[tuple[object, ...], list[Ranked]] = {}
 
     def rivals_of(self, job: Job) -> Rivals:
-        """Who was placed on nodes that the job could have used."""
+        """The jobs that were placed on nodes that the job could have used."""
         kind = (job.is_cpu, job.gpu_types, job.bound, job.tenant)
         if kind not in self._rivals:
             takers = self._on_open_nodes(job)
@@ -47,7 +80,7 @@ class Takers:
         return self._rivals[kind]
 
     def _on_open_nodes(self, job: Job) -> list[Ranked]:
-        """Who was placed on nodes that are open to such a job."""
+        """The jobs that were placed on nodes that are open to such a job."""
         kind = (job.is_cpu, job.gpu_types, job.bound, job.tenant if self.exclusive else None)
         if kind not in self._open:
             nodes = {offer.node.id for offer in self._idle if usable(job, offer, Level.TRUST)}

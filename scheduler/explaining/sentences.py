@@ -1,6 +1,6 @@
-"""Plain sentences for each reason, made from its figures: what the job's page says first, before the numbers.
+"""Plain sentences for each reason, made from its figures: the job's page shows them first, before the numbers.
 
-They are written for a tenant who is new here: short, with one fact in a sentence, and what the job needs before what there is.
+They are written for a new tenant: short, with one fact in a sentence, and the job's needs before the offers.
 """
 
 from __future__ import annotations
@@ -73,9 +73,14 @@ def _need(figures: Figures) -> str:
 
 
 def _outside_window(figures: Figures) -> str:
-    said = [f"It waits for its turn: {queue_words(figures)}.", *_strange(figures)]
+    said = [f"It waits for its turn: {queue_words(figures)}."]
+    if is_strange(figures["queue"], figures["needs"]["min_gpus"]):
+        said.append("It stands in that queue because no node for jobs of its own size can hold it.")
     if blocked := figures.get("blocked_by"):
-        return " ".join([*said, _blocked(figures, blocked)])
+        whose = f"job {blocked['job']}" if blocked["job"] is not None else "a job of another tenant"
+        elsewhere = f" in the queue for {QUEUES[blocked['queue']]}" if blocked["queue"] != figures["queue"] else ""
+        at = f"at place {blocked['place']}{elsewhere}"
+        return " ".join([*said, f"Jobs start strictly in order, and {whose} {at} does not fit yet."])
     considered, started = figures["considered"], figures["started"]
     said.append(
         f"A planning considers the first jobs of a queue until they ask for {count(figures['window_gpus'], 'GPUs')}."
@@ -87,18 +92,6 @@ def _outside_window(figures: Figures) -> str:
             f"Tenants with less go first."
         )
     return " ".join(said)
-
-
-def _strange(figures: Figures) -> list[str]:
-    if not is_strange(figures["queue"], figures["needs"]["min_gpus"]):
-        return []
-    return ["It stands in that queue because no node for jobs of its own size can hold it."]
-
-
-def _blocked(figures: Figures, blocked: Figures) -> str:
-    whose = f"job {blocked['job']}" if blocked["job"] is not None else "a job of another tenant"
-    elsewhere = f" in the queue for {QUEUES[blocked['queue']]}" if blocked["queue"] != figures["queue"] else ""
-    return f"Jobs start strictly in order, and {whose} at place {blocked['place']}{elsewhere} does not fit yet."
 
 
 def _tenant_quota(figures: Figures) -> str:
@@ -138,14 +131,6 @@ def _gpus_scattered(figures: Figures) -> str:
         f"It needs {_need(figures)} together on one node. "
         f"The most that are idle on one node are {block['gpus']}, on {listed(block['nodes'])}."
     )
-
-
-def _not_enough_memory(figures: Figures) -> str:
-    return _short(figures, MEMORY, "memory")
-
-
-def _not_enough_cores(figures: Figures) -> str:
-    return _short(figures, "CPU cores", "CPU cores")
 
 
 def _short(figures: Figures, unit: str, what: str) -> str:
@@ -233,7 +218,7 @@ def _lost(figures: Figures) -> str:
 
 
 def _bound(binding: Figures) -> str:
-    """What fails first if the job is added to the plan nevertheless."""
+    """The first shortfall if the job is added to the plan nevertheless."""
     resource = binding.get("resource", "")
     if resource == "trust" and binding.get("node"):
         return f" On {binding['node']} another tenant's jobs run under the same account."
@@ -252,7 +237,7 @@ def _bound(binding: Figures) -> str:
 
 
 def awaited_words(figures: Figures) -> str:
-    """Say what a job waits for: `other jobs to end`."""
+    """Name the event that a job waits for: `other jobs to end`."""
     if "until" in figures:
         return f"its time, {figures['until']}"
     jobs = figures.get("depends_on") or []
@@ -260,12 +245,6 @@ def awaited_words(figures: Figures) -> str:
 
 
 # ---- the planning itself ---------------------------------------------------------------------------------------------
-
-
-def _solver_limit(figures: Figures) -> str:
-    return (
-        f"The planning's time was up ({figures['limit_s']:g} s) before this job's turn. The next planning tries again."
-    )
 
 
 def _profiling(figures: Figures) -> str:
@@ -280,14 +259,16 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.TENANT_QUOTA: _tenant_quota,
     Reason.NO_NODE_WITH_TYPE: _no_node_with_type,
     Reason.NOT_ENOUGH_IDLE_GPUS: _not_enough_idle_gpus,
-    Reason.NOT_ENOUGH_MEMORY: _not_enough_memory,
-    Reason.NOT_ENOUGH_CORES: _not_enough_cores,
+    Reason.NOT_ENOUGH_MEMORY: lambda figures: _short(figures, MEMORY, "memory"),
+    Reason.NOT_ENOUGH_CORES: lambda figures: _short(figures, "CPU cores", "CPU cores"),
     Reason.GPUS_SCATTERED: _gpus_scattered,
     Reason.LOST_TO_HIGHER_PRIORITY: _lost,
     Reason.DEPENDENCY: lambda figures: f"It waits for {awaited_words(figures)}.",
     Reason.HELD: lambda _: "It is held. Release it to let it queue.",
     Reason.PROFILING: _profiling,
-    Reason.SOLVER_LIMIT: _solver_limit,
+    Reason.SOLVER_LIMIT: lambda figures: (
+        f"The planning's time was up ({figures['limit_s']:g} s) before this job's turn. The next planning tries again."
+    ),
     Reason.INVALID: lambda figures: f"It cannot be planned: {figures['detail']}.",
     Reason.NOT_PLANNED_YET: lambda _: "No planning has considered it yet. The next one will.",
     Reason.NODES_UNAVAILABLE: _nodes_unavailable,

@@ -1,4 +1,4 @@
-"""Sentences of jobs that share a GPU: beside whom one starts and by which rule, or what closes the shared GPUs to it."""
+"""Sentences of jobs that share a GPU: the neighbours and the rule of a start, or the rules that close shared GPUs to a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSED: Mapping[str, str] = {
     "node": "its node has too few idle cores or too little memory",
     "barred": "its type, node or software is not what it may use",
 }
-"""What keeps a job from a GPU, by rule: `scheduler.sharing.model.Rule`, and two of the planning's own."""
+"""Why a GPU is closed to a job, by rule: `scheduler.sharing.model.Rule`, and two of the planning's own."""
 RULES: Mapping[str, str] = {
     "alone": "nobody else is on it",
     "fits": "what it asks for is left there",
@@ -43,8 +43,11 @@ HARVESTED = "For it, jobs there gave back memory that they were granted and do n
 
 
 def placed_words(shared: Figures) -> str:
-    """Where it starts, with what of the GPU, beside whom, and by which rule."""
-    beside = _beside(shared["beside_own"], shared["beside_others"])
+    """The place of its start, its part of the GPU, the jobs beside it, and the rule."""
+    words, others = [f"job {number}" for number in shared["beside_own"]], shared["beside_others"]
+    if others:
+        words.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")
+    beside = f", beside {listed(words)}" if words else ""
     why = RULES[shared["rule"]].format(**shared)
     given = f" {HARVESTED}" if shared.get("harvested") else ""
     return (
@@ -59,7 +62,7 @@ def part_words(compute: int, memory_mib: int) -> str:
 
 
 def waiting_words(figures: Figures) -> str:
-    """What it asks for, and how many shared GPUs are closed to it for which reason."""
+    """The job's part of a GPU, and how many shared GPUs are closed to it for which reason."""
     asked, shared = figures["needs"], figures["shared"]
     needed = part_words(asked["gpu_compute"], asked["gpu_memory_mib"])
     if shared["policy"] == "off":
@@ -73,15 +76,8 @@ def waiting_words(figures: Figures) -> str:
     return f"It shares a GPU, with {needed}. None of {gpus} that jobs may share takes it now: {closed}."
 
 
-def _beside(own: list[int | str], others: int) -> str:
-    words = [f"job {number}" for number in own]
-    if others:
-        words.append("a job of another tenant" if others == 1 else f"{others} jobs of other tenants")
-    return f", beside {listed(words)}" if words else ""
-
-
 def set_aside_words(figures: Figures) -> str:
-    """Of a job that would fit if some GPUs were not set aside for jobs that share one."""
+    """For a job that would fit if some GPUs were not set aside for jobs that share one."""
     if (aside := figures.get("set_aside")) is None:
         return ""
     nodes = [str(name) for name in aside["nodes"]]

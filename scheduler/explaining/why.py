@@ -1,8 +1,8 @@
-"""Why a job waits (algorithms.md section 7): its one reason, the figures behind it, and the sentence.
+"""Why a job waits (algorithms.md section 7): its one reason, and the figures behind it.
 
-`Foresight` answers before the queue is made, for jobs that cannot take part whatever is idle. `Hindsight` answers after the plan,
-for the jobs of the queue. The *binding* constraint of a rejected candidate is the first resource that fails when the candidate is
-added to the final plan.
+`Foresight` answers before the queue is made, for jobs that cannot take part even on idle nodes. `Hindsight` answers after the
+plan, for the jobs of the queue. The *binding* constraint of a rejected candidate is the first resource that fails when the
+candidate is added to the final plan.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, placed, short_of
+from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, short_of
 from scheduler.explaining.places import Places
-from scheduler.explaining.rivals import Takers
-from scheduler.explaining.sentences import sentence
-from scheduler.explaining.together import passed_by, told_apart
+from scheduler.explaining.rivals import Takers, passed_by, told_apart
 from scheduler.fairness.keepers import in_the_way, kept_figures
 from scheduler.model import Reason
 from scheduler.placement.feasibility import Level, first_failing, idle_offers
@@ -33,13 +31,11 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
 
-__all__ = ["Hindsight", "Why", "placed", "sentence"]
-
 STOPPED_SHORT = frozenset({"time-limit", "failed"})
 
 
 class Hindsight:
-    """Answers for one plan: what was idle before it, what it placed and what it left."""
+    """Answers for one plan, by the idle resources before and after it, and its placements."""
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class Hindsight:
         self._known = _Known()
 
     def why_waiting(self, ranked: Ranked) -> Why:
-        """Why a queued job was not placed, and what is kept for it or stopped for it."""
+        """Why a queued job was not placed, and the resources that are kept for it or come free for it."""
         job = ranked.job
         if self._obstacles.unswept is not None and job.id not in self._alone and not job.is_cpu:
             return self._why_of_kind(ranked)
@@ -107,7 +103,7 @@ class Hindsight:
         return why
 
     def in_common(self, queue: Queue, others: Collection[int]) -> tuple[np.ndarray, list[Why]]:
-        """The reasons of all whom nothing tells apart from others of their kind, as `why_waiting` gives them, all at once.
+        """The reasons of all jobs that are equal to others of their kind, as `why_waiting` gives them, all at once.
 
         By place in the queue: the number of its reason among those returned; -1 = ask about it by itself. `others` wait
         for none of these. The queue is the whole one, so that ranks are places.
@@ -121,7 +117,7 @@ class Hindsight:
         ahead = passed_by(queue, at, lambda head: self._takers.rivals_of(head.job).ranks)
         found[at], firsts = told_apart(queue.kinds[at], ahead)
         whys = [self._why_of_kind(queue[place]) for place in at[firsts].tolist()]
-        # On a starved core the sweep comes to few of a long queue, and to all others the same is said.
+        # On a starved core the sweep comes to few jobs of a long queue; all others get one answer.
         late = queue.among(self._obstacles.unswept) & ~(queue.among(self._told | self._standings.window) | aside)
         found[late] = len(whys)
         return found, [*whys, self._out_of_time(Reason.SOLVER_LIMIT)] if late.any() else whys
@@ -133,7 +129,9 @@ class Hindsight:
         if (short := self._final.over_quota(job)) is not None:
             return over_quota(job, self._start.quotas[job.tenant], short)
         if job.id in self._standings.sated:
-            return self._sated(job)
+            quota, left = self._start.quotas[job.tenant], self._final.allowances[job.tenant].gpus or 0
+            why = over_quota(job, quota, Shortfall("gpu_quota", None, job.min_gpus, left))
+            return Why(why.reason, {**why.figures, "asked_ahead": quota.gpu_quota})
         if job.id not in self._standings.window and (obstacles.unswept is None or job.is_cpu):
             return self._outside(ranked)
         if not self._is_late:
@@ -142,14 +140,18 @@ class Hindsight:
             return self._out_of_time(Reason.SOLVER_LIMIT)
         level = self._failing(job)
         if level is not None or job.id in self._promised:
-            return self._short_of(job, Level.GPUS if level is None else level)
+            level = Level.GPUS if level is None else level
+            shape = (*_shape(job), job.bound, job.tenant, level)
+            if shape not in self._known.short:
+                self._known.short[shape] = short_of(job, level, self._idle, ever=True)
+            return Why(self._known.short[shape].reason, dict(self._known.short[shape].figures))
         return self._why_beaten(ranked)
 
     def _out_of_time(self, reason: Reason) -> Why:
         return Why(reason, {"limit_s": self._limit_s})
 
     def _why_beaten(self, ranked: Ranked) -> Why:
-        """For a job that fitted what was idle: that is kept for others, or went to others."""
+        """For a job that fitted idle resources: these are kept for others, or went to others."""
         job, obstacles = ranked.job, self._obstacles
         if (kept := self._kept_by_promise(job)) is not None:
             return Why(Reason.RESERVED, {"needs": needs(job), **kept})
@@ -158,7 +160,7 @@ class Hindsight:
         return self._lost(ranked)
 
     def _kept_by_promise(self, job: Job) -> dict[str, Any] | None:
-        """For whom the promised resources are kept that the job would fit; None if it does not wait because of that."""
+        """The keepers of promised resources that the job would fit; None if it does not wait because of that."""
         if not self._keepers:
             return None
         shape = (*_shape(job), job.bound, job.tenant)
@@ -187,12 +189,6 @@ class Hindsight:
             self._known.levels[shape] = first_failing(job, self._idle, self._start.largest)
         return self._known.levels[shape]
 
-    def _short_of(self, job: Job, level: Level) -> Why:
-        shape = (*_shape(job), job.bound, job.tenant, level)
-        if shape not in self._known.short:
-            self._known.short[shape] = short_of(job, level, self._idle, ever=True)
-        return Why(self._known.short[shape].reason, dict(self._known.short[shape].figures))
-
     def _needs_of(self, job: Job) -> dict[str, Any]:
         shape = _shape(job)
         found = self._known.needs.get(shape)
@@ -200,14 +196,8 @@ class Hindsight:
             found = self._known.needs[shape] = needs(job)
         return found
 
-    def _sated(self, job: Job) -> Why:
-        tenant = self._start.quotas[job.tenant]
-        left = self._final.allowances[job.tenant].gpus or 0
-        why = over_quota(job, tenant, Shortfall("gpu_quota", None, job.min_gpus, left))
-        return Why(why.reason, {**why.figures, "asked_ahead": tenant.gpu_quota})
-
     def _outside(self, ranked: Ranked) -> Why:
-        """For a job whose turn has not come: where it stands, and how far the planning came, or which job blocks it."""
+        """For a job whose turn has not come: its place, and how far the planning came, or which job blocks it."""
         obstacles = self._obstacles
         figures: dict[str, Any] = {"needs": self._needs_of(ranked.job), **self._places.of(ranked)}
         blocked = obstacles.blocked_by or obstacles.blocked_tenants.get(ranked.job.tenant)
@@ -221,11 +211,14 @@ class Hindsight:
         return Why(Reason.OUTSIDE_WINDOW, figures)
 
     def _lost(self, ranked: Ranked) -> Why:
-        """For a job that fitted at the start: others took what it could have used, or the solver stopped too early."""
+        """For a job that fitted at the start: others took its resources, or the solver stopped too early."""
         job, obstacles = ranked.job, self._obstacles
         rivals = self._takers.rivals_of(job)
         ahead = bisect_left(rivals.ranks, ranked.rank)
-        figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._offered_to(job)}
+        kind = (job.is_cpu, job.gpu_types)
+        if kind not in self._known.offered:
+            self._known.offered[kind] = offered(job, self._left)
+        figures: dict[str, Any] = {"needs": self._needs_of(job), "offered": self._known.offered[kind]}
         if job.id in self._standings.window:  # other jobs have no candidates
             figures |= self._details.rejected(job)
         swept = obstacles.unswept is not None and not job.is_cpu
@@ -241,16 +234,10 @@ class Hindsight:
         }
         return Why(Reason.LOST_TO_HIGHER_PRIORITY, figures)
 
-    def _offered_to(self, job: Job) -> dict[str, Any]:
-        kind = (job.is_cpu, job.gpu_types)
-        if kind not in self._known.offered:
-            self._known.offered[kind] = offered(job, self._left)
-        return self._known.offered[kind]
-
 
 @dataclass(slots=True)
 class _Known:
-    """What was found once for a job, and is the same for all jobs that ask for the same.
+    """Answers found once, the same for all jobs that ask for the same.
 
     `groups`: by kind of job, the ranks of its rivals, and the reason by how many of them are ahead.
     """
@@ -264,5 +251,4 @@ class _Known:
 
 
 def _shape(job: Job) -> tuple[object, ...]:
-    """What a job asks for."""
     return (job.requirement, job.gpu_types, job.cores, job.least_cores, job.memory_mib)

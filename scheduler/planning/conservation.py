@@ -1,6 +1,6 @@
-"""Invariant 11, checked from outside: what a plan leaves idle although a waiting job fits it (algorithms.md section 4).
+"""Invariant 11, checked from outside: GPUs that a plan leaves idle although a waiting job fits them (algorithms.md section 4).
 
-A job *fits* when one of its sizes could start on what is idle: GPU type, `least_cores` per GPU, memory, its tenant's quota,
+A job *fits* when one of its sizes could start on idle resources: GPU type, `least_cores` per GPU, memory, its tenant's quota,
 storage domain, trust. GPUs that a promise or a reservation keeps do not count as idle. A job that is being profiled does
 not count as waiting. The check reads the ledger and the decisions of the finished plan. It shares no code with the sweep,
 so that a fault of the sweep is seen here.
@@ -58,35 +58,32 @@ class _Nodes:
         tenant = job.tenant if self._exclusive else None
         kind = (job.gpu_types, job.bound, tenant, frozenset(barred))
         if kind not in self._open:
-            self._open[kind] = self._open_to(job, barred)
+            self._open[kind] = np.array(
+                [
+                    job.may_use(name)
+                    and room.node.id not in barred
+                    and domain_allowed(job, room.node)
+                    and software_allowed(job, room.node)
+                    and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
+                    for room, name in zip(self.rooms, self.types, strict=True)
+                ],
+                dtype=bool,
+            )
         return self._open[kind]
 
-    def _open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
-        return np.array(
-            [
-                job.may_use(name)
-                and room.node.id not in barred
-                and domain_allowed(job, room.node)
-                and software_allowed(job, room.node)
-                and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
-                for room, name in zip(self.rooms, self.types, strict=True)
-            ],
-            dtype=bool,
-        )
-
     def holding(self, job: Job, barred: Collection[int], *, spread_over: Collection[str]) -> np.ndarray:
-        """The nodes on which the job's smallest size could start, alone or (on these types) together."""
+        """The nodes on which the job's smallest size could start, each by itself or (on these types) together."""
         size, least = job.min_gpus, job.least_cores
         usable = self.open_to(job, barred)
-        alone = usable & (self.gpus >= size) & (self.cores >= size * least) & (self.memory >= job.memory_mib)
+        whole = usable & (self.gpus >= size) & (self.cores >= size * least) & (self.memory >= job.memory_mib)
         parts = np.minimum(np.minimum(self.gpus, self.cores // least), size) * usable
         if job.memory_mib:
             parts = np.minimum(parts, self.memory * size // job.memory_mib)
         for name in spread_over:
             own = np.array([each == name for each in self.types], dtype=bool)
             if int(parts[own].sum()) >= size:
-                alone = alone | (own & (parts > 0))
-        return alone
+                whole = whole | (own & (parts > 0))
+        return whole
 
 
 def beside_fitting(
@@ -98,7 +95,7 @@ def beside_fitting(
     sigma: float,
     now_s: float,
 ) -> Beside:
-    """What the plan leaves idle although these jobs of its queue wait. `ledger`: what it leaves, without promised resources."""
+    """GPUs that the plan leaves idle although these jobs of its queue wait. `ledger`: without promised resources."""
     if not any(room.gpus and room.cores for room in ledger.rooms.values()):
         return NOTHING
     nodes = _Nodes(ledger)
@@ -124,16 +121,17 @@ def _humblest(
     sigma: float,
     now_s: float,
 ) -> Iterable[tuple[Job, tuple[bool, ...]]]:
-    """Of each kind the job that asks for least memory, and for each reservation whether it bars the job.
+    """The job of each kind that asks for least memory, and for each reservation whether it bars the job.
 
-    Jobs of one kind differ in memory alone, so that this job fits wherever another of its kind does. A queue may have
+    Jobs of one kind differ only in memory, so that this job fits wherever another of its kind does. A queue may have
     100 000 different amounts of memory.
     """
     keepers = {each.job for each in reservations}
     strangers = estimator.signatures == frozenset()  # nothing was measured: two jobs of one kind have the same speed
     least: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
     for job, decision in _asking_less(waiting) if strangers and not reservations else waiting:
-        bars = _bars(job, decision.age_s or 0.0, reservations, now_s) if reservations else ()
+        ends_s = now_s + (decision.age_s or 0.0)
+        bars = tuple(each.job != job.id and ends_s > each.until_s for each in reservations) if reservations else ()
         own = job.id in keepers or (not strangers and job.model_label is None and estimator.is_known(job))
         asked = (job.requirement[0], job.gpu_types, job.bound, job.least_cores, job.tenant)
         kind = (bars, *asked, job.model_label, job.id if own else 0)
@@ -142,13 +140,13 @@ def _humblest(
             continue
         if job.requirement[0] <= total and not job.is_cpu and job.part is None and _would_start(decision):
             least[kind] = job, bars
-    return _alike(least, ledger, estimator, sigma)
+    return _one_of_each_kind(least, ledger, estimator, sigma)
 
 
 def _asking_less(waiting: Iterable[tuple[Job, Decision]]) -> Iterator[tuple[Job, Decision]]:
-    """Those who ask for less memory than all before them that ask for the same beside it: few of a long queue.
+    """The jobs that ask for less memory than all jobs of their kind before them: few of a long queue.
 
-    For where nothing else tells jobs apart: no reservation, no measured speed.
+    This holds only without reservations and measured speeds.
     """
     least: dict[Shape, int] = {}
     for job, decision in waiting:
@@ -164,18 +162,14 @@ def _would_start(decision: Decision) -> bool:
     return decision.reason not in APART and decision.result is Result.WAITING and "promised" not in decision.figures
 
 
-def _alike(
+def _one_of_each_kind(
     least: Mapping[Shape, tuple[Job, tuple[bool, ...]]], ledger: Ledger, estimator: Estimator, sigma: float
 ) -> Iterable[tuple[Job, tuple[bool, ...]]]:
-    """Of the jobs within their quota one of each kind, where jobs that may be spread over nodes are a kind of their own."""
-    alike: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
+    """One job of each kind that is within its quota. Jobs that may be spread over nodes are a kind of their own."""
+    found: dict[Shape, tuple[Job, tuple[bool, ...]]] = {}
     for parts, (job, bars) in least.items():
         if ledger.over_quota(job) is None:
             same = (*parts[:6], estimator.sensitivity(job) <= sigma)
-            if same not in alike or job.memory_mib < alike[same][0].memory_mib:
-                alike[same] = job, bars
-    return alike.values()
-
-
-def _bars(job: Job, age_s: float, reservations: Sequence[Reservation], now_s: float) -> tuple[bool, ...]:
-    return tuple(each.job != job.id and now_s + age_s > each.until_s for each in reservations)
+            if same not in found or job.memory_mib < found[same][0].memory_mib:
+                found[same] = job, bars
+    return found.values()

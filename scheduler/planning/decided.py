@@ -1,6 +1,6 @@
-"""What a planning has decided, as a value: the queue in its order, what is measured, and the policy's outcome.
+"""A planning's decisions as a value: the queue in its order, the measurements, and the policy's outcome.
 
-`scheduler.planning.deciding` makes it; `recording` says why, and the simulator reads what it needs.
+`scheduler.planning.deciding` makes it; `recording` gives the reasons, and the simulator reads it too.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """The probes, profiles and jobs on shared GPUs that begin now, the jobs left to be placed, and the state with what probes
-    and profiles hold.
+    """The probes, profiles and jobs on shared GPUs that begin now, the jobs left to be placed, and the state with probes and
+    profiles running.
     """
 
     left: Sequence[Ranked]
@@ -98,7 +98,7 @@ class Decided:
         """Whether another planning could start more jobs at once.
 
         With a sweep: time ended before every job that fits had a turn. Without one: all jobs of the window started, and a
-        job outside the window fits what is still idle.
+        job outside the window fits the idle resources.
         """
         obstacles, ledger = self.outcome.obstacles, self.inputs.ledger
         standings, chosen = self.outcome.standings, self.outcome.answers.chosen

@@ -1,9 +1,9 @@
-"""What a planning decides (algorithms.md section 7, steps 2 to 8): who starts where, who stops, what is promised.
+"""A planning's decisions (algorithms.md section 7, steps 2 to 8): starts with their places, stops, and promises.
 
 The steps come in this order. Step 3: ages, the order of the queue, and in a re-plan which running jobs take part. Then the
 promises of earlier plannings are settled, and jobs that share GPUs get their places. Step 2: profiles and probes, which get
-their GPUs first. Steps 4 to 8 are the
-policy's: windows, configurations, the solve, call-backs and CPU jobs. `recording` then says why, in words and figures.
+their GPUs first. Steps 4 to 8 are the policy's: windows, configurations, the solve, call-backs and CPU jobs. `recording` then
+gives the reasons, in words and figures.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from scheduler.replan.promises import Settled
 
 EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.5
-"""The time kept for decisions and metrics after placing: this part of the limit, or so many times what checking and ordering
-took, if that is more. Checking and ordering are a good measure, for they too take longer with a longer queue and on a slower
+"""The time kept for decisions and metrics after placing: this part of the limit, or this multiple of the time of checking and
+ordering, if that is more. Checking and ordering are a good measure, for they too take longer with a longer queue and on a slower
 machine. A third of this time is for explanations."""
 RECORDING_MOST = 0.5
-"""The time for recording is at most this part of what is left of the limit."""
+"""The time for recording is at most this part of the rest of the limit."""
 
 
 def decide(
@@ -57,12 +57,23 @@ def decide(
     running = inputs.state.running
     taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s) if replan else []
     line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
-    settled = _settle(inputs, line, now_s, parameters)
+    promised = [job for job in inputs.promised if job.id not in line.aside]
+    settled = settle(
+        promised,
+        inputs.stopping,
+        inputs.ledger,
+        inputs.estimator,
+        now_s=now_s,
+        restart_cost_s=parameters.restart_cost_s,
+    )
     shared = sharing.choose(line.queue, inputs.ledger, inputs.state, parameters, fair=policy.is_fair(parameters))
     measuring = replace(_measure(inputs, line, shared, settled.kept, now_s, parameters, policy), sharing=shared)
     ends_s = began_s + parameters.limit_s
     intake_s = clock() - began_s
-    reserve_s = _recording_s(parameters, intake_s)
+    reserve_s = min(
+        max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s),
+        RECORDING_MOST * max(0.0, parameters.limit_s - intake_s),
+    )
     means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
     work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, walk_s=intake_s, check=inputs.check)
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
@@ -96,19 +107,6 @@ def _line_up(
     return Line(queue, aside, age, order_s, lambda own: order(own, priority, moment(len(queue)), age))
 
 
-def _settle(inputs: PlanningInput, line: Line, now_s: float, parameters: Parameters) -> Settled:
-    """Settle the promises of earlier plannings."""
-    promised = [job for job in inputs.promised if job.id not in line.aside]
-    return settle(
-        promised,
-        inputs.stopping,
-        inputs.ledger,
-        inputs.estimator,
-        now_s=now_s,
-        restart_cost_s=parameters.restart_cost_s,
-    )
-
-
 def _measure(
     inputs: PlanningInput,
     line: Line,
@@ -118,7 +116,7 @@ def _measure(
     parameters: Parameters,
     policy: Policy,
 ) -> Measuring:
-    """Choose what is measured now; nothing under policies that use no speeds. `promised`: ids of jobs with a promise."""
+    """Choose the measurements that begin now; none under policies that use no speeds. `promised`: ids of jobs with a promise."""
     queue, ledger, state = shared.apart(line.queue), inputs.ledger, inputs.state
     waiting = [each for each in queue if each.job.id not in promised] if promised else queue
     if not policy.replans:
@@ -149,12 +147,6 @@ def _with_promises(outcome: Outcome, settled: Settled, parameters: Parameters) -
     outcome.answers.chosen.update(settled.started)
     outcome.standings.window.update(settled.kept)
     return replace(outcome, promised=settled.waiting)
-
-
-def _recording_s(parameters: Parameters, intake_s: float) -> float:
-    """The part of the limit that is kept for decisions and metrics. `intake_s`: what checking and ordering took."""
-    wanted = max(EXPLAINING_SHARE * parameters.limit_s, EXPLAINING_PER_INTAKE * intake_s)
-    return min(wanted, RECORDING_MOST * max(0.0, parameters.limit_s - intake_s))
 
 
 def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> float | None:

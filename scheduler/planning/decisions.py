@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.explaining import why as explain
+from scheduler.explaining.figures import placed
 from scheduler.model import Decision, Queue, Reason, Result
 from scheduler.planning.decided import INELIGIBLE
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details: Details) -> list[Decision]:
-    """The queue's, in its order. `final`: what the plan leaves idle. Of a long queue those alike are answered together."""
+    """The queue's, in its order. `final`: the ledger after the plan. Equal jobs of a long queue are answered together."""
     queue = decided.line.queue
     if not isinstance(queue, Queue) or not queue or queue[-1].rank != len(queue):
         return _decide_each(queue, decided, final, hindsight, details)
@@ -33,16 +33,16 @@ def decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details:
     measuring = decided.measuring
     others = {*answers.chosen, *answers.invalid, *measuring.profiles.waiting, *measuring.sharing.waiting}
     number, whys = hindsight.in_common(queue, others)
-    alike = _decide_together(queue, number, whys, decided, details)
+    together = _decide_together(queue, number, whys, decided, details)
     apart = [queue[place] for place in np.flatnonzero(number < 0).tolist()]
-    alone = iter(_decide_each(apart, decided, final, hindsight, details))
-    return [next(alike) if each else next(alone) for each in (number >= 0).tolist()]
+    single = iter(_decide_each(apart, decided, final, hindsight, details))
+    return [next(together) if each else next(single) for each in (number >= 0).tolist()]
 
 
 def _decide_together(
     queue: Queue, number: np.ndarray, whys: Sequence[Why], decided: Decided, details: Details
 ) -> Iterator[Decision]:
-    """What `_decide_each` says of those whom nothing tells apart from others, by the number of their reason; -1 = not here."""
+    """The decisions of `_decide_each` for equal jobs, by the number of their reason; -1 = not here."""
     standing_of, at = decided.outcome.standings.of_kind, np.flatnonzero(number >= 0)
     standings = {kind: standing_of(head.job, inside=False) for kind, head in queue.heads.items()}
     eligible = [why.reason not in INELIGIBLE for why in whys]
@@ -79,7 +79,7 @@ def _decide_each(
         result, placement, eligible = Result.WAITING, None, False
         if (chosen := chosen_of.get(job_id)) is not None:
             result, placement = Result.PLACED, chosen.placement
-            reason, figures = None, explain.placed(chosen, final) | sharing.told.get(job_id, {})
+            reason, figures = None, placed(chosen, final) | sharing.told.get(job_id, {})
         elif (error := invalid.get(job_id)) is not None:
             result, reason, figures = Result.INVALID, Reason.INVALID, {"detail": error.detail}
         elif (measured := measured_of.get(job_id)) is not None:

@@ -1,4 +1,4 @@
-"""Which jobs may be spread to find out what that costs (algorithms.md section 2): *a job that could use several nodes is
+"""Which jobs may be spread to measure the cost of it (algorithms.md section 2): *a job that could use several nodes is
 measured spread once when rho decides and is not known*.
 
 A job whose sensitivity is not known counts as sensitive, so it would never be spread, and nobody would ever learn more. So for
@@ -6,8 +6,8 @@ each signature that has run, but never over several nodes, one job at a time cou
 several nodes at their assumed speed, and takes one if that is worth it. Its first minutes there tell the sensitivity.
 
 It is the job of the signature with the most work left, waiting or running. It is chosen only while knowing is worth the cost:
-what all jobs of the signature still have to run takes at least as long as `WORTH_RESTARTS` restarts. A job that may not be
-stopped is never chosen, because it would have to stay where it is if that turned out slow. While a job of the signature runs
+all jobs of the signature still have to run for at least as long as `WORTH_RESTARTS` restarts. A job that may not be stopped is
+never chosen, because it would have to stay where it is if that turned out slow. While a job of the signature runs
 over several nodes, no other is chosen.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
 LOOKED_AT = 1000
-"""So many jobs of the queue are looked at, the first ones: a job further back does not start now."""
+"""The most jobs of the queue that are looked at, the first ones: a job further back does not start now."""
 
 WORTH_RESTARTS = 20
 
@@ -51,19 +51,16 @@ def choose(
             continue
         if live is not None and len(live.pieces) > 1:
             finding.add(name)
-        left_s = _left_s(job, live, estimator, age)
+        if live is not None and job.total_samples is not None and (speeds := estimator.samples_per_s(job)):
+            # By its measured speed, because its age may be an old guess.
+            left_s = job.total_samples * (1.0 - job.done_fraction) / (max(speeds.values()) * live.gpus)
+        else:
+            left_s = age(job).age_s * (1.0 - job.done_fraction)
         left[name] = left.get(name, 0.0) + left_s
         if job.movable and len(job.requirement) > 1:
             most[name] = max(most.get(name, (-1.0, 0)), (left_s, -job.id))
     worth_s = WORTH_RESTARTS * parameters.restart_cost_s
     return {-number for name, (_, number) in most.items() if name not in finding and left[name] >= worth_s}
-
-
-def _left_s(job: Job, live: Running | None, estimator: Estimator, age: Callable[[Job], Age]) -> float:
-    """The run time that the job has left, by its measured speed if it runs, because its age may be an old guess."""
-    if live is not None and job.total_samples is not None and (speeds := estimator.samples_per_s(job)):
-        return job.total_samples * (1.0 - job.done_fraction) / (max(speeds.values()) * live.gpus)
-    return age(job).age_s * (1.0 - job.done_fraction)
 
 
 def _candidates(queue: Sequence[Ranked], running: Iterable[Running]) -> Iterator[tuple[Job, Running | None]]:

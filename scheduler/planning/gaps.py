@@ -1,8 +1,8 @@
-"""What an idle part of a GPU is worth: prices of gaps, from packing the workload's parts of GPUs as well as can be.
+"""The worth of an idle part of a GPU: prices of gaps, from packing the workload's parts of GPUs as well as can be.
 
 Gilmore and Gomory's linear program of the cutting stock problem (1961): cover the expected numbers of each part of a GPU
-by the fewest GPUs. Its dual prices say what a part is worth in GPUs (one for which others' leavings are plentiful:
-nothing), and `worth[r]` is the most that parts fitting together into r idle thousandths are worth. A placement that
+by the fewest GPUs. Its dual prices are the worth of a part in GPUs (nothing for a part that others' leavings serve), and
+`worth[r]` is the most that parts fitting together into r idle thousandths are worth. A placement that
 lowers the worth of a gap by more than another GPU's wastes that much of a GPU in the long run (bid prices, as in
 Gupta and Radovanovic, "Interior-Point-Based Online Stochastic Bin Packing", 2020).
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 ENOUGH = 1e-6
-"""Of a GPU: no pattern is worth more than one GPU by this, so the prices are final."""
+"""Prices are final when no pattern is worth more than one GPU by more than this."""
 ROUNDS, LIMIT_S = 500, 10.0
-"""Patterns added at most, and seconds a solve: never reached on real mixes; prices are then near, not final."""
+"""The most patterns added, and seconds a solve: never reached on real mixes; prices are then near, not final."""
 
 
 def gap_worth(parts: Mapping[int, float]) -> Floats:

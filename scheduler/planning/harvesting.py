@@ -1,6 +1,6 @@
-"""Running batch jobs give back GPU memory that they do not use, where somebody joins who needs it (Kube-Knots IV-C).
+"""Running batch jobs give back GPU memory that they do not use, where a job joins that needs it (Kube-Knots IV-C).
 
-*Ours*: no more is taken than who joins needs, the largest surplus first: each of them may grow again into what it keeps.
+*Ours*: no more is taken than the new job needs, the largest surplus first: each of them may grow again into the rest.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Harvests:
-    """What running jobs hold of each shared GPU beyond what they are left at least. The board counts it as free from now on.
+    """Memory of each shared GPU that running jobs hold beyond their least. The board counts it as free from now on.
 
-    `orders`: by job, what is taken from it in this planning.
+    `orders`: by job, the memory taken from it in this planning.
     """
 
     def __init__(self, board: Board, *, wanted: bool) -> None:
@@ -32,7 +32,7 @@ class Harvests:
                 board.regrant(column, -sum(spare.values()))
 
     def take(self, column: int) -> int:
-        """Take what the grants on a GPU come to beyond its memory, now that somebody joined. Returns from how many jobs."""
+        """Take the grants beyond a GPU's memory, now that a job joined. Returns from how many jobs."""
         spare = self._spare[column]
         need = sum(spare.values()) - int(self._board.left_mib[column])
         taken = 0

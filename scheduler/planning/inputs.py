@@ -1,7 +1,7 @@
-"""What a planning is decided from: nodes, jobs, what runs and what is idle, all of it checked.
+"""A planning's input, checked: nodes, waiting jobs, running jobs and idle resources.
 
 The service reads them from a snapshot each time. The simulator keeps its own input up to date between plannings. Both answer
-the questions of `PlanningInput` alike, and `scheduler.planning.deciding` asks no others.
+the same questions of `PlanningInput`, and `scheduler.planning.deciding` asks no others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class PlanningInput(Protocol):
-    """The questions that a planning asks. What it hands out it takes from `ledger`."""
+    """The questions that a planning asks. It takes from `ledger`."""
 
     @property
     def state(self) -> ClusterState:
@@ -43,7 +43,7 @@ class PlanningInput(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What the last planning left to this one. What this one leaves stands in its outcome."""
+        """The memory of the last planning. Its own stands in its outcome."""
         ...
 
     @property
@@ -63,11 +63,11 @@ class PlanningInput(Protocol):
         ...
 
     def foresight(self, ledger: Ledger) -> Foresight:
-        """Tells which jobs cannot start whatever becomes idle, by the nodes and quotas of this ledger."""
+        """Tells which jobs cannot start even on an idle cluster, by the nodes and quotas of this ledger."""
         ...
 
     def ages(self, tick_s: float) -> Callable[[Job], Age]:
-        """The ages (expected run times) of jobs, by what is known now."""
+        """The ages (expected run times) of jobs, by present knowledge."""
         ...
 
     def line_up(
@@ -77,7 +77,7 @@ class PlanningInput(Protocol):
         moment: Callable[[int], Moment],
         age: Callable[[Job], Age],
     ) -> tuple[Sequence[Ranked], Mapping[int, Why]]:
-        """The queue in order, and by job id why other jobs take no part. `moment`: of the number of jobs that wait."""
+        """The queue in order, and by job id why other jobs take no part. `moment` takes the number of jobs that wait."""
         ...
 
     def check(self, job: Job) -> None:
@@ -183,7 +183,7 @@ def gpus_by_type(nodes: Sequence[Node]) -> Mapping[str, int]:
 def known_ages(
     estimator: Estimator, state: ClusterState, counts: Mapping[str, int], tick_s: float
 ) -> Callable[[Job], Age]:
-    """The ages (expected run times) of jobs, by what is known now."""
+    """The ages (expected run times) of jobs, by present knowledge."""
     return ages(state.history, tick_s=tick_s, samples_per_s=estimator.samples_per_s, gpus_by_type=counts)
 
 

@@ -1,7 +1,7 @@
 """Idle instances go to jobs for which no whole GPU was left (ours; algorithms.md section 5).
 
 Whole GPUs are preferred: this comes after the policy has placed everybody. In queue order each job that may have an instance
-takes the fastest one that is idle and that it fits. What is reserved stays so. Policies in which no job passes another do it in
+takes the fastest one that is idle and that it fits. Reserved ones stay reserved. Policies in which no job passes another do it in
 turn.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 CANDIDATES_KEPT = 64
-"""Of those of a job, for its explanation: each node is one, and the jobs are as many as the instances."""
+"""The most candidates kept to explain a job: each node is one, and the jobs are as many as the instances."""
 
 
 def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
@@ -59,4 +59,4 @@ def _configurations(job: Job, nodes: set[int], work: Work) -> tuple[Configuratio
     try:
         return generate_on(job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:
-        return ()  # its speed there is not to be told
+        return ()  # its speed there cannot be estimated

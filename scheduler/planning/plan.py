@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scheduler.policies.policy import Policy
 
 REPEATS = 20
-"""At most so many plannings in a row a driver makes at one moment, without waiting for its next tick."""
+"""The most plannings in a row that a driver makes at one moment, without waiting for its next tick."""
 
 
 def plan(
@@ -38,7 +38,7 @@ def plan(
     """One planning. `now_s`: the snapshot's time; `clock`: monotonic, for limit and timings; `rng`: seeds the solver.
 
     `policy`: None = the one that the parameters name.
-    `replan`: running elastic jobs take part, so that they may be resized, moved or stopped; else only what is idle is
+    `replan`: running elastic jobs take part, so that they may be resized, moved or stopped; else only idle resources are
     handed out. The same arguments give the same plan, unless the time limit cuts the search short. Bad nodes and jobs
     never raise.
     """
@@ -56,7 +56,7 @@ def plan_on(
     replan: bool = False,
     policy: Policy | None = None,
 ) -> tuple[Plan, Memory]:
-    """Plan as `plan` does, with what the last planning left; return the plan with what it leaves to the next planning.
+    """Plan as `plan` does, with the last planning's memory; return the plan with the memory for the next one.
 
     Without it a planning gives as good a plan, later. A driver may pass the last planning's job objects again, with only
     `wait_s` changed.

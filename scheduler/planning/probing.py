@@ -5,8 +5,8 @@ links are wanted (`ClusterState.links_wanted`). It wants none while a probe runs
 the bandwidth that they measure. The rules are like those of profiles:
 - probes and profiles hold at most `profile_share` of the GPUs that are idle or measured on. One probe may begin on four idle
   GPUs when nothing is being profiled;
-- a probe uses only what is idle and promised to no job, on the nodes with the fewest idle GPUs, so that larger blocks stay
-  whole;
+- a probe uses only idle resources that are promised to no job, on the nodes with the fewest idle GPUs, so that larger blocks
+  stay whole;
 - no probe begins on a GPU type that a job may use whose LR has reached `reserve_lr`.
 No job waits for a probe. A probe does not wait in the queue either: if it cannot begin in one planning, the next is asked again.
 """
@@ -32,7 +32,7 @@ MEMORY_MIB = 2048
 """On each of its nodes."""
 LIMIT_S = 60.0
 FREE_FOR_ONE = 2 * GPUS
-"""With so many idle GPUs one probe may begin whatever `profile_share` is: half of them stay for jobs."""
+"""The idle GPUs from which on one probe may begin under any `profile_share`: half of them stay for jobs."""
 PROBE = NEW_BELOW - 2**32
 """The id that a probe has in the rest of the planning in which it begins. No job and no profile has it."""
 

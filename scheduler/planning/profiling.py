@@ -8,11 +8,11 @@ many profiles follow. No job waits for a profile that finds no GPU.
 Rules, so that measuring costs little:
 - profiles hold at most `profile_share` of the GPUs that are idle or profiled on, rounded down; if two are idle, one;
 - tenants take turns: the one with the fewest profiles first, then by the queue. For a job, types with more GPUs come first;
-- a profile uses only what is idle and promised to no job, and what the tenant's quotas leave beside the job's smallest size.
+- a profile uses only idle resources that are promised to no job, within the tenant's quotas beside the job's smallest size.
   It takes the node with the fewest idle GPUs, so that larger blocks stay whole, and no more cores than the job wants per GPU;
-- a signature has one profile at a time on a type, and after one that told nothing no other for `PROFILE_AGAIN_S`;
+- a signature has one profile at a time on a type, and after a failed one no other for `PROFILE_AGAIN_S`;
 - a job whose LR has reached `reserve_lr` does not wait for profiles any longer, and nothing is profiled on types that it may
-  use: what is idle there may be reserved for it (section 4). *Ours*: in the paper the profiler has no such rival.
+  use: idle GPUs there may be reserved for it (section 4). *Ours*: in the paper the profiler has no such rival.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 NEW_BELOW = -(2**62)
 """Profiles that begin in this planning have ids from here downwards. The driver gives earlier ones ids from -1 downwards."""
 PROFILE_AGAIN_S = 3600.0
-"""A signature whose profile on a GPU type told nothing is not profiled there again for this long."""
+"""A signature whose profile on a GPU type failed is not profiled there again for this long."""
 LEAST_S = 5.0
-"""With less time than this left for its profiles a job begins no further one: ten iterations could hardly be measured."""
+"""A job begins no profile with less time left than this: ten iterations could hardly be measured."""
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class _Choice:
         return since_s + self._parameters.profile_limit_s - self._now_s
 
     def _wishes_of(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-        """The pairs (job, type) of one tenant that are to be measured, in turn. What others take meanwhile is left out."""
+        """The pairs (job, type) of one tenant that are to be measured, in turn, without pairs that others take meanwhile."""
         for job in jobs:
             name = signature(job)
             types = filter(job.may_use, job.gpu_types or self._types)
@@ -199,7 +199,7 @@ class _Choice:
                     yield job, gpu_type
 
     def take(self, most: int) -> None:
-        """Start at most so many profiles, each on one GPU."""
+        """Start profiles, each on one GPU."""
         while most > 0 and self._wishes:
             tenant = min(self._wishes, key=lambda each: (self._held[each], self._rank[each]))
             wish = next(self._wishes[tenant], None)
@@ -212,23 +212,19 @@ class _Choice:
         """Take the GPU on the best node; False when no node of the type has room for the job."""
         rooms = [room for room in self._ledger.rooms.values() if room.node.gpu_type == gpu_type and room.gpus]
         for room in sorted(rooms, key=lambda each: (len(each.gpus), each.node.id)):
-            wanted = self._configuration(job, room)
-            if wanted.cores >= job.least_cores and self._fits(wanted, job):
+            share = Share(room.node.id, 1, min(job.cores, len(room.cores)), job.memory_mib)
+            wanted = Configuration(job.id, (share,), 1.0, "profile")
+            # The tenant's quotas must allow the job's smallest size beside the profile.
+            gpus, cores = 1 + job.min_gpus, wanted.cores + job.min_cores
+            if (
+                wanted.cores >= job.least_cores
+                and self._ledger.quota_shortfall(job.tenant, gpus, cores) is None
+                and self._ledger.shortfall(wanted, job.tenant) is None
+            ):
                 (piece,) = self._ledger.take(wanted, job.tenant).pieces
                 self._order(job, gpu_type, piece, room)
                 return True
         return False
-
-    def _fits(self, wanted: Configuration, job: Job) -> bool:
-        """Whether the profile fits, and the tenant's quotas allow the job's smallest size beside it."""
-        gpus, cores = 1 + job.min_gpus, wanted.cores + job.min_cores
-        if self._ledger.quota_shortfall(job.tenant, gpus, cores) is not None:
-            return False
-        return self._ledger.shortfall(wanted, job.tenant) is None
-
-    def _configuration(self, job: Job, room: Room) -> Configuration:
-        share = Share(room.node.id, 1, min(job.cores, len(room.cores)), job.memory_mib)
-        return Configuration(job.id, (share,), 1.0, "profile")
 
     def _order(self, job: Job, gpu_type: str, piece: Any, room: Room) -> None:
         name, limit_s = signature(job), self._limit_s(job)

@@ -1,4 +1,4 @@
-"""What a planning records of what it decided (algorithms.md section 7, step 9): decisions with reasons, figures, metrics."""
+"""The record of a planning (algorithms.md section 7, step 9): decisions with reasons, figures, metrics."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from scheduler.planning.decisions import decide_aside, decide_invalid, decide_qu
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.errors import InvalidJob, SchedulerError
     from scheduler.model import Clock, ClusterState, Node
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.outcome import Obstacles, Outcome
+    from scheduler.placement.outcome import Outcome
     from scheduler.planning.conservation import Beside
     from scheduler.planning.decided import Decided
     from scheduler.planning.inputs import SnapshotInput
@@ -50,20 +49,22 @@ def record(
         *(decide_invalid(error, job) for job, error in inputs.faulty_jobs),
     ]
     left = _left(decided, inputs, decisions, now_s, parameters)
+    lapsed = (job.id for job, _ in inputs.faulty_jobs if job.promise is not None)
+    faults = (*inputs.faults, *outcome.answers.invalid.values())
     return Plan(
         now_s=now_s,
         decisions=tuple(decisions),
         metrics=_measure(replace(inputs.state, jobs=inputs.jobs), inputs.nodes, left, decisions, parameters, now_s),
         total_s=clock() - began_s,
-        lapsed=_lapsed(decided, inputs),
-        faults=_faults(inputs.faults, outcome.answers.invalid.values()),
+        lapsed=tuple(sorted([*decided.lapsed, *lapsed])),
+        faults=tuple(Fault(error.subject, error.key, error.detail) for error in faults),
         **_of_decided(decided, now_s),
         **_of_outcome(outcome),
     )
 
 
 def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
-    """What the plan repeats of how it was decided."""
+    """The plan's fields from the decisions."""
     return {
         "policy": decided.policy.name,
         "queue_length": len(decided.line.queue),
@@ -78,10 +79,12 @@ def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
 
 
 def _of_outcome(outcome: Outcome) -> dict[str, Any]:
-    """What the plan repeats of the policy's outcome."""
-    answers, standings = outcome.answers, outcome.standings
+    """The plan's fields from the policy's outcome."""
+    answers, standings, obstacles = outcome.answers, outcome.standings, outcome.obstacles
+    blocking = [] if obstacles.blocked_by is None else [Blocking(obstacles.blocked_by.job.id, None)]
+    blocking += [Blocking(each.job.id, tenant) for tenant, each in obstacles.blocked_tenants.items()]
     return {
-        "solver": replace(outcome.solver, window_s=standings.window_s, unseen=len(outcome.obstacles.out_of_time)),
+        "solver": replace(outcome.solver, window_s=standings.window_s, unseen=len(obstacles.out_of_time)),
         "window_jobs": len(standings.window),
         "window_gpus": standings.window_gpus,
         "windows": tuple(standings.windows),
@@ -89,7 +92,7 @@ def _of_outcome(outcome: Outcome) -> dict[str, Any]:
         "reservations": tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
         "stops": tuple(answers.stops),
         "promises": tuple(answers.promises),
-        "blocking": _blocking(outcome.obstacles),
+        "blocking": tuple(blocking),
     }
 
 
@@ -102,7 +105,7 @@ def _hindsight(
     parameters: Parameters,
     clock: Clock,
 ) -> Hindsight:
-    """What says why jobs wait. After `decided.unexplained_s` it gives only reasons that need no search."""
+    """The reasons why jobs wait. After `decided.unexplained_s` it gives only reasons that need no search."""
     outcome, queue = decided.outcome, decided.line.queue
     keepers = promise_keepers(
         outcome.promised,
@@ -138,40 +141,21 @@ def _left(
         now_s=now_s,
     )
     reserved = {node: each.job for each in reservations for node in each.nodes}
-    return _Left(inputs.ledger, reserved, beside, frozenset(_in_use(inputs.nodes, decided)))
-
-
-def _lapsed(decided: Decided, inputs: SnapshotInput) -> tuple[int, ...]:
-    """The jobs whose promise is given up, unsound jobs included."""
-    faulty = [job.id for job, _ in inputs.faulty_jobs if job.promise is not None]
-    return tuple(sorted([*decided.lapsed, *faulty]))
-
-
-def _faults(found: Iterable[SchedulerError], invalid: Iterable[InvalidJob]) -> tuple[Fault, ...]:
-    """What was wrong with the snapshot, and with jobs when their turn came."""
-    return tuple(Fault(error.subject, error.key, error.detail) for error in (*found, *invalid))
-
-
-def _blocking(obstacles: Obstacles) -> tuple[Blocking, ...]:
-    alone = [] if obstacles.blocked_by is None else [Blocking(obstacles.blocked_by.job.id, None)]
-    return (*alone, *(Blocking(each.job.id, tenant) for tenant, each in obstacles.blocked_tenants.items()))
+    in_use = {(node.id, gpu.index) for node in inputs.nodes for gpu in node.shared if gpu.holders}
+    for chosen in decided.measuring.sharing.chosen.values():
+        in_use |= {(piece.node, piece.part.gpu) for piece in chosen.placement.pieces if piece.part is not None}
+    return _Left(inputs.ledger, reserved, beside, frozenset(in_use))
 
 
 class _Left(NamedTuple):
-    """What a plan leaves idle: the ledger without promised resources, node -> the job it is reserved for, and what a waiting job
-    fits.
+    """The idle resources after a plan: the ledger without promised ones, node -> the job it is reserved for, and the GPUs that a
+    waiting job fits.
     """
 
     ledger: Ledger
     reserved: Mapping[int, int]
     beside: Beside
     shared: frozenset[tuple[int, int]]  # node and index of the shared GPUs in use
-
-
-def _in_use(nodes: Iterable[Node], decided: Decided) -> Iterator[tuple[int, int]]:
-    yield from ((node.id, gpu.index) for node in nodes for gpu in node.shared if gpu.holders)
-    for chosen in decided.measuring.sharing.chosen.values():
-        yield from ((piece.node, piece.part.gpu) for piece in chosen.placement.pieces if piece.part is not None)
 
 
 def _measure(
@@ -191,6 +175,7 @@ def _measure(
         (job for job in state.jobs if job.id in wanting and job.part is None), left.ledger, left.reserved
     )
     mean, largest = metrics.live_latency_ratio([each.latency_ratio or 0.0 for each in eligible])
+    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
     return Metrics(
         fragments_cores=fragments.short_of_cores,
         fragments_scattered=fragments.scattered,
@@ -202,19 +187,16 @@ def _measure(
         waiting_by_reason=dict(sorted((str(name), n) for name, n in reasons.items())),
         live_lr_mean=mean,
         live_lr_max=largest,
-        **_of_the_past(state, parameters, now_s),
+        raqlr=raqlr,
+        raqlr_jobs=ended,
+        raqlr_hours=parameters.raqlr_hours,
         **_held(nodes, left.ledger.with_kept(), left.shared),
     )
 
 
-def _of_the_past(state: ClusterState, parameters: Parameters, now_s: float) -> dict[str, Any]:
-    raqlr, ended = metrics.raqlr(state.ended, now_s, parameters.raqlr_hours)
-    return {"raqlr": raqlr, "raqlr_jobs": ended, "raqlr_hours": parameters.raqlr_hours}
-
-
 def _held(nodes: Sequence[Node], final: Ledger, shared: AbstractSet[tuple[int, int]]) -> dict[str, Any]:
-    """The metrics of held GPUs and cores. `final`: what the plan leaves idle, promised resources included; `shared`: the shared
-    GPUs in use, each once, however many jobs are on it.
+    """The metrics of held GPUs and cores. `final`: the ledger after the plan, promised resources included; `shared`: the shared
+    GPUs in use, each once.
     """
     gpus, cores = metrics.allocated(nodes, final)
     gpus += len(shared)

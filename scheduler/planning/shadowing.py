@@ -1,6 +1,6 @@
-"""A shadow: another sharing policy answers what a planning's sharing step was asked, and both answers are laid side by side.
+"""A shadow: another sharing policy answers the question of a planning's sharing step, and both answers are laid side by side.
 
-It acts on nothing. What comes out is plain values, as JSON knows them, for whoever keeps and shows them.
+It acts on nothing. Its answers are plain values, as JSON knows them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from scheduler.planning.sharing import Asked, Sharing
 
 MOST_JOBS = 5000
-"""So many jobs, the first of the queue, are told of; the others are counted."""
+"""The most jobs with an answer of their own, the first of the queue; the others are counted."""
 NAMED = 8
-"""So many of those on a GPU are named."""
+"""The most jobs on a GPU that are named."""
 
 Place = tuple[int, int]
 Told = dict[str, Any]
 
 
 def compared(asked: Asked, acted: Sharing) -> Told:
-    """Ask the shadow, and return both answers by job, and what each comes to."""
+    """Ask the shadow, and return both answers by job, and their totals."""
     parameters = replace(asked.parameters, sharing_policy=asked.parameters.sharing_shadow, sharing_shadow="off")
     shadow = choose(asked.sharers, asked.ledger.copy(), asked.state, parameters, fair=asked.fair)
     sides = {"acting": Answers(asked, acted), "shadow": Answers(asked, shadow)}
@@ -64,7 +64,7 @@ def _row(job: Job, sides: Mapping[str, Answers]) -> Told:
 
 
 class Answers:
-    """What one policy decided, with who would then be on each shared GPU."""
+    """One policy's decisions, with the jobs that would then be on each shared GPU."""
 
     def __init__(self, asked: Asked, sharing: Sharing) -> None:
         self._sharing, self._uses = sharing, asked.state.uses
@@ -76,7 +76,7 @@ class Answers:
             for gpu in node.shared:
                 self._people[number, gpu.index] = [(each.job, each.signature, each.compute) for each in gpu.holders]
         jobs = {each.job.id: each.job for each in asked.sharers}
-        self._told = {number: self._joined(jobs[number]) for number in sharing.chosen}
+        self._told = {number: self._join(jobs[number]) for number in sharing.chosen}
 
     def decides(self, job: Job) -> bool:
         """Whether the policy was asked about the job: not where a quota kept it."""
@@ -91,9 +91,9 @@ class Answers:
         return {"admits": False, "closed": dict(closed)}
 
     def use(self) -> Told:
-        """What of the GPUs with somebody on them would be used, if all were as their last runs; each in per cent.
+        """The use of the GPUs with jobs on them, in per cent, if all jobs were as their last runs.
 
-        `alone`: what the same jobs would use of a GPU each.
+        `alone`: the use of a GPU by each of these jobs without the others.
         """
         there = [people for people in self._people.values() if people]
         means = [[self._mean(name, compute) for _, name, compute in people] for people in there]
@@ -106,8 +106,8 @@ class Answers:
             "alone": _percent(each),
         }
 
-    def _joined(self, job: Job) -> Told:
-        """Let the job join where it was chosen to, and return what is told of that."""
+    def _join(self, job: Job) -> Told:
+        """Let the job join the GPU that was chosen for it, and return the answer."""
         (piece,) = self._sharing.chosen[job.id].placement.pieces
         held, shared = piece.part, self._sharing.told[job.id]["shared"]
         assert held is not None
@@ -129,13 +129,13 @@ class Answers:
         return found
 
     def _slowdown(self, own: str, people: Sequence[tuple[int, str, int]], gpu_type: str) -> float | None:
-        """The worst of the measured pairs; None where one of them was not measured, 1 where nobody is."""
+        """The worst of the measured pairs; None where one of them was not measured, 1 on an empty GPU."""
         told = [self._measured.told(own, name, gpu_type) for _, name, _ in people]
         known = [each[0] / each[1] for each in told if each is not None and each[1] >= ENOUGH]
         return round(1.0 + max(known, default=0.0), 3) if len(known) == len(people) else None
 
     def _mean(self, name: str, compute: int) -> float:
-        """The mean use of the GPU under a signature; what it was granted where nothing is known."""
+        """The mean use of the GPU under a signature; the granted part where nothing is known."""
         seen = self._uses.get(name, {}).get("gpu")
         return sum(seen) / len(seen) if seen else compute / WHOLE
 

@@ -1,4 +1,4 @@
-"""The open shared GPUs of a planning, in columns, and what is idle beside each of them on its node."""
+"""The open shared GPUs of a planning, in columns, and the idle cores and memory beside each of them on its node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """Shared GPUs on nodes that are up. One whose holders come to more than it has, as it says now, is left out."""
+    """Shared GPUs on nodes that are up, but for those whose holders have more than the GPU."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.rooms: list[Room] = []

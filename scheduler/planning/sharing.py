@@ -1,8 +1,8 @@
 """Jobs that share a GPU get their places: a planning's step of its own (algorithms.md section 11).
 
-Their GPUs are no other job's to have, so nothing of this is in the ILP: the step takes cores, memory and quota from the ledger
-before the policy does. Whose turn it is, fairness says: the tenant with the smallest share of the GPUs, parts counted in
-thousandths, then the queue's order. *Deviation* from Kube-Knots, which takes jobs by memory, largest first, whoever's they are.
+No other job may have their GPUs, so nothing of this is in the ILP: the step takes cores, memory and quota from the ledger before
+the policy does. The next turn goes to the tenant with the smallest share of the GPUs, parts counted in thousandths, then by the
+queue's order. *Deviation* from Kube-Knots, which takes the jobs of all tenants by memory, largest first.
 The sharing policy says which GPUs a job may join and in which order; among those that are as good to it, the prices of gaps
 decide (decision 0013), then the cores that the job wants, then the fuller GPU.
 """
@@ -49,15 +49,16 @@ if TYPE_CHECKING:
 NO_RULES: Numbers = np.empty(0, dtype=np.int8)
 
 NAMED = 3
-"""So many of those from whom a job is kept apart are named."""
+"""The most jobs named from which a job is kept apart."""
 
 
 READ = ("running", "tenants", "gpu_weights", "uses", "pairs", "learned")
+"""The fields of a snapshot that the step reads beside the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the step was asked, kept as it was before, so that another policy can be asked the very same (`shadowing`)."""
+    """The step's question, kept as it was before, so that another policy can be asked the same (`shadowing`)."""
 
     sharers: Sequence[Ranked]
     ledger: Ledger
@@ -68,9 +69,9 @@ class Asked:
 
 @dataclass(slots=True)
 class Sharing:
-    """Who starts on a shared GPU, what is told of it (by job id), and why the others that share wait.
+    """The jobs that start on shared GPUs, their figures (by job id), and why the others that share wait.
 
-    `asked`: None where no shadow is wanted, or nobody shares. `harvests`: what running jobs give back for them.
+    `asked`: None where no shadow is wanted, or no job shares. `harvests`: memory that running jobs give back for them.
     """
 
     chosen: dict[int, Chosen] = field(default_factory=dict)
@@ -95,16 +96,12 @@ def choose(
         return Sharing()
     asked = None
     if parameters.sharing_shadow not in ("off", parameters.sharing_policy):
-        asked = Asked(sharers, ledger.copy(), _needed(state), parameters, fair)
+        needed = replace(ClusterState((), ()), **{name: getattr(state, name) for name in READ})
+        asked = Asked(sharers, ledger.copy(), needed, parameters, fair)
     step = _Step(sharers, ledger, state, parameters)
     step.give(sharers, fair=fair)
     step.sharing.asked = asked
     return step.sharing
-
-
-def _needed(state: ClusterState) -> ClusterState:
-    """The part of a snapshot that the step reads beside the ledger."""
-    return replace(ClusterState((), ()), **{name: getattr(state, name) for name in READ})
 
 
 @lru_cache(maxsize=32)
@@ -150,7 +147,7 @@ class _Step:
         self.sharing.harvests = tuple(self._harvests.orders.values())
 
     def _turn(self, job: Job) -> Room | None:
-        """Give the job a place, or say why it waits. Returns where it starts."""
+        """Give the job a place, or note why it waits. Returns where it starts."""
         if (short := self._ledger.over_quota(job)) is not None:
             self.sharing.waiting[job.id] = over_quota(job, self._ledger.quotas[job.tenant], short)
             return None
@@ -220,7 +217,7 @@ class _Step:
     # ---- words -------------------------------------------------------------------------------------------------------
 
     def _told(self, job: Job, row: int, column: int, held: HeldPart, rules: Numbers) -> dict[str, Any]:
-        """Where it starts and by which rule; of those there only its own tenant's are named."""
+        """The place of its start, and the rule; of the jobs there only its own tenant's are named."""
         board, rule = self._board, str(BY_NUMBER[int(rules[column])])
         beside = [each for each in board.joined[column] if self._tenants.get(each) == job.tenant]
         found: dict[str, Any] = {
@@ -262,7 +259,7 @@ class _Step:
         return Why(Reason.NO_SHARED_GPU, {"needs": needs(job), "shared": shared})
 
     def _apart_from(self, job: Job, columns: np.ndarray) -> list[int]:
-        """Those of its own tenant on these GPUs that it is kept apart from, or that are kept apart from it."""
+        """The jobs of its own tenant on these GPUs that it is kept apart from, or that are kept apart from it."""
         assert job.part is not None
         own, apart = signature(job), job.part.apart_from
         there = [each for column in columns for each in self._places.gpus[column].holders]

@@ -1,4 +1,4 @@
-"""Waiting jobs that share GPUs as the sharing policies see them: an asker a kind of job, and the GPUs with those on them."""
+"""Waiting jobs that share GPUs as the sharing policies see them: an asker a kind of job, and the GPUs with their jobs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
 
 KINDS, LEAST_KINDS = 2000, 50
-"""So many kinds of sharing jobs are looked at in one planning, each tenant's equal part of them, and so many of each at least."""
+"""The most kinds of sharing jobs that are looked at in one planning, in equal parts by tenant, and the fewest of a tenant."""
 STEP = 50
-"""Parts of GPUs are expected in steps of so many thousandths: the prices take a moment however many sizes jobs ask for."""
+"""Parts of GPUs are expected in steps of these thousandths, so that many sizes do not slow the prices down."""
 
 
 class Askers:
     """The kinds of the waiting jobs, numbered, and the board of all of them beside the GPUs.
 
-    Of a kind are jobs that ask for the same and were seen to use the same.
+    Jobs of a kind ask for the same and were seen to use the same.
     """
 
     def __init__(
@@ -42,9 +42,11 @@ class Askers:
         types: Sequence[str] = (),
         measured: Measured = NOTHING,
     ) -> None:
-        """`types`: of the GPUs, in their order; without measured pairs nobody asks for them."""
+        """`types`: of the GPUs, in their order; only measured pairs need them."""
         self._profiles = profiles_of(uses)
-        self._told_apart = {*uses, *_kept_apart(sharers, gpus), *measured.names}
+        waiting = [each.job.part.apart_from for each in sharers if each.job.part is not None]
+        running = [each.apart_from for gpu in gpus for each in gpu.holders]
+        self._told_apart = {*uses, *measured.names}.union(*waiting, *running)
         self._rows: dict[tuple[object, str], int] = {}
         self._of_job: dict[int, int] = {}
         askers = [self._asker(job, name) for job, name in self._kinds(sharers)]
@@ -53,11 +55,11 @@ class Askers:
         self.board = Board(askers, shared, measured=measured)
 
     def row(self, job: Job) -> int | None:
-        """The number of the job's kind; None where its tenant's kinds are more than are looked at."""
+        """The number of the job's kind; None for kinds of its tenant beyond the limit."""
         return self._of_job.get(job.id)
 
     def _kinds(self, sharers: Sequence[Ranked]) -> Iterator[tuple[Job, str]]:
-        """Yield the first job of each kind, and its signature: the first kinds of each tenant, whoever asks for thousands."""
+        """Yield the first job of each kind, and its signature: the first kinds of each tenant, so that none crowds others out."""
         most = max(LEAST_KINDS, KINDS // len({each.job.tenant for each in sharers}))
         counts = Counter[int]()
         for job in (each.job for each in sharers):
@@ -89,7 +91,7 @@ class Askers:
         )
 
     def _shared(self, key: int, gpu: PartedGpu, gpu_type: str) -> SharedGpu:
-        """A GPU with those on it, and what they were granted."""
+        """A GPU with its jobs and their grants."""
         residents = tuple(
             Resident(
                 Asker(
@@ -111,15 +113,8 @@ class Askers:
 
 
 def expected_parts(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> tuple[tuple[int, int], ...]:
-    """What parts (thousandths, in steps) are expected, and how many: as those that wait and those that run ask for."""
+    """The expected parts (thousandths, in steps), and how many: those of waiting and of running jobs."""
     asked = [each.job.part.compute for each in sharers if each.job.part is not None]
     held = [each.compute for gpu in gpus for each in gpu.holders]
     counts = Counter(max(STEP, round(compute / STEP) * STEP) for compute in (*asked, *held))
     return tuple(sorted((size, count) for size, count in counts.items() if size < WHOLE))
-
-
-def _kept_apart(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> set[str]:
-    """The signatures beside which somebody was ended for memory."""
-    waiting = [each.job.part.apart_from for each in sharers if each.job.part is not None]
-    running = [each.apart_from for gpu in gpus for each in gpu.holders]
-    return set().union(*waiting, *running)

@@ -1,10 +1,10 @@
-"""What `coda` and `berth` share (algorithms.md sections 4 and 7): arrays, progressive windows, stages, giving back.
+"""The common steps of `coda` and `berth` (algorithms.md sections 4 and 7): arrays, windows, stages, giving back.
 
 The steps: the windows of all GPU arrays are filled. Nodes are reserved for starving jobs at the head of a window. The fronts
 are placed, then the backfills, each stage together by one ILP, or job by job. Greedy turns fill what a gap or a time limit
-left open. A job that borrowers keep out of its own array calls back the fewest of them. The sweep offers what is still idle
-to every job. CPU jobs come last, in the order of their tenants' shares. In a re-plan running elastic jobs take part in the
-first stage, and what they hold counts as idle for the windows and the solves.
+left open. A job that borrowers keep out of its own array calls back the fewest of them. The sweep offers idle resources to
+every job. CPU jobs come last, in the order of their tenants' shares. In a re-plan running elastic jobs take part in the first
+stage, and their resources count as idle for the windows and the solves.
 """
 
 from __future__ import annotations
@@ -71,24 +71,26 @@ def place(work: Work, mode: Mode) -> Outcome:
 
 
 def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth, trail: Trail) -> tuple[Work, Staged]:
-    """Place the stages, in a re-plan together with running jobs. Returns what the later steps work on, and what was staged."""
+    """Place the stages, in a re-plan together with running jobs. Returns the work of the later steps, and the stages' figures."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
-        return work, _stages_settled(basis, work, answers, worth, trail, Staged())
+        return work, _settle_stages(basis, work, answers, worth, trail, Staged())
     if is_located(work) or by_class(work):
-        shared = _shared(solving, basis.access_rules)
-        staged = _stages_settled(replace(basis, access_rules=shared), solving, answers, worth, trail, Staged())
+        shared = _share_rules(solving, basis.access_rules)
+        staged = _settle_stages(replace(basis, access_rules=shared), solving, answers, worth, trail, Staged())
         basis.access_rules.reservations = shared.reservations
         realise(work, answers)
         return work, staged
     front = first_stage(basis.windows, answers)
-    near = replan_nearby(front, solving, work, answers, worth, trail, lambda near: _shared(near, basis.access_rules))
+    near = replan_nearby(
+        front, solving, work, answers, worth, trail, lambda near: _share_rules(near, basis.access_rules)
+    )
     work = replace(work, participants={})
     drop_reservations(basis.access_rules, answers)
-    return work, _stages_settled(basis, work, answers, worth, trail, near)
+    return work, _settle_stages(basis, work, answers, worth, trail, near)
 
 
-def _stages_settled(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
+def _settle_stages(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
     staged = place_stages(basis, work, answers, worth, trail, before)
     topped_up = settle(basis.windows, work, basis.access_rules, answers, worth, trail)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
@@ -97,7 +99,7 @@ def _stages_settled(basis: Basis, work: Work, answers: Answers, worth: Worth, tr
 def _serve_the_rest(
     basis: Basis, lineup: Lineup, rest: Work, whole: Work, answers: Answers, worth: Worth, trail: Trail
 ) -> tuple[CpuTurns, Obstacles]:
-    """After the GPU jobs' stages: owners call back, the sweep and the CPU jobs take what is still idle."""
+    """After the GPU jobs' stages: owners call back, then the sweep and the CPU jobs take idle resources."""
     mode, access_rules, windows = basis.mode, basis.access_rules, basis.windows
     access_rules.refresh()
     kept = {} if mode.sweep else kept_from(windows.picked, rest, access_rules, answers)
@@ -117,7 +119,7 @@ def _serve_the_rest(
     return turns, Obstacles(unswept=sweep.unswept, kept={**kept, **turns.kept, **sweep.kept})
 
 
-def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:
+def _share_rules(solving: Work, access_rules: AccessRules) -> AccessRules:
     """The access rules for the resources that participants and waiting jobs share."""
     others = [live for live in solving.state.running if live.job not in solving.participants]
     shared = access_rules.on(solving.ledger, others)
@@ -127,7 +129,7 @@ def _shared(solving: Work, access_rules: AccessRules) -> AccessRules:
 
 
 def _offers_beside(work: Work, access_rules: AccessRules) -> Callable[[Ranked, Ledger], Sequence[Offer]]:
-    """What a running job may use by these rules, on a ledger where its own resources count as idle."""
+    """The resources that a running job may use, on a ledger where its own count as idle."""
 
     def offers(ranked: Ranked, ledger: Ledger) -> Sequence[Offer]:
         return access_rules.on(ledger, [live for live in work.state.running if live.job != ranked.job.id]).offers(
@@ -138,7 +140,7 @@ def _offers_beside(work: Work, access_rules: AccessRules) -> Callable[[Ranked, L
 
 
 def _taking(shares: Sequence[ShareView]) -> Callable[[Ranked, Running], bool]:
-    """Tells whose running jobs make room for an urgent job: its own tenant's, and those of tenants that hold no less."""
+    """Say which running jobs make room for an urgent one: its own tenant's, and those of tenants that hold no less."""
     held = {each.tenant: each.held / each.weight for each in shares}
 
     def may_take(ranked: Ranked, live: Running) -> bool:

@@ -1,6 +1,6 @@
 """CODA (IPDPS, V-C): arrays, DRF between tenants and FIFO within one, rigid jobs, greedy placement, call-backs.
 
-Every GPU job asks for its smallest size alone. At its turn it is placed in its own array, or else on what it may borrow. There
+Every GPU job asks only for its smallest size. At its turn it is placed in its own array, else on GPUs that it may borrow. There
 are no reservations and no joint solve. CODA's tuning of cores and its contention eliminator are modules of their own.
 """
 

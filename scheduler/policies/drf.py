@@ -1,8 +1,8 @@
 """DRF (NSDI '11, Algorithm 1), the baseline of CODA's evaluation: one pool of GPUs and cores for all jobs.
 
-The tenant with the smallest weighted dominant share - the larger of its shares of all GPUs and of all cores, whoever
-uses them - starts its next job, its jobs being in order of submission. A tenant whose next job does not fit is passed over
-until the next planning. That cores of CPU jobs and GPUs count in one share is what CODA's arrays do away with.
+The tenant with the smallest weighted dominant share starts its next job, its jobs being in order of submission. The dominant
+share is the larger of its shares of all GPUs and of all cores. A tenant whose next job does not fit is passed over until the
+next planning. Cores of CPU jobs and GPUs count in one share here; CODA's arrays do away with that.
 """
 
 from __future__ import annotations

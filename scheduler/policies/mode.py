@@ -1,4 +1,4 @@
-"""Which parts of `coda` and `berth` are on."""
+"""The parts of `coda` and `berth` that can be off."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Which parts are on. `rigid`: every job asks for its smallest size alone. `reserve_lr` None: no reservations.
+    """Which parts are on. `rigid`: every job asks only for its smallest size. `reserve_lr` None: no reservations.
 
     `sweep`: see `fairness.sweep`.
     """

@@ -1,9 +1,9 @@
-"""What policies share that hand out all GPUs again in every round (Gavel's, Sia's).
+"""The common part of policies that hand out all GPUs again in every round (Gavel's, Sia's).
 
-All movable running jobs and all waiting jobs compete for what is idle and for what the movable jobs hold. A job that gets the
-GPUs that it has runs on without a stop. The others are stopped, and what they free is promised to the jobs that come. A
-running job that is unsound, or has an unsound speed, is left alone. Speeds come from the common estimator, by GPU type: what it
-knows of single nodes is not used, because these policies do not distinguish nodes of a type.
+All movable running jobs and all waiting jobs compete for the idle resources and those of the movable jobs. A job that gets the
+GPUs that it has runs on without a stop. The others are stopped, and their resources are promised to the jobs that come. A
+running job that is unsound, or has an unsound speed, runs on. Speeds come from the common estimator, by GPU type. These policies
+do not distinguish nodes of a type, so speeds measured on single nodes are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def speeds_by_type(work: Work) -> Estimator:
-    """The planning's estimator without what it knows of one node."""
+    """The planning's estimator without speeds of single nodes."""
     known = work.estimator
     by_type = [layer for layer in known.layers if not isinstance(layer, EntityLayer)]
     return Estimator(by_type, known.nodes, known.signatures)
@@ -42,7 +42,7 @@ def speeds_by_type(work: Work) -> Estimator:
 @dataclass(slots=True)
 class Reallocation:
     """One round. `moving`: the factor on the worth of a running job if it is moved; if it is None, or raises InvalidJob
-    because a speed is unsound, the job is left alone.
+    because a speed is unsound, the job runs on.
     """
 
     work: Work
@@ -53,7 +53,7 @@ class Reallocation:
     moving: Callable[[Running, Job], float | None]
     running: dict[int, Participant] = field(init=False)
     idle: Ledger = field(init=False)
-    """What the round hands out: idle resources, and those of the running jobs that take part."""
+    """Idle resources, and those of the running jobs that take part: the round hands them out."""
     jobs: dict[int, Ranked] = field(init=False)
     """By id: first the running jobs, then the queue in its order."""
 
@@ -106,7 +106,7 @@ class Reallocation:
         """Give the job these GPUs, by node. `least`: the throughput that its gain divides by; None = its own throughput.
 
         The job gets nothing if cores, memory or its tenant's quota are not enough, which these policies do not look at, or
-        if its speed over so many nodes is unsound.
+        if its speed over these nodes is unsound.
         """
         job = self.jobs[number].job
         try:
@@ -125,7 +125,7 @@ class Reallocation:
         self.answers.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
 
     def realise(self) -> None:
-        """Turn the difference to what runs into stops, promises and starts."""
+        """Turn the differences to the running jobs into stops, promises and starts."""
         realise(replace(self.work, participants=self.running), self.answers)
 
     def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:

@@ -11,7 +11,7 @@ from scheduler.replan import early
 from scheduler.rules import RESERVATIONS, URGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 
 def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules) -> frozenset[int]:
-    """Reserve nodes for the starving first job of each array. Stopping attempts are left out: what they hold
-    is promised already.
+    """Reserve nodes for the starving first job of each array. Stopping attempts are left out: their resources are promised.
 
-    A job that fits now needs no reservation if the solver can be told to place it, so that the others may use the rest.
+    A job that fits now needs no reservation if the solver can be made to place it, so that the others may use the rest.
     The ids of these jobs are returned.
     """
     now_s, running = work.now_s, [live for live in work.state.running if not live.stopping]
@@ -40,7 +39,10 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules)
         found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
         if found is None:
             continue
-        if found.until_s <= now_s and mode.joint and _may_demand(ranked, work, must_start):
+        # Only the located formulation can be made to place a job. Under a quota two such jobs could contradict each other.
+        free = ranked.job.tenant not in work.ledger.allowances
+        quiet = free or (not must_start and work.ledger.over_quota(ranked.job) is None)
+        if found.until_s <= now_s and mode.joint and is_located(work) and quiet:
             must_start.add(ranked.job.id)
         else:
             kept.append(found)
@@ -68,11 +70,3 @@ def pressing_of(windows: Windows, work: Work, mode: Mode) -> dict[int, float]:
 def urgent_of(windows: Windows, pressing: Mapping[int, float], now_s: float) -> list[Ranked]:
     """The jobs of all arrays that are urgent now, in the order of picking."""
     return [each for each in windows.picked if pressing.get(each.job.id, math.inf) <= now_s]
-
-
-def _may_demand(ranked: Ranked, work: Work, demanded: Collection[int]) -> bool:
-    """Whether the solver can be told to place the job. Only the located formulation can; and under a quota two such jobs
-    could contradict each other.
-    """
-    free = ranked.job.tenant not in work.ledger.allowances
-    return is_located(work) and (free or (not demanded and work.ledger.over_quota(ranked.job) is None))

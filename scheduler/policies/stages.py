@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 FRONT_TIME_SHARE = 0.6
-"""Of the time left, what the first of two stages may use."""
+"""The part of the time left that the first of two stages may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the stages are placed by. `must_start`: job ids that the solver has to place."""
+    """The rules of the stages. `must_start`: job ids that the solver has to place."""
 
     windows: Windows
     mode: Mode
@@ -63,7 +63,7 @@ def first_stage(windows: Windows, answers: Answers) -> list[Ranked]:
 
 
 def place_stages(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
-    """Place the fronts, then the backfills. `before`: what was placed jointly before; what is returned includes it."""
+    """Place the fronts, then the backfills. `before`: the figures of an earlier joint solve, which the answer includes."""
     stages = _stages(basis.windows, answers)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
@@ -132,13 +132,13 @@ def _place_in_order(
 def settle(
     windows: Windows, work: Work, access_rules: AccessRules, answers: Answers, worth: Worth, trail: Trail
 ) -> int:
-    """Give jobs of the windows what the stages left idle. Returns how many jobs found a place so."""
+    """Give jobs of the windows the GPUs that the stages left idle. Returns how many jobs found a place."""
     drop_reservations(access_rules, answers)
     access_rules.refresh()
     if TOPPING_UP in work.parameters.off:
         return 0
     topped_up = 0
-    failed = set[tuple[object, ...]]()  # kinds of jobs that found nothing: what is idle only shrinks
+    failed = set[tuple[object, ...]]()  # kinds of jobs that found nothing: idle resources only shrink
     promised = {given.job for given in answers.promises}
     most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:
@@ -167,7 +167,7 @@ def _take_turn(
     job = ranked.job
     found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
-        found = _generated(ranked, access_rules.offers(ranked, home_only=home_only), work, answers)
+        found = _generate(ranked, access_rules.offers(ranked, home_only=home_only), work, answers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
             answers.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), found)
@@ -178,7 +178,7 @@ def _take_turn(
     return False
 
 
-def _generated(ranked: Ranked, offers: Sequence[Offer], work: Work, answers: Answers) -> tuple[Configuration, ...]:
+def _generate(ranked: Ranked, offers: Sequence[Offer], work: Work, answers: Answers) -> tuple[Configuration, ...]:
     try:
         return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:

@@ -1,11 +1,11 @@
 """Calling back what was borrowed, after the solve (algorithms.md section 7, step 7).
 
-A job of the fronts that the solve did not place, in the order of picking, may get resources of its own array back: if its
-smallest size would fit with what movable borrowers hold there, the fewest of them are stopped. The configuration is promised to
-the job, which starts exactly there once all of it is idle.
+A job of the fronts that the solve did not place, in the order of picking, may get resources of its own array back. If its
+smallest size would fit with the resources of movable borrowers there, the fewest of them are stopped. The configuration is
+promised to the job, which starts exactly there once all of it is idle.
 
-Where there are re-plans, elastic borrowers are called back in re-plans alone, after the solve that may move them or make them
-smaller. Like all elastic jobs they keep what they have for the time of ten restarts: docs/decisions/0016.
+Where there are re-plans, elastic borrowers are called back only in re-plans, after the solve that may move them or make them
+smaller. Like all elastic jobs they keep their configuration for the time of ten restarts: docs/decisions/0016.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def call_back(
     *,
     replans: bool,
 ) -> None:
-    """Add to `answers` the stops and promises for jobs of the fronts. What borrowers hold is handed out once they have stopped.
+    """Add to `answers` the stops and promises for jobs of the fronts.
 
     `replans`: whether running elastic jobs take part in the policy's re-plans.
     """

@@ -1,16 +1,16 @@
 """Urgent jobs, and re-plans before their round is over (ours; algorithms.md sections 3, 4 and 7; docs/decisions/0015).
 
-A round of six minutes is long for a job of one minute: if such a job finds no place it would wait for the end of the round,
-whatever the queue's order, and its latency ratio would be the largest of all. And GPUs that become idle on scattered nodes,
-where no waiting job can use them, would stay idle until the next re-plan.
+A round of six minutes is long for a job of one minute. If such a job finds no place, even the first of the queue waits for the
+end of the round, with the largest latency ratio of all. And GPUs that become idle on scattered nodes, where no waiting job can
+use them, would stay idle until the next re-plan.
 
 *Urgent* is a job among the first of its array's window whose latency ratio has reached `reserve_lr` and at least doubled
 since the last re-plan:
 
     LR >= reserve_lr   and   wait >= 2 * wait at the last re-plan
 
-So a job is urgent a few times at most, each time after twice the wait. A re-plan makes room for it whatever the objective says,
-from running jobs whose latency ratio is at most half of its own.
+A job is thus urgent a few times at most, each time after twice the wait. A re-plan makes room for it even where the objective
+falls, from running jobs whose latency ratio is at most half of its own.
 
 The next re-plan comes *early* when a planning between re-plans leaves an urgent job without a place, or leaves one GPU in a
 hundred idle on types on which a waiting job could start. It comes no sooner than `replan_early_s` after the last re-plan, and
@@ -42,21 +42,20 @@ FRAGMENTS_SHARE = 0.01
 """If this part of the GPUs is idle, and waiting jobs could use them were they in one place, a re-plan is worth it."""
 
 MOST_URGENT = 8
-"""Only the first jobs of each window, so many, can be urgent: a re-plan makes room for no more (`making_room.MOST_JOBS`)."""
+"""Only this number of first jobs of each window can be urgent: a re-plan makes room for no more (`making_room.MOST_JOBS`)."""
 
 
 def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | None, now_s: float) -> dict[int, float]:
     """For the first picks of a window: job id -> from when on it is urgent. No job is before the first re-plan."""
     if replanned_s is None:
         return {}
-    return {each.job.id: _urgent_from_s(each, reserve_lr, replanned_s, now_s) for each in picked[:MOST_URGENT]}
-
-
-def _urgent_from_s(ranked: Ranked, reserve_lr: float, replanned_s: float, now_s: float) -> float:
-    wait_s = ranked.latency_ratio * ranked.age_s
-    reached_s = now_s + reserve_lr * ranked.age_s - wait_s
-    doubled_s = replanned_s + (GROWTH - 1.0) * (wait_s - (now_s - replanned_s))
-    return max(reached_s, doubled_s)
+    found: dict[int, float] = {}
+    for ranked in picked[:MOST_URGENT]:
+        wait_s = ranked.latency_ratio * ranked.age_s
+        reached_s = now_s + reserve_lr * ranked.age_s - wait_s
+        doubled_s = replanned_s + (GROWTH - 1.0) * (wait_s - (now_s - replanned_s))
+        found[ranked.job.id] = max(reached_s, doubled_s)
+    return found
 
 
 def due_s(
@@ -69,7 +68,7 @@ def due_s(
     now_s: float,
     replanned_s: float | None,
 ) -> float | None:
-    """When the next re-plan should be, by what this planning leaves; None = when the round is over.
+    """When the next re-plan should be after this planning; None = when the round is over.
 
     `pressing`: job id -> from when on it is urgent. `waiting`: the eligible jobs without a place. `replanned_s`: when the
     last re-plan was, this planning included.
@@ -87,7 +86,7 @@ def due_s(
 
 
 def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
-    """Whether so many GPUs are idle on types on which a waiting job could start if they were in one place (section 10)."""
+    """Whether that share of GPUs is idle on types on which a waiting job could start if they were in one place (section 10)."""
     if ledger.idle_gpus < FRAGMENTS_SHARE * ledger.gpus_up:
         return False
     idle: Counter[str | None] = Counter()

@@ -1,4 +1,4 @@
-"""Giving back what was borrowed (CODA V-C; algorithms.md section 4): whom to stop so that an owner's job can start.
+"""Choose the borrowers that stop so that an owner's job can start (CODA V-C; algorithms.md section 4).
 
 Of the movable borrowers that keep the job out, the fewest are stopped, and of equally few the youngest. Borrowers are GPU jobs on
 nodes of the other GPU array, and CPU jobs on a node where CPU jobs hold more than the CPU array's cores. A stopped borrower goes
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from scheduler.placement.ledger import Ledger
 
 SETS_TRIED = 2_000
-"""So many sets of borrowers of one size are compared; after that the first set that is enough is taken."""
+"""The most sets of borrowers of one size that are compared; after that the first set that is enough is taken."""
 
 
 def borrowers(
     running: Iterable[Running], nodes: Mapping[int, Node], division: Division, homes: HomeArrays
 ) -> list[Running]:
-    """The movable jobs that hold what another array owns and are not stopping yet, youngest first."""
+    """The movable jobs that hold resources of another array and are not stopping yet, youngest first."""
     live = list(running)
     cpu_cores: dict[int, int] = {}
     for each in live:
@@ -70,7 +70,7 @@ def whom_to_stop(wanted: Configuration, ledger: Ledger, found: Sequence[Running]
         serving = [chosen for chosen in islice(combinations(here, size), SETS_TRIED) if _fits(wanted, ledger, chosen)]
         if serving:
             # Youngest: the set whose oldest member started last.
-            return max(serving, key=lambda chosen: sorted((live.started_s for live in chosen), reverse=False))
+            return max(serving, key=lambda chosen: sorted(live.started_s for live in chosen))
     return None
 
 

@@ -4,13 +4,13 @@ Between re-plans only waiting jobs get what becomes idle. Where nobody waits it 
 elastic jobs that would go faster on it. That is dear where a job's speed is only found out: it grows by one step a round, and
 a job of twelve minutes spends half of its life on its first GPU.
 
-So the next re-plan comes early, too, when a running job that may be changed would gain by what stands idle now, its restart
-and more (`MARGIN`) paid. Only the oldest of them are looked at: the longest jobs are among them, for which the others wait.
+So the next re-plan comes early, too, when a running job that may be changed would gain by the idle GPUs, its restart and more
+(`MARGIN`) paid. Only the oldest of them are looked at: the longest jobs are among them, for which the others wait.
 
-Jobs that grew leave nothing idle for who comes next. So it also comes early when nobody waits but jobs that came since the last
-re-plan, and a running job would lose less by what one of them needs than that one gains by starting. It comes when the oldest
-of the jobs that would may be changed, but for whose length the wait until then would be noticed (`NOTICED_LR`) it comes when the
-first of them may be. While others wait as well they wait for the round's end, as ever.
+Jobs that grew leave nothing idle for the next jobs. So the re-plan also comes early when only jobs wait that came since the last
+one, and a running job would lose less by giving one of them its GPUs than that one gains by starting. It comes when the oldest
+of the jobs that would give may be changed. Where the new job's wait until then would be noticed (`NOTICED_LR`), it comes when the
+first of them may be changed. While older jobs wait as well, all wait for the round's end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING
 from scheduler.errors import InvalidJob
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import idle_offers, with_lent
-from scheduler.replan.participants import (
-    asked_after_s,
-    present_configuration,
-    restart_s_of,
-    taking_part,
-)
+from scheduler.replan.participants import asked_after_s, first_s_of, present_configuration, restart_s_of, taking_part
 from scheduler.replan.paying import factors
 
 if TYPE_CHECKING:
@@ -38,19 +33,19 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 MARGIN = 1.1
-"""The speed must rise by so much, restarts paid: a re-plan weighs what is borrowed at 0.95, and is a solve."""
+"""The speed must rise by this factor, restarts paid: a re-plan weighs borrowed GPUs at 0.95, and is a solve."""
 
 MOST_GROWING = 16
-"""So many running jobs are looked at."""
+"""The most running jobs that are looked at."""
 
 IDLE_SHARE = 0.01
 """And only where this part of the GPUs is idle."""
 
 NOTICED_LR = 0.02
-"""From this latency ratio on who came does not wait for the oldest job that would make room, if another may sooner."""
+"""From this latency ratio on a new job does not wait for the oldest job that would make room, if another may sooner."""
 
 MOST_NODES = 64
-"""Of each GPU type so many nodes are looked at, those with the most idle GPUs. This comes after the solve, which has a limit."""
+"""The most nodes of each GPU type that are looked at, those with the most idle GPUs. The solve before this has a limit."""
 
 
 def due_s(
@@ -77,17 +72,17 @@ def due_s(
     due = _when_changeable(work, soonest_s, end_s)
     found = [
         _for_idle_gpus(due[:MOST_GROWING], work, reserved),
-        _for_who_came(due[:MOST_GROWING], waiting, work, gain, replanned_s),
+        _for_new_jobs(due[:MOST_GROWING], waiting, work, gain, replanned_s),
     ]
     return min((each for each in found if each is not None), default=None)
 
 
-def _for_who_came(
+def _for_new_jobs(
     due: Sequence[tuple[float, Running]], waiting: Iterable[Ranked], work: Work, gain: Gain, replanned_s: float
 ) -> float | None:
-    """When a job may be made smaller that would be, if somebody waits and all who do came since the last re-plan.
+    """When a job that would become smaller may be changed, if jobs wait and all of them came since the last re-plan.
 
-    The oldest is waited for until the first of those who came has waited for `NOTICED_LR` of its age.
+    The oldest is waited for until the first of the new jobs has waited for `NOTICED_LR` of its age.
     """
     needed = noticed_s = math.inf
     for ranked in waiting:
@@ -102,7 +97,7 @@ def _for_who_came(
 
 
 def yields(live: Running, gpus: float, work: Work, gain: Gain, at_s: float) -> bool:
-    """Whether the job loses less by so many GPUs, its restart paid, than another gains that starts on them (G = 1)."""
+    """Whether the job loses less by these GPUs, its restart paid, than another gains that starts on them (G = 1)."""
     job = live.description
     assert job is not None
     sizes = [size for size in job.requirement if size <= live.gpus - gpus]
@@ -119,7 +114,7 @@ def yields(live: Running, gpus: float, work: Work, gain: Gain, at_s: float) -> b
 
 
 def _for_idle_gpus(due: Sequence[tuple[float, Running]], work: Work, reserved: Collection[int]) -> float | None:
-    """When one of these would gain by what stands idle."""
+    """When one of these would gain by the idle GPUs."""
     ledger = work.ledger
     if not ledger.idle_gpus or ledger.idle_gpus < IDLE_SHARE * ledger.gpus_up:
         return None
@@ -146,11 +141,7 @@ def _when_changeable(work: Work, soonest_s: float, end_s: float) -> list[tuple[f
         at_s = max(soonest_s, live.started_s + kept_s)
         if at_s < end_s:
             found.append((at_s, live))
-    return sorted(found, key=lambda each: (_first_s(each[1]), each[1].job))
-
-
-def _first_s(live: Running) -> float:
-    return live.started_s if live.first_started_s is None else live.first_started_s
+    return sorted(found, key=lambda each: (first_s_of(each[1]), each[1].job))
 
 
 def gains(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer], work: Work, at_s: float) -> bool:
@@ -162,14 +153,11 @@ def gains(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer], wo
         left = factors(live, present, work, at_s)
         if max(left.usual, left.teaching) <= 0:
             return False
-        found = generate_on(job, _own(live, offers, every), work.ledger, work.estimator, sigma=work.parameters.sigma)
+        # The offers with the job's own GPUs.
+        others = {piece.node for piece in live.pieces} - {offer.node.id for offer in offers}
+        every_offer = (*offers, *(every[node] for node in others if node in every))
+        own = sorted((with_lent(each, [live]) for each in every_offer), key=lambda offer: offer.node.id)
+        found = generate_on(job, own, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:
         return False  # it runs on
     return any(each.throughput * left.of_one(each) > MARGIN * present.throughput for each in found)
-
-
-def _own(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer]) -> list[Offer]:
-    """The offers, with what the job itself holds."""
-    others = {piece.node for piece in live.pieces} - {offer.node.id for offer in offers}
-    own = [every[node] for node in sorted(others) if node in every]
-    return sorted((with_lent(each, [live]) for each in (*offers, *own)), key=lambda offer: offer.node.id)

@@ -1,4 +1,4 @@
-"""Room for urgent jobs (`early`) from running ones, whatever the objective says (algorithms.md sections 6 and 7).
+"""Room for urgent jobs (`early`) from running ones, even where the objective falls (algorithms.md sections 6 and 7).
 
 After a re-plan's solve each urgent job that has no answer yet, in order, may have running jobs stopped for it, the fewest that
 are enough, where the objective loses least:
@@ -9,8 +9,7 @@ This need not be a gain, because for a small rigid job beside elastic ones it ne
 an urgent one only if its latency ratio is at most half as large, and only if its tenant holds no less than the urgent job's
 tenant.
 
-The job's smallest size is promised to it. The stopped jobs wait again, and compete with all others for the rest of what they
-held.
+The job's smallest size is promised to it. The stopped jobs wait again, and compete with all others for the rest of their GPUs.
 """
 
 from __future__ import annotations
@@ -34,17 +33,16 @@ if TYPE_CHECKING:
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 
 CAUSE = "preempt"
 
 MOST_JOBS = 8
-"""So many waiting jobs are looked at in one re-plan, because each asks about every node."""
+"""The most waiting jobs that are looked at in one re-plan, because each asks about every node."""
 
 
 class Rules(NamedTuple):
-    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of what it borrows. `may_take`: whether
+    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of borrowed ones. `may_take`: whether
     an urgent job may take from a running one.
     """
 
@@ -92,7 +90,9 @@ def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules:
         (
             each.live
             for number, each in work.changeable.items()
-            if number not in stopping and _yields(each, ranked, rules)
+            if number not in stopping
+            and GROWTH * each.ranked.latency_ratio <= ranked.latency_ratio
+            and rules.may_take(ranked, each.live)
         ),
         key=lambda live: (-live.started_s, live.job),
     )
@@ -113,19 +113,11 @@ def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules:
     return max(ways, key=lambda way: way.gain, default=None)
 
 
-def _yields(each: Participant, urgent: Ranked, rules: Rules) -> bool:
-    """Whether the running job makes room for the urgent one whatever the objective says."""
-    return GROWTH * each.ranked.latency_ratio <= urgent.latency_ratio and rules.may_take(urgent, each.live)
-
-
 def _loss(live: Running, work: Work, worth: Worth) -> float:
-    """What the objective loses if the running job is stopped."""
+    """The objective's loss if the running job is stopped."""
     each = work.changeable[live.job]
-    gain = worth.gain.of(each.present.throughput / min(each.present.throughput, _least(each.job, work)))
-    return worth.weight(live.job) * gain * (1.0 + each.unselected_cost)
-
-
-def _least(job: Job, work: Work) -> float:
-    """The throughput of its smallest size on its slowest type: close to the smallest that could be generated."""
+    job, speed = each.job, each.present.throughput
     hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
-    return min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())
+    # Its smallest size on its slowest type: close to the smallest throughput that could be generated.
+    least = min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())
+    return worth.weight(live.job) * worth.gain.of(speed / min(speed, least)) * (1.0 + each.unselected_cost)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 TIME_SHARE = 0.5
-"""Of the time left, what this part of a planning may use."""
+"""The part of the time left that this step of a planning may use."""
 
 
 def replan_nearby(
@@ -38,9 +38,12 @@ def replan_nearby(
     access_rules: Callable[[Work], AccessRules | None],
 ) -> Staged:
     """Solve for the participants and the head of the front on their nodes, and take the result from `work.ledger`."""
+    chosen = {piece.node for each in solving.participants.values() for piece in each.live.pieces}
+    rooms = [room for number, room in solving.ledger.rooms.items() if room.node.gpus_total and number not in chosen]
+    rooms.sort(key=lambda room: (-len(room.gpus), room.node.id))
     near = replace(
         solving,
-        ledger=solving.ledger.copy(_nodes(solving)),
+        ledger=solving.ledger.copy(chosen | {room.node.id for room in rooms[: max(0, MOST_NODES - len(chosen))]}),
         deadline_s=work.clock() + TIME_SHARE * work.remaining_s,
     )
     stage = [each.ranked for each in work.participants.values()]
@@ -54,10 +57,3 @@ def replan_nearby(
     tidy(near, answers, worth, trail)
     realise(work, answers)
     return replace(staged, out_of_time=frozenset())  # they still have their turn with the whole window
-
-
-def _nodes(solving: Work) -> set[int]:
-    chosen = {piece.node for each in solving.participants.values() for piece in each.live.pieces}
-    rooms = [room for number, room in solving.ledger.rooms.items() if room.node.gpus_total and number not in chosen]
-    rooms.sort(key=lambda room: (-len(room.gpus), room.node.id))
-    return chosen | {room.node.id for room in rooms[: max(0, MOST_NODES - len(chosen))]}

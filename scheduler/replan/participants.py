@@ -1,4 +1,4 @@
-"""Running elastic jobs in a re-plan (algorithms.md sections 6 and 7; Hops 3.6): who takes part, and what it is worth.
+"""Running elastic jobs in a re-plan: which take part, and their worth (algorithms.md sections 6 and 7; Hops 3.6).
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 KEPT_RESTARTS = 10
-"""A configuration is kept for the time of so many restarts, so that at most a tenth of a job's time is lost by restarts."""
+"""A configuration is kept for the time of ten restarts, so that at most a tenth of a job's time is lost by restarts."""
 
 
 ASKED_FROM_S, ASKED_RESTARTS = 60.0, 2
-"""Where every change pays for itself, a configuration may change after so many seconds, and the time of so many restarts."""
+"""Where every change pays for itself, a configuration may change after these seconds, and the time of two restarts."""
 
 MOST_NODES = 16
-"""The located formulation can look at so many GPU nodes in a re-plan. On a larger cluster a re-plan solves by class if running
-jobs may be preempted; else it looks at a part of the cluster: see `nearby`."""
+"""The most GPU nodes that the located formulation can look at in a re-plan. On a larger cluster a re-plan solves by class if
+running jobs may be preempted; else it looks at a part of the cluster: see `nearby`."""
 
 MOST_PINNED = 4
-"""By class, so many running jobs of a node may be changed: each doubles the number of ways to keep some of them."""
+"""By class, the most running jobs of a node that may be changed: each doubles the number of ways to keep some of them."""
 
 
 def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
@@ -81,6 +81,11 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
     ]
 
 
+def first_s_of(live: Running) -> float:
+    """When the job's first attempt started."""
+    return live.started_s if live.first_started_s is None else live.first_started_s
+
+
 def restart_s_of(live: Running, parameters: Parameters) -> float:
     """The seconds that a restart costs the running job: measured for it, or the knob `restart_cost_s`."""
     return parameters.restart_cost_s if live.restart_s is None else live.restart_s
@@ -98,16 +103,16 @@ def gather(
         return {}, {}
     inside = running
     if is_large(work):
-        inside = _pinned(running) if by_class(work) else _drawn(running, work)
+        inside = _pin(running) if by_class(work) else _draw(running, work)
     solved_for = {live.job for live in inside}
-    everybody = _described(running, work, rank, check)
+    everybody = _describe(running, work, rank, check)
     return (
         {number: each for number, each in everybody.items() if number in solved_for},
         {number: each for number, each in everybody.items() if number not in solved_for},
     )
 
 
-def _described(
+def _describe(
     running: Sequence[Running],
     work: Work,
     rank: Callable[[Sequence[Job]], Sequence[Ranked]],
@@ -126,9 +131,8 @@ def _described(
     found: dict[int, Participant] = {}
     for ranked in rank([job for _, job, _ in sound.values()]):
         live, _, present = sound[ranked.job.id]
-        first_s = live.started_s if live.first_started_s is None else live.first_started_s
         restart_s = restart_s_of(live, work.parameters)
-        factor = restart_factor(work.now_s - first_s, live.restarts, restart_s)
+        factor = restart_factor(work.now_s - first_s_of(live), live.restarts, restart_s)
         cost = restart_s / work.parameters.replan_s
         found[ranked.job.id] = Participant(live, replace(ranked, rank=0), present, Factors(factor, factor), cost)
     return found
@@ -143,26 +147,21 @@ def by_class(work: Work) -> bool:
     return work.parameters.preemption == "on" and work.parameters.placement == "ilp"
 
 
-def _pinned(running: Sequence[Running]) -> list[Running]:
+def _pin(running: Sequence[Running]) -> list[Running]:
     """A few of the running jobs of each node. One on several nodes must have the same number of cores a GPU on all of them."""
     counts = Counter[int]()
     found = []
     for live in running:
         nodes = [piece.node for piece in live.pieces]
-        if all(counts[node] < MOST_PINNED for node in nodes) and (len(nodes) == 1 or _in_units(live)):
+        rate = len(live.pieces[0].cores) // len(live.pieces[0].gpus)
+        even = len(nodes) == 1 or all(len(piece.cores) == rate * len(piece.gpus) for piece in live.pieces)
+        if even and all(counts[node] < MOST_PINNED for node in nodes):
             counts.update(nodes)
             found.append(live)
     return found
 
 
-def _in_units(live: Running) -> bool:
-    """Whether what it holds is a number of GPUs with the same whole number of cores each."""
-    first = live.pieces[0]
-    rate = len(first.cores) // len(first.gpus)
-    return all(len(piece.cores) == rate * len(piece.gpus) for piece in live.pieces)
-
-
-def _drawn(running: Sequence[Running], work: Work) -> list[Running]:
+def _draw(running: Sequence[Running], work: Work) -> list[Running]:
     """Some of the running jobs, drawn at random, on no more nodes than a re-plan can look at; in the snapshot's order."""
     nodes: set[int] = set()
     drawn: set[int] = set()
@@ -196,7 +195,7 @@ def released(ledger: Ledger, running: Iterable[Running]) -> Ledger:
 
 
 def joint(work: Work) -> Work:
-    """The work as the solve sees it: what participants hold is idle, for them and the waiting jobs together."""
+    """The work as the solve sees it: the participants' resources are idle, for them and the waiting jobs together."""
     if not work.participants:
         return work
     return replace(work, ledger=released(work.ledger, (each.live for each in work.participants.values())))

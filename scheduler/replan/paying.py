@@ -6,16 +6,15 @@ times each, for a few per cent of speed. Here a change must pay within the time 
 
     f = min(F, 1 - (1 + N / GENTLE) * S / H)
 
-H = the time that the new configuration should stand: KEPT_RESTARTS * S, a round, or as long as the present one has stood,
-whichever is longest. N = its restarts so far: after twelve restarts a change must pay for four. What has stood for hours will
-probably stand for hours again: without that a job that was moved often in a crowd could never again move to GPUs a quarter
-faster, when it was alone and they stood idle. The job's expected end is not used, because a slow job is far from its end for as
-long as it is slow.
+H = the time that the new configuration should stand: the longest of KEPT_RESTARTS * S, a round, and the time that the present
+one has stood. N = its restarts so far: after twelve restarts a change must pay for four. A configuration that has stood for hours
+will probably stand for hours again. Without that a job that was moved often in a crowd could never again move to idle GPUs a
+quarter faster. The job's expected end is not used, because a slow job is far from its end for as long as it is slow.
 
 Growth to more GPUs than a job ever had, at a speed not known yet, need not be earned by a long past (docs/decisions/0223).
 F asks of a change of a job of two minutes that it be half as fast again; so one whose speed is only found out would have half of
 its life behind it before it knows where it runs well. Each such size is new to it once, so that neither H nor N has to hold it
-back. Where it tells its work, the restart must pay by what is left to run, R seconds at the present speed:
+back. Where it tells its work, the restart must pay within the rest of the run, R seconds at the present speed:
 
     f = 1 - S / R
 
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.placement.running import Factors
-from scheduler.replan.participants import kept_for_s, restart_factor, restart_s_of
+from scheduler.replan.participants import first_s_of, kept_for_s, restart_factor, restart_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 GENTLE = 4.0
-"""After every so many restarts the next change must pay for one restart more."""
+"""After every four restarts the next change must pay for one restart more."""
 
 
 def under(work: Work, gain: Gain) -> Work:
@@ -62,13 +61,12 @@ def under(work: Work, gain: Gain) -> Work:
 
 
 def factors(live: Running, present: Configuration, work: Work, at_s: float) -> Factors:
-    """What a restart leaves of the speed, as a re-plan at that time counts it; under the exponent of G `Gain.kept` of it.
+    """The part of the speed that a restart leaves at that time; under the exponent of G `Gain.kept` of it.
 
     `present`: as the job runs now.
     """
     restart_s = restart_s_of(live, work.parameters)
-    first_s = live.started_s if live.first_started_s is None else live.first_started_s
-    usual = min(restart_factor(at_s - first_s, live.restarts, restart_s), paid(live, work.parameters, at_s))
+    usual = min(restart_factor(at_s - first_s_of(live), live.restarts, restart_s), paid(live, work.parameters, at_s))
     left_s = left_to_run_s(live, present, work.estimator)
     if live.description is None or left_s is None:
         return Factors(usual, usual)

@@ -1,9 +1,9 @@
-"""Promises: what stopping attempts will free is kept for the job that they stop for (algorithms.md section 7, step 7).
+"""Promises keep the resources that stopping attempts will free for the job that they stop for (algorithms.md section 7, step 7).
 
 A planning settles the promises before all other steps, the oldest first. A job with a promise starts exactly on its shares once
 all of them are idle. Until then their idle part is kept from all other jobs, and the job is placed nowhere else.
-A promise lapses when a node of it is gone or takes no jobs; when what is idle there and what stopping attempts will free is not
-enough for it any more; when the job may not start (held, over quota, its sizes changed); or when it is older than
+A promise lapses when a node of it is gone or takes no jobs; when the resources that are idle or will be free there are not
+enough any more; when the job may not start (held, over quota, its sizes changed); or when it is older than
 `BOUND_RESTARTS` restarts, because a stop that takes longer must not leave GPUs idle for ever.
 """
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Promise, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
 
 BOUND_RESTARTS = 10
 """A promise is kept for this many times the operator's restart cost, `restart_cost_s`: ten minutes by default."""
@@ -31,7 +30,7 @@ BOUND_RESTARTS = 10
 
 @dataclass(slots=True)
 class Settled:
-    """What became of the promises: jobs that start on theirs, jobs that still wait for it, and jobs that lost it."""
+    """Jobs that start on their promise, jobs that still wait for it, and jobs that lost it."""
 
     started: dict[int, Chosen] = field(default_factory=dict)
     waiting: dict[int, Promise] = field(default_factory=dict)
@@ -39,7 +38,7 @@ class Settled:
 
     @property
     def kept(self) -> AbstractSet[int]:
-        """The jobs whose promise is kept: those that start on it, and those that still wait for it."""
+        """The jobs whose promise is kept."""
         return self.started.keys() | self.waiting.keys()
 
 
@@ -71,19 +70,21 @@ def settle(
         return settled
     coming = Coming(live for live in running if live.stopping)
     for holder in sorted(own, key=lambda each: (each.promise.given_s, each.job.id)):
-        too_old = now_s - holder.promise.given_s > BOUND_RESTARTS * restart_cost_s
-        if too_old or not _stands(holder, ledger, coming):
-            settled.lapsed.append(holder.job.id)
+        job, promise, live = holder.job, holder.promise, holder.live
+        too_old = now_s - promise.given_s > BOUND_RESTARTS * restart_cost_s
+        may_start = promise.gpus in job.requirement and (live is None or live.stopping)
+        if too_old or not may_start or not can_keep(promise.shares, job.tenant, ledger, coming):
+            settled.lapsed.append(job.id)
         elif (chosen := _start(holder, ledger, estimator)) is not None:
-            settled.started[holder.job.id] = chosen
+            settled.started[job.id] = chosen
         else:
-            keep(holder.promise.shares, holder.job.tenant, ledger, coming)
-            settled.waiting[holder.job.id] = holder.promise
+            keep(promise.shares, job.tenant, ledger, coming)
+            settled.waiting[job.id] = promise
     return settled
 
 
 class Coming:
-    """What stopping attempts will free: GPUs, cores and memory of nodes, GPUs and cores of quotas. Promises take from it."""
+    """The GPUs, cores and memory of nodes, and the room in quotas, that stopping attempts will free. Promises take from it."""
 
     def __init__(self, stopping: Iterable[Running]) -> None:
         self._free: dict[tuple[str, int], list[int]] = {}
@@ -106,7 +107,7 @@ class Coming:
         return Share(share.node, *self._take(("node", share.node), share.gpus, share.cores, share.memory_mib))
 
     def take_quota(self, tenant: int, shares: Iterable[Share]) -> tuple[int, int]:
-        """Take the same from what stops free of the tenant's quotas. Returns the GPUs and cores for which they must have room."""
+        """Take the same of the tenant's quotas. Returns the GPUs and cores for which they must have room."""
         every = list(shares)
         gpus, cores = sum(share.gpus for share in every), sum(share.cores for share in every)
         left = self._take(("tenant", tenant), gpus, cores)
@@ -119,29 +120,24 @@ class Coming:
 
 
 def keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Coming) -> None:
-    """Withhold from the ledger what stopping attempts will not free of the shares and of the tenant's quotas."""
+    """Withhold from the ledger the part of the shares and of the tenant's quotas that stopping attempts will not free."""
     ledger.withhold([coming.take(share) for share in shares])
     ledger.set_aside_quota(tenant, *coming.take_quota(tenant, shares))
 
 
 def can_keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Coming) -> bool:
-    """Whether what is idle and what will be free is enough for the shares."""
+    """Whether idle and coming resources are enough for the shares."""
     trial = coming.copy()
     rest = [trial.take(share) for share in shares]
     if ledger.quota_shortfall(tenant, *trial.take_quota(tenant, shares)) is not None:
         return False
-    return all(share.node in ledger.rooms and _holds(ledger.rooms[share.node], share) for share in rest)
-
-
-def _stands(holder: _Holder, ledger: Ledger, coming: Coming) -> bool:
-    job, promise = holder.job, holder.promise
-    if promise.gpus not in job.requirement or (holder.live is not None and not holder.live.stopping):
-        return False
-    return can_keep(promise.shares, job.tenant, ledger, coming)
-
-
-def _holds(room: Room, share: Share) -> bool:
-    return share.gpus <= len(room.gpus) and share.cores <= len(room.cores) and share.memory_mib <= room.memory_mib
+    return all(
+        (room := ledger.rooms.get(share.node)) is not None
+        and share.gpus <= len(room.gpus)
+        and share.cores <= len(room.cores)
+        and share.memory_mib <= room.memory_mib
+        for share in rest
+    )
 
 
 def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | None:
@@ -153,6 +149,6 @@ def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | No
     try:
         speed = estimator.throughput(job, nodes, holder.promise.gpus) if not job.is_cpu else None
     except InvalidJob:
-        speed = None  # the speed is for the page alone: the job starts, because its size is decided
+        speed = None  # only pages show the speed: the job starts, because its size is decided
     wanted = Configuration(job.id, shares, speed.value if speed else 1.0, speed.source if speed else "promise")
     return Chosen(wanted, ledger.take(wanted, job.tenant), 1.0, 1.0, 1)

@@ -1,10 +1,10 @@
-"""From a re-plan's solve to what is done now (algorithms.md section 7): stops, promises and starts.
+"""Stops, promises and starts from a re-plan's solve (algorithms.md section 7).
 
-In the solve, what participants hold counts as idle. A participant that keeps its configuration is not touched. One that gets
+In the solve, the participants' resources count as idle. A participant that keeps its configuration is not touched. One that gets
 another configuration is asked to stop, and the new one is promised to it. One that gets none is asked to stop (`preempt`) if the
-operator allows it. A waiting job starts at once if its configuration fits what is really idle. Else the configuration is promised
-to it, and the stops will free it. The solve fits everything into idle and held resources together, and starts take idle ones
-only, so that every promise can be kept in whatever order the stops end.
+operator allows it. A waiting job starts at once if its configuration is really idle. Else the configuration is promised to it,
+and the stops will free it. The solve fits everything into idle and held resources together, and starts take only idle ones, so
+that every promise can be kept in any order of the stops' ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.replan.promises import Coming, can_keep, keep
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.model import Configuration, Job, Ranked, Share
+    from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 TIDY_ROUNDS = 10
-"""At most so many passes look for needless changes. Each pass but the last undoes one or more, so that few are needed."""
+"""The most passes that look for needless changes. Each pass but the last undoes one or more, so that few are needed."""
 
 
 def tidy(solving: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
@@ -86,12 +86,12 @@ def _keep_at_home(
 ) -> None:
     """Give the job its present configuration or a smaller one on the same nodes: the one that costs the plan least."""
     each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
-    lent = _lent(each, answers, waiting, borrows)
+    lent = _find_lent(each, answers, waiting, borrows)
     ways = [
         (way, given_up)
         for way in (each.offered(candidates) if lent else ())
         if _nodes(way) == _nodes(each.present)
-        and (given_up := _given_up(way, each.live.tenant, lent, waiting, ledger)) is not None
+        and (given_up := _give_up(way, each.live.tenant, lent, waiting, ledger)) is not None
     ]
 
     def gained(one: int) -> tuple[float, int]:
@@ -107,7 +107,7 @@ def _keep_at_home(
         answers.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 
 
-def _lent(
+def _find_lent(
     each: Participant,
     answers: Answers,
     waiting: Mapping[int, Job],
@@ -122,7 +122,7 @@ def _lent(
     }
 
 
-def _given_up(
+def _give_up(
     way: Configuration, tenant: int, lent: Mapping[int, Chosen], waiting: Mapping[int, Job], ledger: Ledger
 ) -> list[int] | None:
     """The borrowers, cheapest first, that must give up their place for this way; None = not even all of them are enough."""
@@ -138,9 +138,14 @@ def _given_up(
 
 
 def realise(work: Work, answers: Answers) -> None:
-    """Turn what the solve chose into stops, promises and starts, and take what starts from `work.ledger`."""
+    """Turn the solve's choice into stops, promises and starts, and take the starts from `work.ledger`."""
     chosen = {number: answers.chosen.pop(number) for number in work.participants if number in answers.chosen}
-    stopped = {number: each for number, each in work.participants.items() if _must_stop(each, chosen, work)}
+    preempts = work.parameters.preemption == "on"
+    stopped = {
+        number: each
+        for number, each in work.participants.items()
+        if (not each.keeps(chosen[number].configuration) if number in chosen else preempts)
+    }
     late = _start(work, answers)
     configurations = {number: chosen[number].configuration if number in chosen else None for number in stopped}
     causes = {number: cause_of(each, configurations[number]) for number, each in stopped.items()}
@@ -152,7 +157,12 @@ def realise(work: Work, answers: Answers) -> None:
     for_job: dict[int, int] = {}
     for ranked, picked in late:
         shares = picked.configuration.shares
-        makers = [number for number, each in stopped.items() if _makes_room(each, ranked, shares)]
+        nodes = {share.node for share in shares}
+        makers = [
+            number
+            for number, each in stopped.items()
+            if each.live.tenant == ranked.job.tenant or nodes & _nodes(each.present)
+        ]
         if makers and can_keep(shares, ranked.job.tenant, work.ledger, coming):
             keep(shares, ranked.job.tenant, work.ledger, coming)
             answers.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
@@ -164,7 +174,7 @@ def realise(work: Work, answers: Answers) -> None:
 
 
 def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
-    """Start the chosen waiting jobs that fit what is really idle, in the queue's order. Returns the other chosen ones."""
+    """Start the chosen waiting jobs whose resources are really idle, in the queue's order. Returns the other chosen ones."""
     late: list[tuple[Ranked, Chosen]] = []
     for ranked in (each for each in work.queue if each.job.id in answers.chosen):
         picked = answers.chosen.pop(ranked.job.id)
@@ -176,29 +186,13 @@ def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
     return late
 
 
-def _must_stop(each: Participant, chosen: Mapping[int, Chosen], work: Work) -> bool:
-    if each.job.id not in chosen:
-        return work.parameters.preemption == "on"
-    return not each.keeps(chosen[each.job.id].configuration)
-
-
 def cause_of(each: Participant, configuration: Configuration | None) -> str:
     """The cause of a running job's stop, by the configuration that it gets."""
     if configuration is None:
         return "preempt"
-    before, after = (_by_node(one) for one in (each.present, configuration))
-    return "move" if before.keys() != after.keys() and each.present.gpus == configuration.gpus else "resize"
+    moves = _nodes(each.present) != _nodes(configuration) and each.present.gpus == configuration.gpus
+    return "move" if moves else "resize"
 
 
 def _nodes(configuration: Configuration) -> set[int]:
     return {share.node for share in configuration.shares}
-
-
-def _by_node(configuration: Configuration) -> dict[int, int]:
-    return {share.node: share.gpus for share in configuration.shares}
-
-
-def _makes_room(each: Participant, ranked: Ranked, shares: tuple[Share, ...]) -> bool:
-    """Whether the stop frees something on one of these nodes, or in the job's quota."""
-    nodes = {share.node for share in shares}
-    return each.live.tenant == ranked.job.tenant or any(share.node in nodes for share in each.present.shares)

@@ -1,4 +1,4 @@
-"""The simulated cluster as it is: what is idle on each node, who is there, and how hard its memory is pressed."""
+"""The simulated cluster as it is: the idle resources of each node, the tenants there, and the traffic of its memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 from scheduler.model import node_of
+from scheduler.model.instances import serves
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.model import Job, Node, Piece, Share
     from scheduler.simulator.world.truth import World
 
 
+Ask = tuple[tuple[int, ...], frozenset[str], int, int]
+"""Sizes, GPU types, hard cores a GPU, memory: a waiting job's demand on a node."""
+
+
 @dataclass(slots=True)
 class Idle:
-    """What is idle on a node, in ascending order; `tenants` are told of nodes that admit one at a time."""
+    """A node's idle resources, in ascending order; `tenants` only of nodes that admit one at a time."""
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
@@ -30,9 +35,9 @@ class Idle:
 
 
 class Cluster:
-    """Nodes and what is idle on them. `take` and `give` are the only changes; both check what they are told.
+    """Nodes and their idle resources. `take` and `give` are the only changes; both check their arguments.
 
-    `changed`: nodes on which something has, since whoever reads it last cleared it.
+    `changed`: nodes on which something has changed; the reader clears it.
     """
 
     def __init__(self, world: World) -> None:
@@ -65,7 +70,6 @@ class Cluster:
         self._drawn_gbs: dict[int, float] = dict.fromkeys(world.bandwidth_gbs, 0.0)
 
     def node_now(self, number: int) -> Node:
-        """The node with what is idle on it."""
         idle = self.idle[number]
         return replace(
             self.nodes[number],
@@ -81,7 +85,7 @@ class Cluster:
         return bool(self._bays)
 
     def deal(self, waiting: Iterable[Job], promises: Iterable[Iterable[Share]]) -> dict[int, Node]:
-        """Deal what is idle of nodes with several types to their bays, as the service does before a planning.
+        """Deal the idle resources of nodes with several types to their bays, as the service does before a planning.
 
         Returns the bays, whose totals follow.
         """
@@ -91,7 +95,15 @@ class Cluster:
             now = [self.node_now(bay) for bay in bays]
             cores = tuple(sorted(core for node in now for core in node.idle_cores))
             shared = Shared(cores, sum(node.idle_memory_mib for node in now), now[0].most_cores, now[0].most_memory_mib)
-            for node in deal([_what_is_held(each) for each in now], shared, wants, promised):
+            held = [
+                replace(
+                    bay,
+                    cores_total=bay.cores_total - len(bay.idle_cores),
+                    memory_total_mib=bay.memory_total_mib - bay.idle_memory_mib,
+                )
+                for bay in now
+            ]
+            for node in deal(held, shared, wants, promised):
                 self.idle[node.id].cores, self.idle[node.id].memory_mib = node.idle_cores, node.idle_memory_mib
                 self.nodes[node.id] = dealt[node.id] = node
                 self.changed.add(node.id)
@@ -116,7 +128,7 @@ class Cluster:
             self._count(piece, tenant, -1)
 
     def exchange(self, piece: Piece, cores: int, tenant: int) -> Piece:
-        """The piece with so many cores, taken from what is idle there or given back. SimulationError when there are not."""
+        """The piece with `cores` cores: idle ones are taken, or some are given back. SimulationError when too few are idle."""
         held = piece.cores[:cores] + self.idle[piece.node].cores[: max(0, cores - len(piece.cores))]
         if len(held) < cores:
             raise SimulationError(f"node {piece.node} does not have {cores} cores for {piece}")
@@ -147,7 +159,7 @@ class Cluster:
                 self.changed.add(bay)
 
     def draw(self, pieces: Iterable[Piece], bandwidth_gbs: float) -> list[int]:
-        """Add so much to what is drawn from the memory of these nodes; those whose pressure this changes."""
+        """Add to the traffic of these nodes' memory. Returns the nodes whose pressure this changes."""
         if not bandwidth_gbs:
             return []
         changed = [piece.node for piece in pieces if piece.node in self._drawn_gbs]
@@ -156,13 +168,27 @@ class Cluster:
         return changed
 
     def pressure(self, node: int) -> float:
-        """Memory bandwidth asked for over what the node has; 0 where the world does not say what it has."""
+        """The demand for memory bandwidth over the node's; 0 where the world does not give one."""
         return self.part_of_bandwidth(node, self._drawn_gbs.get(node, 0.0))
 
     def part_of_bandwidth(self, node: int, drawn_gbs: float) -> float:
-        """So much traffic over the node's bandwidth; 0 where the world does not say what it has."""
+        """The traffic over the node's bandwidth; 0 where the world does not give one."""
         has_gbs = self._world.bandwidth_gbs.get(node)
         return max(0.0, drawn_gbs) / has_gbs if has_gbs else 0.0
+
+    def gpus_short_of_cores(self, asks: Collection[Ask]) -> int:
+        """Idle GPUs of nodes that would serve one of these if they had enough idle cores (section 10)."""
+        short = 0
+        for number, idle in self.idle.items() if asks else ():
+            node, gpus = self.nodes[number], len(idle.gpus)
+            if gpus and node.schedulable:
+                short += gpus * any(
+                    serves(types, node.gpu_type)
+                    and memory_mib <= idle.memory_mib
+                    and any(size <= gpus and len(idle.cores) < size * least for size in sizes)
+                    for sizes, types, least, memory_mib in asks
+                )
+        return short
 
     def spots(self, pieces: Sequence[Piece]) -> tuple[Spot, ...]:
         """These parts of nodes, with all that affects a job's speed there now."""
@@ -191,9 +217,3 @@ def _without(idle: tuple[int, ...], taken: tuple[int, ...]) -> tuple[int, ...] |
     gone = set(taken)
     left = tuple(each for each in idle if each not in gone)
     return left if len(left) == len(idle) - len(taken) else None
-
-
-def _what_is_held(bay: Node) -> Node:
-    """The bay with what jobs hold there for its totals."""
-    cores, memory_mib = len(bay.idle_cores), bay.idle_memory_mib
-    return replace(bay, cores_total=bay.cores_total - cores, memory_total_mib=bay.memory_total_mib - memory_mib)

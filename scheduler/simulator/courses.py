@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     Values = NDArray[np.float64]
 
 
+POINTS = 201
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Plannings as steps: `length_s[i]` is for how long record i held, 0 where another followed in the same instant."""
@@ -52,7 +55,7 @@ class Steps:
         return float(values[where] @ self.length_s[where]) / whole_s if whole_s > 0 else None
 
     def course(self, values: Values, bins: int) -> list[float]:
-        """Means over so many equal spans of the time; empty for no time."""
+        """Means over `bins` equal spans of the time; empty for no time."""
         if self.ends_s <= self.begins_s:
             return []
         edges = np.linspace(self.begins_s, self.ends_s, bins + 1)
@@ -73,8 +76,8 @@ def mean(values: Sequence[float]) -> float | None:
     return float(np.mean(np.asarray(values, dtype=np.float64))) if len(values) else None
 
 
-def cdf(values: Sequence[float], points: int = 201) -> list[float]:
-    """The quantiles at equal steps from 0 to 1: at most so many, all values when they are fewer, sorted."""
-    if len(values) <= points:
+def cdf(values: Sequence[float]) -> list[float]:
+    """The quantiles at equal steps from 0 to 1: at most `POINTS`, all values when they are fewer, sorted."""
+    if len(values) <= POINTS:
         return sorted(float(value) for value in values)
-    return [float(value) for value in np.quantile(np.asarray(values, dtype=np.float64), np.linspace(0, 1, points))]
+    return [float(value) for value in np.quantile(np.asarray(values, dtype=np.float64), np.linspace(0, 1, POINTS))]

@@ -2,10 +2,10 @@
 
 The events of one instant happen in this order: attempts end; ordered stops are done; steps of core tuning and periods of
 watching a node's memory end; profiles are known; jobs arrive; and then a planning is made if one is due. Plans are applied as
-the portal applies them: what is placed starts at once, a job that must stop waits again after `stop_s`, and promises are stored
+the portal applies them: placed jobs start at once, a job that must stop waits again after `stop_s`, and promises are stored
 with their jobs. A planning is due at the first multiple of `tick_s` after something happened. A re-plan is due at each multiple
 of `replan_s` while jobs are live, if the policy re-plans. One more planning follows at once when the window ran out before the
-idle GPUs did, or when stops that take no time freed what is promised. docs/simulator.md has the rules in full.
+idle GPUs did, or when stops that take no time freed promised resources. docs/simulator.md has the rules in full.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ NO_LIMIT_S = 1e9
 """The time limit of a planning: in effect none. Its clock stands still too, so that no plan depends on the machine's speed."""
 
 STUCK_REPLANS, STUCK_DEALT = 3, 16
-"""After so many re-plans on an idle cluster that start no job, and with no job to come, the waiting jobs can never start. More
-where nodes are dealt to their bays: jobs that do not fit one together take turns (`scheduler.intake.bays`)."""
+"""Re-plans on an idle cluster that start no job, with no job to come, after which the waiting jobs can never start. More where
+nodes are dealt to their bays: jobs that do not fit one together take turns (`scheduler.intake.bays`)."""
 
 
 class Engine:
@@ -67,8 +67,8 @@ class Engine:
         watch: Watch | None = None,
         policy: Policy | None = None,
     ) -> None:
-        """`watch` is called before each planning is applied, with a snapshot, what makes the plan that the service would make of
-        it, and what was decided from the engine's own input. `policy`: used in place of the one that the parameters name.
+        """`watch` is called before each planning is applied, with a snapshot, a function that makes the service's plan of it, and
+        the decisions from the engine's own input. `policy`: used in place of the one that the parameters name.
         """
         self.policy = policy or policy_named(parameters.policy)
         self.parameters, self.seed, self._clock = parameters, seed, clock
@@ -105,7 +105,7 @@ class Engine:
 
     @property
     def arrays(self) -> ArrayHistory:
-        """What the arrays are divided by now."""
+        """The history by which the arrays are divided now."""
         return self._arrays
 
     @property
@@ -192,7 +192,7 @@ class Engine:
                 self._plan_by(self._rounds.next_s)
             elif (
                 dealt and simulated.waiting
-            ):  # the service plans each few seconds; here somebody else's turn is what may change
+            ):  # the service plans each few seconds; here only another job's turn may change
                 self._plan_by(self.now_s + TURN_S)
 
     def _plan_once(self) -> bool:
@@ -229,7 +229,7 @@ class Engine:
         )
 
     def _show(self, decided: Decided, *, replan: bool) -> None:
-        """Show `watch` the snapshot and what was decided. It plans itself, if it wants to: that takes as long again."""
+        """Show `watch` the snapshot and the decisions. It may plan itself, which takes as long again."""
         if self._watch is None:
             return
         state = state_of(self.simulated, self._arrays, self.now_s, self._rounds.replanned_s)
@@ -246,12 +246,16 @@ class Engine:
         return np.random.default_rng([self.seed, len(self._plannings)])
 
     def _apply(self, decided: Decided, *, round_begins: bool) -> bool:
-        """Do what was decided. Returns whether another planning should follow at once."""
+        """Apply the decisions. Returns whether another planning should follow at once."""
         simulated, now_s, outcome = self.simulated, self.now_s, decided.outcome
         for number in decided.lapsed:
             simulated.promise(simulated.loads[number], None)
         again = decided.window_ran_out
-        self._note_eligible(set(decided.ineligible()))
+        ineligible = set(decided.ineligible())
+        for number in ineligible ^ self._ineligible:
+            if number in simulated.waiting:
+                simulated.loads[number].waits_from(now_s, eligible=number not in ineligible)
+        self._ineligible = ineligible
         for number, chosen in outcome.answers.chosen.items():
             load = simulated.loads[number]
             open_age = load.age_s is None or load.age_guessed
@@ -272,13 +276,6 @@ class Engine:
         elif round_begins:
             self._fruitless += 1
         return any(freed) or (again and bool(outcome.answers.chosen))
-
-    def _note_eligible(self, ineligible: set[int]) -> None:
-        """From now on the waiting of these jobs does not count, and that of all others does."""
-        for number in ineligible ^ self._ineligible:
-            if number in self.simulated.waiting:
-                self.simulated.loads[number].waits_from(self.now_s, eligible=number not in ineligible)
-        self._ineligible = ineligible
 
     def _stop(self, order: StopOrder) -> bool:
         """Order the stop. Returns whether it is done at once."""

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class SimulationError(ValueError):
-    """What is wrong with a job, a world or a policy, and what would be right."""
+    """It names the fault of a job, a world or a policy, and the remedy."""

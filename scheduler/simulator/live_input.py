@@ -1,8 +1,8 @@
 """The input of a planning, kept up to date between plannings: only what an event has changed is written again.
 
 It gives the same answers as `SnapshotInput` of `scheduler.planning.inputs` on a snapshot taken now. `state` has no nodes and no
-waiting jobs: the ledger knows what is idle, and the queue which jobs wait. What a planning takes from the ledger is really taken
-when the plan is applied. Before the next planning the changed rooms are set to what the cluster has.
+waiting jobs: the ledger knows the idle resources, and the queue which jobs wait. A planning takes from the ledger; the resources
+are really taken when the plan is applied. Before the next planning the changed rooms are read from the cluster again.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LiveInput:
     def __init__(self, simulated: SimulatedCluster) -> None:
         world = simulated.world
         self._simulated = simulated
-        self.memory = NOTHING  # whoever keeps one between plannings puts it here
+        self.memory = NOTHING  # a driver that keeps one between plannings puts it here
         nodes = list(simulated.cluster.nodes.values())
         whole = ClusterState(
             nodes, (), tenants=world.tenants, gpu_speeds=world.gpu_speeds, gpu_weights=world.gpu_weights
@@ -85,7 +85,7 @@ class LiveInput:
         self.state = whole
         self._now_s = 0.0
         self._sound_shapes: set[tuple[object, object]] = set()
-        self._aside: dict[int, Why] = {}  # who waits and never fits
+        self._aside: dict[int, Why] = {}  # jobs that wait and never fit
         self._by_order_of_arrival = not any(
             tenant.gpu_quota is not None or tenant.core_quota is not None for tenant in world.tenants
         )

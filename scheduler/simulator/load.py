@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
-"""For so long each ended attempt is remembered."""
+"""The time for which each ended attempt is remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,14 +34,14 @@ class Attempt:
     counted_s: float = 0.0
     end_s: float = math.inf
     order: StopOrder | None = None  # the stop that ended it, or will end it
-    measured_s: float = 0.0  # its speed was told up to here
+    measured_s: float = 0.0  # its speed was measured up to here
     tuning: Tuning | None = None  # the search for its cores, once it has begun
-    share: float = 1.0  # what a throttle leaves it of its speed and of its memory traffic
+    share: float = 1.0  # the part of its speed and of its memory traffic that a throttle leaves
     gpus: int = field(init=False)
     shown: Running | None = None  # as the last snapshot had it, while nothing of it has changed
 
     def __post_init__(self) -> None:
-        self.gpus = self.placement.gpus  # tuning changes its cores alone
+        self.gpus = self.placement.gpus  # tuning changes only its cores
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -61,7 +61,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """A job of the trace and what became of it so far. `since_s`: waiting and eligible since; None = it is not."""
+    """A job of the trace and its life so far. `since_s`: waiting and eligible since; None = it is not."""
 
     traced: TracedJob
     done: float = 0.0
@@ -99,7 +99,7 @@ class Load:
 
     @property
     def least_cores(self) -> int:
-        """Its hard cores a GPU: what its tenant asked; one where the service chooses."""
+        """Its hard cores a GPU, as its tenant asked; one where the service chooses."""
         return self.traced.job.least_cores if self.cores is None else 1
 
     def wait_s(self, now_s: float) -> float:
@@ -115,7 +115,7 @@ class Load:
 
 
 def count_work(load: Load, now_s: float) -> None:
-    """Add what the attempt has done since it was last counted."""
+    """Add the attempt's work since it was last counted."""
     attempt = load.attempt
     if attempt is None:
         return

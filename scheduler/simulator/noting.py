@@ -1,4 +1,4 @@
-"""What the engine notes: of each planning and of each job, as the report reads it (algorithms.md sections 10 and 13)."""
+"""The engine's notes of each planning and of each job, as the report reads them (algorithms.md sections 10 and 13)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 def planning_record(
     simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int], now_s: float, solve_s: float
 ) -> PlanningRecord:
-    """What a planning leaves. `ineligible`: jobs whose waiting the cluster does not cause."""
+    """The record of a planning. `ineligible`: jobs whose waiting the cluster does not cause."""
     outcome = decided.outcome
     without = [simulated.waiting[number] for number in ineligible if number in simulated.waiting]
     cpu_jobs = simulated.cpu_waiting - sum(load.traced.job.is_cpu for load in without)
+    idle, asked = simulated.cluster.idle_by_type, _asked(simulated, decided, ineligible)
     return PlanningRecord(
         at_s=now_s,
         replan=decided.replan,
@@ -30,7 +31,7 @@ def planning_record(
         queue_cpu_jobs=cpu_jobs,
         gpus_allocated=simulated.cluster.gpus_held,
         cores_allocated=simulated.cluster.cores_held,
-        fragments=_fragments(simulated, decided, ineligible),
+        fragments=sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0,
         placed=len(outcome.answers.chosen),
         stopped=len(outcome.answers.stops),
         rate=simulated.rate,
@@ -39,13 +40,6 @@ def planning_record(
         fragments_cores=simulated.gpus_short_of_cores(),
         fragments_kept=_kept(simulated, decided, ineligible),
     )
-
-
-def _fragments(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:
-    """Fragments of all kinds (section 10): the idle GPUs of types on which an eligible waiting job could start."""
-    idle = simulated.cluster.idle_by_type
-    asked = _asked(simulated, decided, ineligible)
-    return sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0
 
 
 def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:

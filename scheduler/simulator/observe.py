@@ -1,4 +1,4 @@
-"""What the scheduler sees of the simulated cluster: a snapshot with the same fields as the portal's, filled in the same way."""
+"""The scheduler's view of the simulated cluster: a snapshot with the same fields as the portal's, filled in the same way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def state_of(
 def beside(
     simulated: SimulatedCluster, arrays: ArrayHistory, now_s: float, replanned_s: float | None
 ) -> dict[str, Any]:
-    """What a planning decides by beside nodes, waiting and running jobs."""
+    """The input of a planning beside nodes, waiting and running jobs."""
     world = simulated.world
     return {
         "tenants": world.tenants,
@@ -46,18 +46,21 @@ def beside(
 
 
 def running_in(simulated: SimulatedCluster, now_s: float) -> list[Running]:
-    """What runs, profiles last."""
+    """The running jobs, profiles last."""
     return [*(running_of(load, simulated, now_s) for load in simulated.running.values()), *simulated.profiles.running()]
 
 
 def done_fraction(load: Load) -> float:
-    """The part of a job's work that the service knows to be done, from what instrumented jobs report."""
+    """The part of a job's work that the service knows to be done, by the reports of instrumented jobs."""
     return min(1.0, load.done / load.traced.work) if load.traced.reports else 0.0
 
 
 def job_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
     """The job as it waits, or of a running one as if it waited."""
-    traced = load.traced
+    traced, domain = load.traced, load.traced.job.checkpoint_domain
+    if load.starts and not simulated.world.shared_storage:  # only where its first part runs or ran
+        node = load.checkpoint_node if load.attempt is None else load.attempt.pieces[0].node
+        domain = None if node is None else simulated.cluster.nodes[node].domain
     return replace(
         traced.job,
         cores=traced.job.cores if load.cores is None else load.cores,
@@ -69,7 +72,7 @@ def job_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
         gave_back=load.gave_back,
         attained_gpu_s=load.gpu_s,
         done_fraction=done_fraction(load),
-        checkpoint_domain=_domain(load, simulated),
+        checkpoint_domain=domain,
         instrumented=traced.job.instrumented or (bool(traced.profiles) and simulated.world.profiling_s > 0),
         profiled_since_s=load.profiled_since_s,
         most_gpus=max(load.sizes, default=0),
@@ -90,16 +93,8 @@ def job_now(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
     return job
 
 
-def _domain(load: Load, simulated: SimulatedCluster) -> str | None:
-    """Where its checkpoint can be read: on any node, or where its first part runs or ran."""
-    if simulated.world.shared_storage or not load.starts:
-        return load.traced.job.checkpoint_domain
-    node = load.checkpoint_node if load.attempt is None else load.attempt.pieces[0].node
-    return None if node is None else simulated.cluster.nodes[node].domain
-
-
 def running_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Running:
-    """The live attempt. A movable job's description goes with it, whatever sizes it accepts."""
+    """The live attempt. A movable job's description goes with it."""
     attempt = load.attempt
     assert attempt is not None
     if attempt.shown is None or load.traced.reports:
@@ -137,7 +132,7 @@ def restart_s(load: Load, world: World) -> float:
 
 
 def expected_end_s(load: Load, attempt: Attempt, now_s: float) -> float | None:
-    """As the service expects it: from the job's age and its progress, or less what earlier attempts ran."""
+    """As the service expects it: from the job's age and its progress, or less the time of earlier attempts."""
     if not load.age_s:
         return None
     if (done := done_fraction(load)) > 0:

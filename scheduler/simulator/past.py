@@ -1,6 +1,6 @@
-"""What the simulated service remembers of ended jobs, as the portal's snapshot does (algorithms.md sections 3 and 4).
+"""The simulated service's memory of ended jobs, as in the portal's snapshot (algorithms.md sections 3 and 4).
 
-Medians of what the latest completed jobs ran, for the fallbacks of `age`; waits and ages of the jobs that ended in the
+Median run times of the latest completed jobs, for the fallbacks of `age`; waits and ages of the jobs that ended in the
 last hours, for RAQLR; and the most GPUs that large jobs held plus queued at one time in the last week, for the arrays.
 """
 
@@ -50,8 +50,6 @@ class _Medians:
 
 
 class Past:
-    """What is remembered of ended jobs."""
-
     def __init__(self, raqlr_hours: float) -> None:
         self._horizon_s = raqlr_hours * 3600.0
         self._medians = {name: _Medians() for name in ("ratio", "tenant", "category", "cluster")}
@@ -59,7 +57,7 @@ class Past:
         self._ended: deque[Ended] = deque()
         self._live_gpu_jobs, self._gpu_job_ended_s = 0, -math.inf
         self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
-        # The mappings grow in place, so that the same object always tells what is known now.
+        # The mappings grow in place, so that the same object is always up to date.
         self.history = RunHistory()
         self._largest_tuned: dict[int, dict[str | None, int]] = {}  # owner -> category -> cores a GPU
         self._tuned: deque[tuple[float, int]] = deque()  # when, cores a GPU: of the last week
@@ -120,14 +118,14 @@ class Past:
         return tuple(self._ended)
 
     def arrays(self, now_s: float) -> ArrayHistory:
-        """What the arrays are divided by from now on. It is asked for once in a round, so that no border moves within a round.
+        """The history that divides the arrays from now on. It is asked for once in a round, so that no border moves within one.
 
         It is computed when a planning first reads it, and a policy without arrays never does.
         """
         return cast("ArrayHistory", _LaterHistory(self, now_s))
 
     def tuned_cores_since(self, since_s: float) -> tuple[int, ...]:
-        """In order, for whoever takes a percentile of them in each planning."""
+        """In order, because each planning takes a percentile of them."""
         while self._tuned and self._tuned[0][0] < since_s:
             self._tuned.popleft()
         return tuple(sorted(cores for _, cores in self._tuned))

@@ -1,4 +1,4 @@
-"""What a simulation leaves: one record for each job and one for each planning. The report is computed from these alone."""
+"""The records of a simulation: one for each job and one for each planning. The report is computed only from these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What became of a job. Times are seconds on the virtual clock; None = it did not happen."""
+    """The life of a job. Times are seconds on the virtual clock; None = it did not happen."""
 
     job: int
     name: str
@@ -29,7 +29,7 @@ class JobRecord:
     restarts: int
     gpus_first: int  # size of the first attempt
     gpus_mean: float  # time-weighted over its attempts
-    ideal_s: float | None  # its time alone on an equal part of the cluster (finish-time fairness): see `report`
+    ideal_s: float | None  # its time on an equal part of the cluster (finish-time fairness): see `report`
 
 
 @dataclass(frozen=True, slots=True)

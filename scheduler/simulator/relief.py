@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Relief:
-    """What is known of each node's traffic. `running`: the cluster's own, kept by it."""
+    """Watches each node's traffic. `running`: the cluster's own mapping."""
 
     def __init__(self, cluster: Cluster, running: Mapping[int, Load], rules: Rules) -> None:
         self._cluster, self._running, self._rules = cluster, running, rules
@@ -57,13 +57,12 @@ class Relief:
         """Whether a measurement there since then is worth nothing."""
         return self._upset_s.get(node, -1.0) >= at_s
 
-    def _here(self, node: int) -> list[tuple[Load, Attempt]]:
-        found = [(load, load.attempt) for load in self._running.values() if load.attempt is not None]
-        return [(load, attempt) for load, attempt in found if any(piece.node == node for piece in attempt.pieces)]
-
     def _reading(self, node: int) -> Reading:
         trainings, drawn = {}, {}
-        for load, attempt in self._here(node):
+        for load in self._running.values():
+            attempt = load.attempt
+            if attempt is None or not any(piece.node == node for piece in attempt.pieces):
+                continue
             if load.traced.hints is not None and attempt.gpus:
                 utilisation = min(1.0, attempt.rate / attempt.noise)
                 trainings[load.id] = Training(utilisation, sum(len(piece.cores) for piece in attempt.pieces))
@@ -109,6 +108,6 @@ class Relief:
         return changed
 
     def _draw(self, load: Load, attempt: Attempt, share: float) -> None:
-        """From now on it has this share of what it wants of the memory, and of its speed."""
+        """From now on it has this share of its memory traffic and of its speed."""
         self._cluster.draw(attempt.pieces, load.traced.bandwidth_gbs * (share - attempt.share))
         attempt.share, attempt.shown = share, None

@@ -1,11 +1,11 @@
-"""The figures of one simulation (algorithms.md section 13), from its records alone.
+"""The figures of one simulation (algorithms.md section 13), only from its records.
 
 JCT = end - submission, of the jobs that completed or failed. Waiting = time eligible and not running, over all attempts. LR =
 waiting over the run time that the scheduler expected at the first start (Hops eq. 8), of the jobs that started. Jobs that never
-started are in no mean: `jobs_unstarted` is their number. Jobs that would have come after the run was cut off count in
-`jobs_to_come` alone.
+started are in no mean: `jobs_unstarted` is their number. Jobs that would have come after the run was cut off count only in
+`jobs_to_come`.
 
-*FTF rho* (Themis; Hops 4.4) = T_shared / T_ideal of each job that ended: T_shared is its JCT, T_ideal its time alone on
+*FTF rho* (Themis; Hops 4.4) = T_shared / T_ideal of each job that ended: T_shared is its JCT, T_ideal its time on its own
 1/N of the cluster, N being the time-weighted mean number of live jobs while it was there; its size there is the largest
 it accepts that fits G/N GPUs (else R_1, for that part of the time), its speed the mean over the GPU types it may use.
 The engine finds T_ideal (`JobRecord.ideal_s`), for it takes the job's true speed.
@@ -184,7 +184,7 @@ def _tenants(jobs: Sequence[JobRecord]) -> dict[str, dict[str, Any]]:
 
 
 def curves(run: Run) -> dict[str, Any]:
-    """What is drawn: CDFs (values in order, in equal steps of the share), courses over time, fragments a round.
+    """The plots: CDFs (values in order, in equal steps of the share), courses over time, fragments a round.
 
     `hours`: the middle of each span of the courses. `solve_s` is the CDF of the plannings' wall time.
     """

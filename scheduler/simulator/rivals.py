@@ -1,6 +1,6 @@
 """Policies that exist to be measured against, and the lookup by name of any policy, theirs and ours.
 
-Operators choose among `scheduler.policies.registry.POLICIES`; a rival runs in simulations alone. Both have the same interface.
+Operators choose among `scheduler.policies.registry.POLICIES`; a rival runs only in simulations. Both have the same interface.
 """
 
 from __future__ import annotations

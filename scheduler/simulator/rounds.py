@@ -39,7 +39,6 @@ class Progress:
         self._tell, self._told_s = tell, now_s
 
     def after(self, plannings: int, at_s: float, virtual_s: float, ended: int) -> None:
-        """After so many plannings."""
         if plannings % PROGRESS_EVERY == 0 or at_s - self._told_s >= PROGRESS_EVERY_S:
             self._told_s = at_s
             if self._tell is not None:

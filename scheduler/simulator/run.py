@@ -28,7 +28,7 @@ def simulate(
 ) -> Run:
     """Simulate the jobs under `parameters.policy` (ours or a rival's).
 
-    `clock`: monotonic; used for the records' `solve_s` alone. `progress`: called with (virtual seconds, ended jobs) now and then;
+    `clock`: monotonic; used only for the records' `solve_s`. `progress`: called with (virtual seconds, ended jobs) now and then;
     it may raise to end the simulation. `until_s`: the simulation is cut off then. The same arguments give an equal Run, except
     for `solve_s`. Raises SimulationError for jobs or a world that cannot be simulated.
     """

@@ -1,11 +1,11 @@
-"""The simulated cluster: which jobs wait and run, how fast, and what becomes of them when attempts start and end."""
+"""The simulated cluster: which jobs wait and run, how fast, and their changes when attempts start and end."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from scheduler.contention import Rules
 from scheduler.fairness.lrf import BY_SAMPLES, is_guess
 from scheduler.model import Span
 from scheduler.simulator.arrival_queue import ArrivalQueue
-from scheduler.simulator.asks import Ask, count, gpus_short_of_cores
-from scheduler.simulator.cluster import Cluster
+from scheduler.simulator.cluster import Ask, Cluster
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
@@ -47,7 +46,7 @@ class Event(IntEnum):
 
 
 class SimulatedCluster:
-    """Jobs by state, and the transitions between them. `announce` is told what will happen to an attempt, and when."""
+    """Jobs by state, and the transitions between them. `announce` takes the coming events of attempts, with their times."""
 
     def __init__(
         self,
@@ -70,10 +69,10 @@ class SimulatedCluster:
         relieves = world.relieves_memory and parameters.relieve_memory == "on"
         rules = Rules(parameters.relieve_threshold, parameters.noise_band)
         self.relief = Relief(self.cluster, self.running, rules) if relieves else None
-        self.promised: dict[int, Load] = {}  # who has a promise, waiting or running
+        self.promised: dict[int, Load] = {}  # jobs with a promise, waiting or running
         self.line = ArrivalQueue()
         self.wanting: Counter[tuple[int, frozenset[str]]] = Counter()  # R_1 and types of the GPU jobs that wait
-        self.asking: Counter[Ask] = Counter()  # what they ask of a node
+        self.asking: Counter[Ask] = Counter()  # their demands on a node
         self.cpu_waiting = 0
         self.ended = 0
         self.rate = 0.0  # of all that run, in GPUs' worth of work: see `Load.unit_rate`
@@ -160,7 +159,7 @@ class SimulatedCluster:
         return float(math.exp(rng.normal(-sigma * sigma / 2, sigma)))
 
     def _press(self, attempt: Attempt, bandwidth_gbs: float, now_s: float) -> None:
-        """The memory traffic on its nodes changes by so much, and with it the speed of all who run there."""
+        """Change the memory traffic on its nodes, and with it the speed of all jobs there."""
         changed = set(self.cluster.draw(attempt.pieces, bandwidth_gbs))
         for load in self.running.values() if changed else ():
             if load.attempt is not None and any(piece.node in changed for piece in load.attempt.pieces):
@@ -170,7 +169,7 @@ class SimulatedCluster:
         """Set the attempt's speed from now on, and when it will end."""
         attempt = load.attempt
         assert attempt is not None
-        self.knowing.measure(load, now_s)  # what it was until now
+        self.knowing.measure(load, now_s)  # its speed until now
         count_work(load, now_s)
         self.rate -= attempt.rate / load.unit_rate
         attempt.spots = self.cluster.spots(attempt.pieces)
@@ -203,7 +202,7 @@ class SimulatedCluster:
         self.reporting.pop(load.id, None)
         self.stopping.pop(load.id, None)
         if not self.running:
-            self.rate = 0.0  # what rounding left
+            self.rate = 0.0  # without the rest of rounding
         self.cluster.give(attempt.pieces, load.traced.job.tenant)
         self._press(attempt, -load.traced.bandwidth_gbs * attempt.share, now_s)
         self._look(attempt.pieces, now_s)
@@ -278,12 +277,19 @@ class SimulatedCluster:
         if job.is_cpu:
             self.cpu_waiting += sign
             return
-        count(self.wanting, (job.min_gpus, job.gpu_types), sign)
-        count(self.asking, (job.requirement, job.gpu_types, load.least_cores, job.memory_mib), sign)
+        ask = (job.requirement, job.gpu_types, load.least_cores, job.memory_mib)
+        counts: tuple[tuple[Counter[Any], object], ...] = (
+            (self.wanting, (job.min_gpus, job.gpu_types)),
+            (self.asking, ask),
+        )
+        for counter, key in counts:
+            counter[key] += sign
+            if not counter[key]:
+                del counter[key]
 
     def gpus_short_of_cores(self) -> int:
         """Section 10's first kind: idle GPUs of nodes that would serve some waiting job, but for cores."""
-        return gpus_short_of_cores(self.asking, self.cluster)
+        return self.cluster.gpus_short_of_cores(self.asking)
 
     def _finish(self, load: Load, state: str, now_s: float) -> None:
         load.state, load.ended_s = state, now_s

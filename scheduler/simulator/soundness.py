@@ -1,4 +1,4 @@
-"""Checks of traced jobs when they are given to the engine: an error names the job, what is wrong and the remedy."""
+"""Checks of traced jobs when they are given to the engine: an error names the job, the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ def check(traced: TracedJob, known: Container[int], now_s: float) -> None:
     if not all(math.isfinite(speed) and speed > 0 for speed in traced.known.values()):
         raise SimulationError(f"job {number} brings a known speed that is no finite number above 0")
     if traced.profiles:
-        _check_profiles(traced)
-
-
-def _check_profiles(traced: TracedJob) -> None:
-    profiles = {(signature(traced.job), gpu_type): profile for gpu_type, profile in traced.profiles.items()}
-    for wrong in take_in(ClusterState((), (), knowledge=Knowledge({}, profiles))).suspects.values():
-        raise SimulationError(f"job {traced.job.id}: {wrong}")
+        profiles = {(signature(traced.job), gpu_type): profile for gpu_type, profile in traced.profiles.items()}
+        for wrong in take_in(ClusterState((), (), knowledge=Knowledge({}, profiles))).suspects.values():
+            raise SimulationError(f"job {number}: {wrong}")

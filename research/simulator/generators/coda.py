@@ -28,8 +28,8 @@ import numpy as np
 from research.simulator.generators import coda_constants as paper
 from research.simulator.generators.coda_constants import FREE, MODELS, Free
 from scheduler.model import Job, Node, Tenant
-from scheduler.simulator.world.core_bound import CoreBound
 from scheduler.simulator.world.truth import Hints, Spot, Steady, TracedJob, World
+from scheduler.simulator.world.tuning import CoreBound
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -1,4 +1,4 @@
-"""The last step of a forecast: ranges as wide as their own record says (split conformal prediction on past residuals).
+"""The last step of a forecast: ranges widened by their own record (split conformal prediction on past residuals).
 
 A draw's wait x counts by u(x) = ln(1 + x / `SCALE_S`), so that half a minute matters soon and not in hours. Each past forecast
 has a residual
@@ -42,7 +42,7 @@ EARLIER, LATER = 0.5, 1.0
 GRID = 0.1
 """Residuals are looked up once for middles and spreads that are this near."""
 MOST = 1500
-"""Past forecasts that count: the latest so many."""
+"""The most past forecasts that count, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Foretold:
 
 
 class Calibration:
-    """What the record says of ranges. `record`: oldest first."""
+    """Corrects ranges by the record. `record`: oldest first."""
 
     def __init__(self, record: Iterable[Foretold]) -> None:
         latest = list(record)[-MOST:]
@@ -82,12 +82,17 @@ class Calibration:
         """The range with the record's doubt. Its middle moves too, where past ones were all too early or too late."""
         middle, spread = _unit(drawn.middle_s), _spread(drawn)
         low, between, high = self._residuals_at(round(middle / GRID), round(spread / GRID))
-        return Drawn(*(_wait_s(middle + each * spread) for each in (low, between, high)))
+        units = (max(0.0, min(middle + each * spread, 20.0)) for each in (low, between, high))
+        return Drawn(*(min(LONGEST_S, SCALE_S * math.expm1(unit)) for unit in units))
 
     def _residuals_at(self, step: int, spread: int) -> tuple[float, float, float]:
         found = self._found.get((step, spread))
         if found is None:
-            prior = _prior(max(LEAST, spread * GRID))
+            # The residuals of a cluster without a record, for ranges of this spread.
+            step_of_prior = LEAST / max(LEAST, spread * GRID)
+            early = np.linspace(-1.0 - EARLIER * step_of_prior, 0.0, 5)
+            late = np.linspace(0.0, 1.0 + LATER * step_of_prior, 5)
+            prior = np.concatenate([early, late[1:]])
             weights = self._counts * np.exp(-np.abs(self._middles - step * GRID) / NEAR)
             parts = np.array([(1.0 - AIM) / 2.0, 0.5, (1.0 + AIM) / 2.0])
             low, between, high = product_limit(
@@ -100,19 +105,8 @@ class Calibration:
         return found
 
 
-def _prior(spread: float) -> np.ndarray:
-    """The residuals of a cluster without a record, for ranges of this spread."""
-    early = np.linspace(-1.0 - EARLIER * LEAST / spread, 0.0, 5)
-    late = np.linspace(0.0, 1.0 + LATER * LEAST / spread, 5)
-    return np.concatenate([early, late[1:]])
-
-
 def _unit(wait_s: float) -> float:
     return math.log1p(max(0.0, min(wait_s, LONGEST_S)) / SCALE_S)
-
-
-def _wait_s(unit: float) -> float:
-    return min(LONGEST_S, SCALE_S * math.expm1(max(0.0, min(unit, 20.0))))
 
 
 def _spread(drawn: Drawn) -> float:

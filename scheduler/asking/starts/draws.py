@@ -1,7 +1,7 @@
 """One draw of a forecast: the queue simulated forward from the snapshot by the policy's own code, on a virtual clock.
 
-Whenever something has ended or come, or a re-plan is due, the policy orders the queue and places on what is then idle. What it
-places runs for its expected time times a drawn factor; what ran before, for the rest of that; nothing for longer than its time
+Whenever a job has ended or come, or a re-plan is due, the policy orders the queue and places jobs on idle resources. A placed
+job runs for its expected time times a drawn factor; a job that ran before, for the rest of that; no job for longer than its time
 limit. Stops are through at once, a resized job starts on its promise and loses its restart cost. Times are exact to a step: near
 ones to about a tick, far ones less (`starts.steps`).
 """
@@ -27,14 +27,14 @@ from scheduler.replan import participants
 from scheduler.replan.promises import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from scheduler.asking.starts.scene import Scene
-    from scheduler.model import Chosen, Configuration, Job, Ranked, StopOrder
+    from scheduler.model import Chosen, Configuration, Job, StopOrder
     from scheduler.placement.outcome import Outcome
 
 REPEATS = 5
-"""Plannings at one moment of a draw at most: stops are through at once, and what they freed is placed."""
+"""The most plannings at one moment of a draw: stops are through at once, and other jobs get the freed resources."""
 COMMON = 0.2
 """The part of the variance of run times that is a draw's own, the same for all its jobs: users of a cluster err together."""
 
@@ -54,7 +54,7 @@ class Draw:
         self._starts = count()
         self._attempt: dict[int, int] = {}  # job -> which of the ends is its present attempt's
         self._end_s: dict[int, float] = {}
-        self._left_s: dict[int, tuple[float, int]] = {}  # of a stopped job: seconds left on so many GPUs
+        self._left_s: dict[int, tuple[float, int]] = {}  # of a stopped job: the seconds left, on how many GPUs
         for live in scene.state.running:
             self._runs(live, self._end_of(live))
         here = [job for job in scene.jobs if job.id not in scene.comes_s]
@@ -73,7 +73,7 @@ class Draw:
         sought = {job.id for job in scene.jobs}
         replan = self._replan_due(now_s)
         for step in range(steps.MOST):
-            for number in self._settled(now_s, replan=replan):
+            for number in self._settle(now_s, replan=replan):
                 found.setdefault(number, now_s)
             sought -= found.keys()
             if not sought:
@@ -81,7 +81,8 @@ class Draw:
             if self._late():
                 self.cut = True
                 break
-            next_s = self._next_s()
+            next_s = min(self._ends[0][0] if self._ends else math.inf, self._next[0] if self._next else math.inf)
+            next_s = min(next_s, self._replan_s) if scene.resizes else next_s
             if next_s > until_s:
                 break
             running = ((self._end_s[job], live.gpus) for job, live in self._running.items())
@@ -90,11 +91,6 @@ class Draw:
             self._pass_to(now_s)
             replan = self._replan_due(now_s)
         return found
-
-    def _next_s(self) -> float:
-        """When something happens next: an end, somebody new, a re-plan."""
-        next_s = min(self._ends[0][0] if self._ends else math.inf, self._next[0] if self._next else math.inf)
-        return min(next_s, self._replan_s) if self._scene.resizes else next_s
 
     def _replan_due(self, now_s: float) -> bool:
         if not self._scene.resizes or self._replan_s > now_s:
@@ -106,7 +102,7 @@ class Draw:
         return math.sqrt(COMMON) * self._common + math.sqrt(1.0 - COMMON) * float(self._rng.standard_normal())
 
     def _end_of(self, live: Running) -> float:
-        """When a run that has lasted so long ends: drawn from the part of its distribution that is left."""
+        """When a run ends: drawn from the part of its distribution that is left."""
         now_s, normal = self._scene.now_s, self._normal()
         if live.stopping:
             return now_s + self._scene.parameters.restart_cost_s
@@ -115,7 +111,8 @@ class Draw:
         before_s = self._scene.before_s(live.job)
         expected_s = _whole_s(live, now_s, before_s)
         lasted_s = before_s + max(0.0, now_s - live.started_s)
-        ratio = self._scene.run_times.ratio(_owner(live), live.requirement, normal, lasted_s / expected_s)
+        owner = live.tenant if live.owner is None else live.owner
+        ratio = self._scene.run_times.ratio(owner, live.requirement, normal, lasted_s / expected_s)
         lasts_s = min(self._scene.limit_s(live.job), ratio * expected_s - before_s)
         return max(now_s + 1.0, live.started_s + lasts_s)
 
@@ -128,7 +125,7 @@ class Draw:
         while self._ends and self._ends[0][0] <= now_s:
             _, number, ended = heappop(self._ends)
             if self._attempt.get(ended) == number:
-                self._gone(ended)
+                self._remove(ended)
         while self._next is not None and self._next[0] <= now_s:
             at_s, job = self._next
             self._waiting[job.id], self._since[job.id] = job, (at_s, 0.0)
@@ -138,17 +135,17 @@ class Draw:
             room.tenants = frozenset(live.tenant for live in here)
             self._ledger.note(room.node.id)
 
-    def _gone(self, job: int) -> Running:
+    def _remove(self, job: int) -> Running:
         live = self._running.pop(job)
         del self._attempt[job]
         self._ledger.release(live.pieces, live.tenant)
         return live
 
-    def _settled(self, now_s: float, *, replan: bool) -> list[int]:
-        """Who starts at this moment, stops being through at once."""
+    def _settle(self, now_s: float, *, replan: bool) -> list[int]:
+        """The jobs that start at this moment, stops being through at once."""
         found: list[int] = []
         for _ in range(REPEATS):
-            outcome = self._planned(now_s, replan=replan)
+            outcome = self._plan(now_s, replan=replan)
             found += [
                 self._start(job_id, outcome.answers.chosen[job_id], now_s) for job_id in sorted(outcome.answers.chosen)
             ]
@@ -163,11 +160,11 @@ class Draw:
             replan = False
         return found
 
-    def _planned(self, now_s: float, *, replan: bool) -> Outcome:
-        """What the policy places at this moment, promises that can be kept first."""
+    def _plan(self, now_s: float, *, replan: bool) -> Outcome:
+        """The policy's outcome at this moment, promises that can be kept first."""
         scene = self._scene
         ledger = self._ledger.copy()
-        jobs = self._waited(now_s, ledger)
+        jobs = self._count_waiting(now_s, ledger)
         moment = Moment(now_s, ledger.gpus_up, len(jobs) + len(self._running))
         priority = scene.policy.priority(scene.parameters)
         live = tuple(self._running.values())
@@ -181,7 +178,11 @@ class Draw:
             free, ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s, replan=replan
         )
         if replan:
-            work = self._resizing(work, live, lambda own: order(own, priority, moment, age))
+            part = participants.taking_part(live, ledger, scene.parameters, now_s)
+            taken_up, left_out = participants.gather(
+                part, work, rank=lambda own: order(own, priority, moment, age), check=lambda _: None
+            )
+            work = replace(work, participants=taken_up, left_out=left_out)
             self._replanned_s = now_s
         outcome = scene.policy.place(work)
         outcome.answers.chosen = {**settled.started, **outcome.answers.chosen}
@@ -189,20 +190,14 @@ class Draw:
             self._waiting.pop(job_id, None)
         return outcome
 
-    def _waited(self, now_s: float, ledger: Ledger) -> list[Job]:
-        """Who waits within its quota, waiting brought up to date."""
+    def _count_waiting(self, now_s: float, ledger: Ledger) -> list[Job]:
+        """The jobs that wait within their quota, their waiting brought up to date."""
         jobs = [job for job in self._waiting.values() if ledger.over_quota(job) is None]
         for job in jobs:
             # The draw's own copies, which nobody else holds: making new ones at every step would take half of the time.
             since_s, waited_s = self._since[job.id]
             object.__setattr__(job, "wait_s", waited_s + max(0.0, now_s - since_s))
         return jobs
-
-    def _resizing(self, work: Work, live: Sequence[Running], rank: Callable[[Sequence[Job]], list[Ranked]]) -> Work:
-        """The same with the running jobs that take part in a re-plan."""
-        part = participants.taking_part(live, work.ledger, self._scene.parameters, work.now_s)
-        taken_up, left_out = participants.gather(part, work, rank=rank, check=lambda _: None)
-        return replace(work, participants=taken_up, left_out=left_out)
 
     def _start(self, job_id: int, chosen: Chosen, now_s: float) -> int:
         scene, job = self._scene, self._waiting.pop(job_id)
@@ -238,14 +233,14 @@ class Draw:
         live = self._running.get(ordered.job)
         if live is None or live.description is None:
             return
-        self._gone(ordered.job)
+        self._remove(ordered.job)
         self._left_s[ordered.job] = (max(1.0, self._end_s[ordered.job] - now_s), live.gpus)
         self._waiting[ordered.job] = replace(live.description, promise=None, restarts=live.restarts + 1)
         self._since[ordered.job] = (now_s, live.description.wait_s)
 
 
 def _whole_s(live: Running, now_s: float, before_s: float) -> float:
-    """What its whole run was expected to take: the present attempt and what was run before. Past that, as its age says."""
+    """The expected time of its whole run: the present attempt and earlier ones. Past that, its age."""
     end_s = expected_end_s(live, now_s) if live.expected_end_s is None else live.expected_end_s
     job = live.description
     if before_s and end_s <= live.started_s and job is not None and job.age_s is not None:
@@ -255,7 +250,3 @@ def _whole_s(live: Running, now_s: float, before_s: float) -> float:
 
 def owner_of(job: Job) -> int:
     return job.tenant if job.owner is None else job.owner
-
-
-def _owner(live: Running) -> int:
-    return live.tenant if live.owner is None else live.owner

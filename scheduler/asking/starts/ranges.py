@@ -1,8 +1,8 @@
 """Start ranges, and how past ones fared: the part that held, and how wide they were for it.
 
-The *interval score* (Gneiting and Raftery, 2007, eq. 43) of a range [l, u] for a start y is its width plus 2/a times what
-it missed by, a = 1 - `HELD`: seconds, smaller is better. A range that is made wider to hold more pays for it, and so does a
-narrow one that misses; no range does better on average than from the true a/2 to the true 1 - a/2 quantile.
+The *interval score* (Gneiting and Raftery, 2007, eq. 43) of a range [l, u] for a start y is its width plus 2/a times the miss,
+a = 1 - `HELD`: seconds, smaller is better. A range that is made wider to hold more pays for it, and so does a narrow one that
+misses; no range does better on average than from the true a/2 to the true 1 - a/2 quantile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELD = 0.8
 """The part of the starts that should lie within their range."""
 LONGEST_S = 24 * 3600.0
-"""A range without an end, and what a range misses by, count as no longer than this in widths and scores."""
+"""A range without an end, and a range's miss, count as no longer than this in widths and scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class StartRange:
     latest_s: float | None
     draws: int
     drawn: Drawn | None = None  # before calibration
-    on: tuple[Configuration, ...] = ()  # what it got, in the draws in which it starts
+    on: tuple[Configuration, ...] = ()  # its configurations, in the draws in which it starts
 
     def not_before(self, at_s: float) -> StartRange:
         early_s, middle_s, late_s = (

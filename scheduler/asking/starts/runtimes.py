@@ -1,11 +1,11 @@
-"""How long jobs really run, over what was expected of them: a distribution learnt from the ones before, not a point.
+"""How long jobs really run, over their expected time: a distribution learnt from earlier jobs, not a point.
 
-For each owner (or tenant) the ratios of run time to age of its past jobs; what still runs counts as "longer than this" in
+For each owner (or tenant) the ratios of run time to age of its past jobs; a job that still runs counts as "longer than this" in
 the product-limit estimate (Kaplan and Meier, 1958), else the long jobs, which end last, would be missing. An owner with
 few jobs shares everybody's; a cluster with few has the log-normal with median 1 and sigma `SIGMA`.
 
 Jobs that accept the same sizes are a *kind*. Where a kind's ratios agree and their median lies outside the middle four
-fifths of that, it is a kind apart: then the kind's jobs count, whosever they are, and the owner's of the kind once more. So jobs
+fifths of that, it is a kind apart: then the kind's jobs of all owners count, and the owner's of the kind once more. So jobs
 of ten GPUs that all declare ten times too long are soon known, among hundreds that declare the truth.
 
 A larger size shortens a run by (mean size / size)^b. Whether it does is learnt too: b is the slope of the past ratios
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SIGMA = 0.5
-"""Of the log-normal that nothing is known of: two thirds of the jobs run for 0.6 to 1.65 times what is expected."""
+"""The width of the log-normal for unknown jobs: two thirds of them run for 0.6 to 1.65 times the expected time."""
 BELIEF, KIN = 5.0, 3.0
 """Jobs that the log-normal counts as; and everybody's or the owner's for a kind, the kind's for the owner's of it."""
 OWN_LEAST, KIND_LEAST = 20, 5
 """Past jobs from which on an owner has a distribution of its own, and a kind may."""
 AGREED = 1.0
-"""Of a kind apart: its ratios from the 10 to the 90 % quantile, as logarithms, lie no farther apart."""
+"""The largest distance of a kind's 10 and 90 % quantiles, as logarithms, at which it is a kind apart."""
 EXPONENT, EXPONENT_BELIEF = 0.9, 2.0
 """The slope before anything is known, and the sum of squared log sizes that this counts as."""
 QUANTILES = 64
@@ -78,9 +78,7 @@ class RunTimes:
         self._curves: dict[tuple[int, tuple[int, ...]], list[float]] = {}
 
     def ratio(self, owner: int, sizes: tuple[int, ...], normal: float, lasted: float = 0.0) -> float:
-        """The run time over what was expected, drawn by a standard normal number: of a job that has `lasted` for so much
-        of it already. At least `lasted`.
-        """
+        """The run time over the expected one, drawn by a standard normal number; at least `lasted`, the part that is run."""
         curve = self._curve_of(owner, sizes)
         part = NORMAL.cdf(normal)
         if lasted <= 0:
@@ -96,21 +94,16 @@ class RunTimes:
         if found is None:
             own, kind = self._owners.get(owner, ()), self._kinds.get(sizes, ())
             found = _curve(own, PRIOR, BELIEF) if sum(ended for _, ended in own) >= OWN_LEAST else self._all
-            if _is_apart(kind, found):
+            ratios = sorted(ratio for ratio, ended in kind if ended)
+            agree = len(ratios) >= KIND_LEAST and _at(ratios, 0.9) - _at(ratios, 0.1) <= AGREED
+            if agree and not _at(found, 0.1) <= median(ratios) <= _at(found, 0.9):
                 found = _curve(self._both.get((owner, sizes), ()), _curve(kind, found, KIN), KIN)
             self._curves[owner, sizes] = found
         return found
 
 
-def _is_apart(kind: Sequence[Row], curve: Sequence[float]) -> bool:
-    ratios = sorted(ratio for ratio, ended in kind if ended)
-    if len(ratios) < KIND_LEAST or _at(ratios, 0.9) - _at(ratios, 0.1) > AGREED:
-        return False
-    return not _at(curve, 0.1) <= median(ratios) <= _at(curve, 0.9)
-
-
 def _curve(rows: Sequence[Row], prior: Sequence[float], belief: float) -> list[float]:
-    """Quantiles (at the middles of equal parts) of the product-limit estimate, the prior mixed in as so many jobs."""
+    """Quantiles (at the middles of equal parts) of the product-limit estimate, the prior mixed in as `belief` jobs."""
     values = np.array([*(value for value, _ in rows), *prior])
     ended = np.array([*(flag for _, flag in rows), *(True for _ in prior)])
     weights = np.concatenate([np.ones(len(rows)), np.full(len(prior), belief / len(prior))])

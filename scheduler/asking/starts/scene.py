@@ -1,9 +1,8 @@
-"""What all draws of a forecast share: sound nodes, the jobs that are followed with their ages fixed, and what is known."""
+"""The common input of a forecast's draws: sound nodes, the jobs that are followed with their ages fixed, and the estimator."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 from heapq import merge
 from operator import itemgetter
@@ -12,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from scheduler.asking.starts.runtimes import RunTimes
 from scheduler.copies import replace
-from scheduler.errors import InvalidJob, InvalidNode
+from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
-from scheduler.intake.validation import check_job, check_node
+from scheduler.intake.validation import check_job
 from scheduler.placement.ledger import Ledger
+from scheduler.planning.inputs import gpus_by_type, known_types, sound_nodes
 from scheduler.policies.registry import POLICIES
 
 if TYPE_CHECKING:
@@ -32,20 +32,17 @@ if TYPE_CHECKING:
 STEP_OF_AGE = 0.02
 """A step of virtual time is at least this part of the jobs' median age, and a tick."""
 SOLVED_GPUS, SOLVED_JOBS = 256, 150
-"""Up to so many GPUs, and jobs that wait or may be resized, a draw plans as the service does, re-plans included; beyond
-that it places greedily and resizes nobody, for a re-plan of a large cluster costs seconds."""
-
-
+"""The most GPUs, and jobs that wait or may be resized, for which a draw plans as the service does, re-plans included. Beyond
+that it places greedily and resizes no job, for a re-plan of a large cluster costs seconds."""
 MOST_COMING = 300
-"""New jobs in a draw: from then on nobody comes. On a busy cluster that is minutes, on a quiet one days."""
+"""The most new jobs in a draw. On a busy cluster that is minutes, on a quiet one days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What the past tells beside the snapshot: run times, the jobs that were submitted from `since_s` to now, how past
-    forecasts fared, oldest first. `ran_s`: what earlier attempts ran of jobs that go on from there and do not tell how far they
-    are, by job. `limits_s`: after how long an attempt is ended in any case, by job. `guessed`: jobs that have run before, whose
-    length nobody told.
+    """The past beside the snapshot: run times, the jobs that were submitted from `since_s` to now, and past forecasts, oldest
+    first. `ran_s`: by job, the run time of earlier attempts that it goes on from, where it does not report its progress.
+    `limits_s`: by job, the longest time of an attempt. `guessed`: jobs that have run before, whose length was not given.
     """
 
     run_times: RunTimes = field(default_factory=RunTimes)
@@ -66,17 +63,15 @@ class Scene:
         self.now_s, self.run_times, self._ran_s = now_s, experience.run_times, experience.ran_s
         self._limits_s = experience.limits_s
         self.policy = POLICIES[parameters.policy]
-        self.nodes = sound_nodes(state)
+        self.nodes, _ = sound_nodes(state)
         self.estimator: Estimator = estimator_for(state.knowledge, state.gpu_speeds, self.nodes)
-        self._gpus_by_type = Counter[str]()
-        for node in self.nodes:
-            self._gpus_by_type[node.gpu_type or ""] += node.gpus_total
+        self._gpus_by_type = gpus_by_type(self.nodes)
         self._tick_s, self._history = parameters.tick_s, state.history
         may_start = Foresight(Ledger(self.nodes, (), ()))
         # Nothing is foretold of jobs that share GPUs: they start by a step of their own, on none of the GPUs drawn here.
         self.comes_s: dict[int, float] = {}  # followed jobs that are not to start before a time
         whole = (self._let_come(job) for job in sound_jobs(state, self.nodes) if job.part is None)
-        jobs = self._aged(job for job in whole if may_start.why_aside(job) is None)
+        jobs = self._fix_ages(job for job in whole if may_start.why_aside(job) is None)
         first = order(jobs, self.policy.priority(parameters), Moment(now_s), age)[:jobs_most]
         self.jobs = [each.job for each in first]
         self.step_s = parameters.tick_s
@@ -86,8 +81,8 @@ class Scene:
         small = sum(self._gpus_by_type.values()) <= SOLVED_GPUS and len(self.jobs) + resizable <= SOLVED_JOBS
         self.resizes = small and self.policy.replans and parameters.placement == "ilp"
         self.parameters = parameters if self.resizes else replace(parameters, placement="greedy")
-        self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fixed(live) for live in state.running])
-        self.arriving = self._aged(
+        self.state = replace(state, nodes=self.nodes, jobs=(), running=[self._fix(live) for live in state.running])
+        self.arriving = self._fix_ages(
             replace(job, id=-number - 2**40, wait_s=0.0, promise=None, eligible=True, ineligible_reason=None)
             for number, job in enumerate(job for job in experience.arrived if job.part is None)
             if may_start.why_aside(replace(job, eligible=True)) is None
@@ -96,13 +91,13 @@ class Scene:
         self._since_s = experience.since_s
 
     def _let_come(self, job: Job) -> Job:
-        """Return a job that waits for a time alone as one that may start, and note the time."""
+        """Return a job that waits only for a time as one that may start, and note the time."""
         if (until_s := job.ineligible_figures.get("until_s")) is None:
             return job
         self.comes_s[job.id] = until_s
         return replace(job, eligible=True, ineligible_reason=None, ineligible_figures={})
 
-    def _aged(self, jobs: Iterable[Job]) -> list[Job]:
+    def _fix_ages(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs with their ages fixed; those without one, being invalid, are left out."""
         found = []
         for job in jobs:
@@ -116,15 +111,15 @@ class Scene:
             found.append(replace(job, age_s=found_age.age_s))
         return found
 
-    def _fixed(self, live: Running) -> Running:
-        """Who cannot be resized in a draw is not stopped in it."""
+    def _fix(self, live: Running) -> Running:
+        """A job that cannot be resized in a draw is not stopped in it."""
         resizable = self.resizes and live.elastic and live.description is not None and not live.stopping
-        aged = self._aged([live.description]) if resizable and live.description is not None else []
+        aged = self._fix_ages([live.description]) if resizable and live.description is not None else []
         description = aged[0] if aged else None
         return replace(live, movable=description is not None, elastic=description is not None, description=description)
 
     def before_s(self, job: int) -> float:
-        """What earlier attempts ran of the job's run time. It is drawn as a whole, and what is left of it is run."""
+        """The part of the job's run time in earlier attempts. The run time is drawn as a whole, and the rest of it is run."""
         return self._ran_s.get(job, 0.0)
 
     def limit_s(self, job: int) -> float:
@@ -132,7 +127,7 @@ class Scene:
         return self._limits_s.get(job, math.inf)
 
     def expected_s(self, job: Job, chosen: Chosen) -> float:
-        """How long the job is expected to run on what it got; with what it ran `before_s`, if anything."""
+        """How long the job is expected to run on its configuration, `before_s` included."""
         made = chosen.configuration
         rest = 1.0 - min(0.99, max(0.0, job.done_fraction))
         expected_s = age(job).age_s * rest
@@ -151,7 +146,7 @@ class Scene:
         return told if phase is None else merge(told, self.arrivals(phase), key=itemgetter(0))
 
     def arrivals(self, phase: float) -> Iterator[tuple[float, Job]]:
-        """(time, job) of those to come, `MOST_COMING` of them: the recent past again and again, begun at this part of it."""
+        """(time, job) of `MOST_COMING` new jobs: the recent past again and again, begun at this part of it."""
         if not self.arriving or not 0 < self._period_s < math.inf:
             return
         period_s, count = self._period_s, len(self.arriving)
@@ -172,24 +167,12 @@ def age(job: Job) -> Age:
     return Age(job.age_s, "")
 
 
-def sound_nodes(state: ClusterState) -> list[Node]:
-    sound: dict[int, Node] = {}
-    for node in state.nodes:
-        try:
-            check_node(node, state.gpu_speeds, listed=sound)
-        except InvalidNode:
-            continue  # the planning names it
-        sound[node.id] = node
-    return list(sound.values())
-
-
 def sound_jobs(state: ClusterState, nodes: Sequence[Node]) -> list[Job]:
-    known: set[str] = {node.gpu_type for node in nodes if node.gpu_type} | set(state.gpu_speeds)
+    known = known_types(state, nodes)
     sound: dict[int, Job] = {}
-    listed: Mapping[int, Job] = sound
     for job in state.jobs:
         try:
-            check_job(job, known, listed=listed)
+            check_job(job, known, listed=sound)
         except InvalidJob:
             continue  # the planning names it
         sound[job.id] = job

@@ -2,7 +2,7 @@
 
 Each round every job is given one of its configurations, or none (3.3, 3.4: `typelevel.configurations`, `typelevel.program`),
 and the placer finds the nodes (3.5: `typelevel.placer`). Its rounds are of 60 s: `replan_s` 60. The queue's order, first
-come first served, decides between equals alone, for Sia has no queue.
+come first served, decides only between equals, for Sia has no queue.
 """
 
 from functools import partial

@@ -2,7 +2,7 @@
 
 Users choose requirements that Sia's powers of two may miss, so each of them is a configuration; and the queue is ordered by
 latency ratio. That order decides between jobs that are worth the same to the program, and which job is placed first. Hops finds
-(2.2, 4.3) that it does not change Sia otherwise, because every job of the queue enters the program alike.
+(2.2, 4.3) that it does not change Sia otherwise, because every job of the queue enters the program in the same way.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Tetris (Grandl et al., SIGCOMM '14): packing several resources, with a preference for little remaining work.
 
 3.2 *alignment*: a machine is filled by the task, among those whose whole demand fits it, with the largest dot product of
-its demand and what the machine has idle, each resource in parts of the machine's total. Resources: GPUs, cores, memory.
+its demand and the machine's idle resources, each in parts of the machine's total. Resources: GPUs, cores, memory.
 3.3 *less remaining work first*: p = the sum of its demands times its expected remaining run time; the score is
 a - m * (mean a / mean p) * p over the candidates, with m = 1.
 3.4 *fairness knob* f: only tasks of the (1 - f) part of the tenants that are furthest below their fair share are looked
@@ -62,7 +62,10 @@ def place(work: Work) -> Outcome:
         if work.remaining_s <= 0:
             late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
             return Outcome(answers, standings, worth, trail, late)
-    _spread(waiting, work, answers, worth, trail)
+    largest = max(work.ledger.largest.values(), default=0)
+    for ranked in waiting:
+        if ranked.job.min_gpus > largest and not answers.has(ranked.job.id):
+            turn.take_turn(ranked, work, answers, worth, trail)
     return Outcome(answers, standings, worth, trail, solver=greedy_figures(answers))
 
 
@@ -75,17 +78,15 @@ class _Packing:
 
     def fill(self, room: Room, waiting: Sequence[Ranked]) -> Ranked | None:
         """Start the best job on this machine; None when none fits."""
-        poor = self._furthest_below({each.job.tenant for each in waiting})
+        gpus, cores = self.shares
+        tenants = {each.job.tenant for each in waiting}
+        poorest_first = sorted(tenants, key=lambda each: (max(gpus.of(each), cores.of(each)), each))
+        poor = set(poorest_first[: max(1, math.ceil((1 - FAIRNESS_KNOB) * len(poorest_first)))])
         for allowed in (poor, None):
             tasks = self._tasks(room, (each for each in waiting if allowed is None or each.job.tenant in allowed))
             if tasks:
                 return self._start(_best(tasks), len(tasks))
         return None
-
-    def _furthest_below(self, tenants: set[int]) -> set[int]:
-        gpus, cores = self.shares
-        in_order = sorted(tenants, key=lambda each: (max(gpus.of(each), cores.of(each)), each))
-        return set(in_order[: max(1, math.ceil((1 - FAIRNESS_KNOB) * len(in_order)))])
 
     def _tasks(self, room: Room, waiting: Iterable[Ranked]) -> list[Task]:
         found: list[Task] = []
@@ -98,7 +99,10 @@ class _Packing:
             for each in known[shape]:
                 share = each.shares[0]
                 own = Configuration(ranked.job.id, each.shares, each.throughput, each.source)
-                found.append(Task(ranked, own, _alignment(share, room), sum(_parts(share, room.node)) * left_s))
+                idle = Share(share.node, len(room.gpus), len(room.cores), room.memory_mib)
+                asked = _parts(share, room.node)
+                alignment = sum(a * b for a, b in zip(asked, _parts(idle, room.node), strict=True))
+                found.append(Task(ranked, own, alignment, sum(asked) * left_s))
         return found
 
     def _whole(self, job: Job, room: Room) -> list[Configuration]:
@@ -114,11 +118,13 @@ class _Packing:
         except InvalidJob as error:
             self.answers.invalid[job.id] = error
             return []
-        return [each for each in made if each.cores >= self._wanted(job, each.gpus)]
-
-    def _wanted(self, job: Job, gpus: int) -> int:
-        able = (node.cores_total for node in self.work.ledger.nodes if node.gpus_total >= gpus)
-        return min(job.cores * gpus, max(able, default=0))
+        largest = [(node.gpus_total, node.cores_total) for node in self.work.ledger.nodes]
+        return [
+            each
+            for each in made
+            if each.cores
+            >= min(job.cores * each.gpus, max((cores for gpus, cores in largest if gpus >= each.gpus), default=0))
+        ]
 
     def _start(self, task: Task, candidates: int) -> Ranked:
         job = task.ranked.job
@@ -139,11 +145,6 @@ def _best(tasks: Sequence[Task]) -> Task:
     return max(tasks, key=lambda each: (each.alignment - epsilon * each.work, -each.ranked.rank))
 
 
-def _alignment(share: Share, room: Room) -> float:
-    idle = Share(share.node, len(room.gpus), len(room.cores), room.memory_mib)
-    return sum(a * b for a, b in zip(_parts(share, room.node), _parts(idle, room.node), strict=True))
-
-
 def _parts(share: Share, node: Node) -> tuple[float, float, float]:
     """GPUs, cores and memory in parts of the machine's."""
     return (
@@ -151,14 +152,6 @@ def _parts(share: Share, node: Node) -> tuple[float, float, float]:
         share.cores / max(1, node.cores_total),
         share.memory_mib / max(1, node.memory_total_mib),
     )
-
-
-def _spread(waiting: Iterable[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
-    """Jobs that are larger than any node."""
-    largest = max(work.ledger.largest.values(), default=0)
-    for ranked in waiting:
-        if ranked.job.min_gpus > largest and not answers.has(ranked.job.id):
-            turn.take_turn(ranked, work, answers, worth, trail)
 
 
 POLICY = Policy(

@@ -1,9 +1,9 @@
 """DqnGPU's workloads (4.1, Table 2): 30 jobs of eleven applications, drawn from five groups by how much they use.
 
-The paper names the applications, who lies on which side of its two limits (40 % GPU use, 50 % GPU memory), and shows four
-series: training holds what it uses from the moment that its data are loaded; LAMMPS' memory rises from 363 to 8 499 MB with
-all of the GPU used at its peak, about 40 % on average; QMCPACK uses the GPU in three stages, and memory (5 135 MB) from its
-middle on. Drawn to that; the rest (lengths, SMs, PCIe) is ours. `gromacs` takes longer than `alexnet` and so little memory
+The paper names the applications, gives the side of its two limits on which each lies (40 % GPU use, 50 % GPU memory), and shows
+four series: training holds its GPU and memory from the moment that its data are loaded; LAMMPS' memory rises from 363 to 8 499 MB
+with all of the GPU used at its peak, about 40 % on average; QMCPACK uses the GPU in three stages, and memory (5 135 MB) from
+its middle on. Drawn to that; the rest (lengths, SMs, PCIe) is ours. `gromacs` takes longer than `alexnet` and so little memory
 that three run together.
 """
 
@@ -32,7 +32,7 @@ NOISE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """GPU time and memory while it computes, in parts of a GPU; SMs per GPU time; PCIe; seconds alone; how its use goes."""
+    """GPU time and memory while it computes, in parts of a GPU; SMs per GPU time; PCIe; seconds on its own GPU; its shape."""
 
     gpu: float
     memory: float

@@ -28,13 +28,14 @@ class Elsewhere:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
 
     def rate(self, spots: Sequence[Spot]) -> float:
-        return self.law.rate([self._known(spot) for spot in spots])
-
-    def _known(self, spot: Spot) -> Spot:
-        name = spot.gpu_type or ""
-        if name in self.known:
-            return spot
-        return replace(spot, gpu_type=self.reference, speed=spot.speed * self.gpu_speeds.get(name, 1.0))
+        return self.law.rate(
+            [
+                spot
+                if (name := spot.gpu_type or "") in self.known
+                else replace(spot, gpu_type=self.reference, speed=spot.speed * self.gpu_speeds.get(name, 1.0))
+                for spot in spots
+            ]
+        )
 
 
 def at_home(jobs: Iterable[TracedJob], world: World, *, known: Sequence[str], reference: str) -> list[TracedJob]:

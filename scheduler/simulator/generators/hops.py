@@ -11,10 +11,10 @@
     iteration           eq. 1-5, two normals of data times      the same is the truth, up to `MODEL_ERROR` a cell
     profiling           10-50 iterations, under a minute        30, from which the scheduler fits; known after 60 s
     entities            speeds differ by server and place       a factor of the kind of server, and one of the node
-    users               not told                                one tenant
+    users               not given                               one tenant
 
 A job's work is its class hours on one GTX 1080 Ti times `Choices.class_hour`. Jobs of one model share their truth and, by their
-label, what is measured of them.
+label, their measurements.
 """
 
 from __future__ import annotations
@@ -84,14 +84,19 @@ OF_EIGHT = (
 def generate(
     rng: Generator, *, jobs: int = 500, per_hour: float = 100.0, choices: Choices = FROZEN_512
 ) -> list[TracedJob]:
-    """The workload, by arrival. `per_hour`: mean arrivals; `choices`: what the paper leaves open."""
+    """The workload, by arrival. `per_hour`: mean arrivals; `choices`: the values that the paper leaves open."""
     laws = {task: _truth(task, rng, link_of(choices)) for task in TASKS}
-    found = {task: _profiled(law, rng) for task, law in laws.items()}
+    found = {
+        task: {name: _observe(profile, rng) for name, profile in law.profiles.items()} for task, law in laws.items()
+    }
     arrivals_s = rng.exponential(3600.0 / per_hour, jobs).cumsum()
     drawn: list[TracedJob] = []
     for number, at_s in enumerate(arrivals_s, start=1):
-        task = _draw_task(rng)
-        hours = _draw_hours(task.size, choices, rng)
+        row = ROWS[int(rng.integers(len(ROWS)))]
+        tasks = row[int(rng.integers(len(row)))]
+        task = tasks[int(rng.integers(len(tasks)))]
+        (low, high), share = choices.class_hours[task.size], float(rng.random())
+        hours = low + (high - low) * share if choices.even_hours else low * (high / low) ** share
         samples = hours * choices.class_hour * 3600.0 * laws[task].per_gpu(REFERENCE, 1, 1)
         job = Job(
             number,
@@ -158,18 +163,6 @@ def link_of(choices: Choices) -> Link:
     return Link(within, between)
 
 
-def _draw_task(rng: Generator) -> Task:
-    row = ROWS[int(rng.integers(len(ROWS)))]
-    tasks = row[int(rng.integers(len(row)))]
-    return tasks[int(rng.integers(len(tasks)))]
-
-
-def _draw_hours(size: str, choices: Choices, rng: Generator) -> float:
-    low, high = choices.class_hours[size]
-    share = float(rng.random())
-    return low + (high - low) * share if choices.even_hours else low * (high / low) ** share
-
-
 def _draw_requirement(hours: float, choices: Choices, rng: Generator) -> tuple[int, ...]:
     """Sizes at which the job, by its class hours, takes as long as its user has patience for, and as is worth the GPUs."""
     least = min(LARGEST, math.ceil(hours / choices.longest_h))
@@ -213,12 +206,8 @@ def _part(probability: float, data_s: float) -> Part:
     return Part(p, p * data_s, p * squares * data_s**2, p * wait_s, p * squares * wait_s**2, p)
 
 
-def _profiled(law: Training, rng: Generator) -> dict[str, Profile]:
-    """What a profiling run on one GPU of each type finds: noisy modules, and data times as few iterations show them."""
-    return {name: _observed(profile, rng) for name, profile in law.profiles.items()}
-
-
-def _observed(true: Profile, rng: Generator) -> Profile:
+def _observe(true: Profile, rng: Generator) -> Profile:
+    """The result of a profiling run: noisy modules, and data times as few iterations show them."""
     forward, backward, update = 1.0 + free.PROFILE_NOISE * rng.standard_normal(3)
     return Profile(
         true.forward_s * float(forward),
@@ -232,7 +221,7 @@ def _observed(true: Profile, rng: Generator) -> Profile:
 
 
 def data_times(loading: Loading, count: int, rng: Generator) -> Sequence[float]:
-    """Seconds of so many loads: hits and misses as they come (eq. 3)."""
+    """Seconds of `count` loads: hits and misses as they come (eq. 3)."""
     which = rng.choice(len(loading.parts), count, p=loading.probabilities)
     mean_s, sigma_s = np.array([(part.data_s, part.data_sigma_s) for part in loading.parts]).T
     times_s: list[float] = np.maximum(0.0, rng.normal(mean_s[which], sigma_s[which])).tolist()

@@ -1,10 +1,10 @@
-"""What Hops (SoCC '24) does not publish of its workload: the generator's free constants, all of them, frozen here.
+"""The values that Hops (SoCC '24) does not publish of its workload: all free constants of the generator, frozen here.
 
 Published, and therefore not here: the models, data sets, batch sizes and size classes (Table 2), the clusters, the arrival
 process, 25 and 500 jobs, requirements within 1 to 16 GPUs with up to 8 a job (4.2), the iteration model and the two normals
 of unstable data times (3.5), prediction above 95 % for stable jobs (Fig. 6).
 
-`Choices` were fixed on the rival `gavel-hops` alone, on its row of Table 4; at 64 GPUs the hour again, on its makespan in
+`Choices` were fixed only on the rival `gavel-hops`, on its row of Table 4; at 64 GPUs the hour again, on its makespan in
 Table 3. `./berth experiment hops-512 --calibrate` looks at the row of `sia-hops` as well; nothing nearer was found.
 The rest is from public facts about the hardware. docs/evidence/hops-512-calibration.md shows how they were found.
 """
@@ -18,7 +18,7 @@ from scheduler.copies import replace
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What of the jobs and links the calibration chooses; the values here are those that its search begins with."""
+    """Values of jobs and links that the calibration chooses; its search begins with the values here."""
 
     class_hour: float = 1.0
     """How many hours of one GTX 1080 Ti an hour of Table 2's classes is: the speed of the GPU that they were counted on."""
@@ -54,10 +54,10 @@ TERAFLOPS = {
     "cnn": {"gtx1080ti": 6.0, "titanxp": 6.6, "rtx3090": 12.0},
     "transformer": {"gtx1080ti": 6.5, "titanxp": 7.2, "rtx3090": 17.0},
 }
-"""What training reaches of each GPU: 11, 12 and 36 at their best; the newest gains less on convolutions."""
+"""The speed of training on each GPU; their peaks are 11, 12 and 36. The newest gains less on convolutions."""
 
 BYTES_PER_PARAMETER = 8.0
-"""That an all-reduce moves: 4 bytes, there and back."""
+"""An all-reduce moves these: 4 bytes, there and back."""
 
 UPDATE_PARAMETERS_PER_S = {"SGD": 10e9, "AdamW": 5e9}
 

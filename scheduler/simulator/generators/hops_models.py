@@ -1,4 +1,4 @@
-"""Table 2 of Hops: its models, data sets, batch sizes, optimisers and size classes; what each needs is public knowledge.
+"""Table 2 of Hops: its models, data sets, batch sizes, optimisers and size classes; the needs of each are public knowledge.
 
 Where a row names two data sets, the first class and batch size are the first data set's (ResNet on ImageNet: XL, 128;
 on CIFAR-10: S, 256). Hugging Face's trainer makes pattern 2 (Hops 3.5), torchvision's loop pattern 1.
@@ -36,7 +36,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A model on a data set: what a job of the workload trains."""
+    """A model on a data set: a job of the workload trains it."""
 
     model: Model
     data: Data

@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Floats, Ints
 
 SHARED_IN_TIME = (0, 2, 3)
-"""Of `usage.RESOURCES`: those that jobs take in turns. Memory is shared in space: it is there or it is not."""
+"""The places in `usage.RESOURCES` of those that jobs take in turns. Memory is shared in space: it is there or it is not."""
 
 LEAST_SPEED = 1e-3
 
 
 class Law(Protocol):
     def slowdowns(self, signatures: Sequence[str], demands: Floats, gpus: Ints, n_gpus: int) -> Floats:
-        """Return each job's slowdown, 1 = as alone. `demands`: shape (jobs, 4); `gpus`: where each job is."""
+        """Return each job's slowdown, 1 = none. `demands`: shape (jobs, 4); `gpus`: where each job is."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTurns:
-    """Jobs take turns of equal length: who needs less than its turn is not slowed, the others share what is left alike.
+    """Jobs take turns of equal length: a job that needs less than its turn is not slowed, the others share the rest equally.
 
     So it is with time on the GPU, SMs and PCIe; the scarcest of the three counts. Each neighbour costs `switching` by its own
-    use of the GPU: contexts are changed and caches emptied. What the GPU is asked for beyond its time costs `crowding` times as
-    much again: of Gavel's measured pairs a fifth together did less than one job alone, which turns alone would not explain.
+    use of the GPU: contexts are changed and caches emptied. Demand beyond the GPU's time costs `crowding` times as much again: a
+    fifth of Gavel's measured pairs did less together than one of the jobs, which turns would not explain.
     """
 
     switching: float = 0.05
@@ -55,14 +55,14 @@ class InTurns:
 
 
 def summed(gpus: Ints, demands: Floats, n_gpus: int) -> Floats:
-    """Return what the jobs on each GPU want together. `demands`: shape (jobs, 4); `gpus`: where each is. Shape (n_gpus, 4)."""
+    """Return the demand of all jobs on each GPU. `demands`: shape (jobs, 4); `gpus`: where each is. Shape (n_gpus, 4)."""
     found = np.zeros((n_gpus, demands.shape[1]))
     np.add.at(found, gpus, demands)
     return found
 
 
 def level(wanted: Sequence[float]) -> float:
-    """Return the most that each gets where so many parts of one whole are wanted: `sum(min(wanted, level)) = 1` (max-min fair).
+    """Return the most that each gets where these parts of one whole are wanted: `sum(min(wanted, level)) = 1` (max-min fair).
 
     Raises ValueError where no more than the whole is wanted: nobody is held back then.
     """
@@ -92,7 +92,7 @@ def _levels(gpus: Sequence[int], wanted: Sequence[float]) -> dict[int, float]:
 class MeasuredPairs:
     """Slowdowns measured by pair, added up where there are several neighbours; pairs that were never measured by `otherwise`.
 
-    `speeds[(a, b)]`: the speed of `a` beside `b` over its speed alone, as in Gavel's table of co-located throughputs.
+    `speeds[(a, b)]`: the speed of `a` beside `b` over its full speed, as in Gavel's table of co-located throughputs.
     """
 
     speeds: Mapping[tuple[str, str], float]
@@ -106,10 +106,10 @@ class MeasuredPairs:
         for job, gpu in enumerate(gpus):
             for other in here[gpu]:
                 if other != job:
-                    found[job] += self._by_pair(signatures, demands, job, other)
+                    found[job] += self._slow_by_pair(signatures, demands, job, other)
         return found
 
-    def _by_pair(self, signatures: Sequence[str], demands: Floats, job: int, other: int) -> float:
+    def _slow_by_pair(self, signatures: Sequence[str], demands: Floats, job: int, other: int) -> float:
         speed = self.speeds.get((signatures[job], signatures[other]))
         if speed is not None:
             return 1.0 / max(speed, LEAST_SPEED) - 1.0

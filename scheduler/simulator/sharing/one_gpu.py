@@ -1,8 +1,8 @@
-"""DqnGPU's setting: jobs that are all there from the start, one GPU, and somebody who says which of them start when (DqnGPU 4).
+"""DqnGPU's setting: jobs that are all there from the start, one GPU, and an agent that starts some of them (DqnGPU 4).
 
-Times are in steps of `STEP_S`, of which a job's phases are whole numbers. While jobs are started no time passes. To wait is to
-wait until somebody ends, or another subset of the slots may start: each step would be another chance to change one's mind, and
-an agent that still tries things out would never be seen to wait for long.
+Times are in steps of `STEP_S`, of which a job's phases are whole numbers. While jobs are started no time passes. A wait lasts
+until a job ends, or another subset of the slots may start. If each step were a new choice, an agent that still tries things out
+would never be seen to wait for long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STEP_S = 5.0
 NOT_SLOWED = 1.02
-"""A job that took so many times as long as alone, or less, was not slowed ("2% error", DqnGPU 4.2.2)."""
+"""A job whose slowdown is this or less was not slowed ("2% error", DqnGPU 4.2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Eyes:
 
 @dataclass(frozen=True, slots=True)
 class Pay:
-    """What a step costs an episode: `total` for itself, `waiting * sum 1 / T_j` over unfinished jobs (deepRM's, `T_j` in
-    steps), and `harm * sum (1 - speed) / T_j` over those that run: what they lose to their neighbours.
+    """The cost of a step: `total` for itself, `waiting * sum 1 / T_j` over unfinished jobs (deepRM's, `T_j` in steps), and
+    `harm * sum (1 - speed) / T_j` over those that run: their loss to their neighbours.
     """
 
     total: float = 0.0
@@ -59,7 +59,7 @@ class Pay:
 class OneGpu:
     """The jobs that wait, in their order, and those on the GPU. `seen`, `act`, `over`: an episode of `learned.training`.
 
-    `measured`: the pairs that the agent's mask is told of (`Limits.gain`); the law is what truly happens.
+    `measured`: the pairs that the agent's mask knows (`Limits.gain`); the law is the truth.
     """
 
     def __init__(
@@ -122,21 +122,16 @@ class OneGpu:
             running += self._reaches[job].ahead(self.done(job))
         if self._gains is None:
             return fitting(running, self._added[1])
-        wide = self._remembered(there) if self.eyes.limits.bounded else None
+        wide = None
+        if self.eyes.limits.bounded:  # memory must be enough at any pace
+            held = sum(self._reaches[job].ever(self.done(job)) for job in there)
+            wide = remembered(self.eyes.frame, held, [self._reaches[job].ever() for job in front])
         found = fitting(running, self._added[1]) if wide is None else wide | fitting(running, self._added[1])
-        return self._gaining(there, found) if found[1:].any() else found
-
-    def _remembered(self, there: Sequence[int]) -> Flags:
-        """Return with which actions memory is enough at whatever pace."""
-        held = sum(self._reaches[job].ever(self.done(job)) for job in there)
-        return remembered(self.eyes.frame, held, [self._reaches[job].ever() for job in self.front])
-
-    def _gaining(self, there: Sequence[int], fit: Flags) -> Flags:
-        """Return with which actions that fit each who starts gains enough."""
-        assert self._gains is not None
+        if not found[1:].any():
+            return found
         names = [job.usage.signature for job in self.world.jobs]
-        running = [course(names[job], self._ahead(job), len(self.views[job]) - self.done(job)) for job in there]
-        return self._gains.enough(running, [course(names[job], *self._images[job]) for job in self.front], fit)
+        courses = [course(names[job], self._ahead(job), len(self.views[job]) - self.done(job)) for job in there]
+        return self._gains.enough(courses, [course(names[job], *self._images[job]) for job in front], found)
 
     def _ahead(self, job: int) -> Floats:
         """Return the image of a job on the GPU from where it has come to."""
@@ -170,7 +165,7 @@ class OneGpu:
                 return reward, steps
 
     def _harm(self) -> float:
-        """What those who ran in the last step lost to one another."""
+        """The loss of the jobs that ran in the last step to one another."""
         if not self.pay.harm or len(self.world.ran) < 2:
             return 0.0
         lost = 1.0 - 1.0 / self.world.slowdown[self.world.ran]
@@ -184,7 +179,7 @@ class OneGpu:
             self.world.start(job, 0, self.grants.get(job, self.world.jobs[job].memory_mib))
 
     def step(self) -> bool:
-        """Let a step pass; return whether somebody ended. Who crashes for memory is the next to wait, and seen by its peak."""
+        """Let a step pass; return whether a job ended. One that crashes for memory is the first to wait, and seen by its peak."""
         stepped = self.world.step(STEP_S)
         self.now_s += STEP_S
         self.used.append(self.world.used[0].copy())
@@ -206,7 +201,7 @@ class OneGpu:
         return bool(stepped.ended or stepped.crashed)
 
     def slowdowns(self) -> dict[int, float]:
-        """Return how many times as long as alone each job took, by its place: to the moment within the step in which it ended."""
+        """Return each job's slowdown, by its place: to the moment within the step in which it ended."""
         alone = {job: self.world.jobs[job].usage.alone_s for job in self.ended_s}
         return {job: (self.ended_s[job] - self.started_s[job]) / alone[job] for job in self.ended_s}
 

@@ -1,6 +1,6 @@
 """Measured pairs (Gavel's table of co-located throughputs) as a world to train in and to be judged in.
 
-The table names jobs and says nothing of what they use. A stand-in for telemetry is fitted to the pairs that are known: the use
+The table names jobs and does not give their use. A stand-in for telemetry is fitted to the pairs that are known: the use
 of the GPU with which the law explains them best (GPU time), how much a job slows others on average (its SMs), how much it is
 slowed (its PCIe). Memory is fitted to which pairs could not run together at all: those were out of memory.
 """
@@ -37,7 +37,7 @@ MANY = 1000
 
 
 def pairs_read(lines: Iterable[str], gpu_type: str = "v100") -> Speeds:
-    """Return each job's speed beside another over its speed alone, on one GPU of a type; 0 where the two could not run together.
+    """Return each job's speed beside another over its full speed, on one GPU of a type; 0 where the two could not run together.
 
     Raises ValueError for a table without the columns, with a figure that is none, or without a pair of that type.
     """
@@ -145,7 +145,7 @@ class PairWorld:
         return Measured.of(seen, limit)
 
     def jobs(self, rng: Generator, count: int = 30) -> list[SharingJob]:
-        """Return so many jobs, all there from the start, of 50 to 200 s alone."""
+        """Return `count` jobs, all there from the start, of 50 to 200 s at full speed."""
         names = sorted(self.uses)
         found = []
         for key in range(count):

@@ -27,7 +27,7 @@ class Picker(Protocol):
 
 
 class Sharing:
-    """One of `scheduler.sharing`'s policies, with every signature known. `measured`: the pairs that it is told of."""
+    """One of `scheduler.sharing`'s policies, with every signature known. `measured`: the pairs that it knows."""
 
     def __init__(self, name: str, measured: Measured = NOTHING) -> None:
         self._policy, self._measured = POLICIES[name](), measured

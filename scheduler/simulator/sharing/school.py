@@ -24,19 +24,17 @@ from scheduler.simulator.sharing.usage import SharingJob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.random import Generator
-
     from scheduler.simulator.sharing.laws import Law
     from scheduler.simulator.sharing.usage import Usage
 
 LAW = InTurns(switching=0.05, crowding=1.0)
-"""Of Gavel's V100 pairs, with a use of the GPU fitted for each job, it explains as much as any other such constants."""
+"""With a use of the GPU fitted for each job, no other constants explain more of Gavel's V100 pairs."""
 SLOTS = 5
 LONGEST = 100
 LIMITS = Limits(slowest=1.6, longest=LONGEST, in_time=1.2)
-"""Jobs may together ask for a fifth more of what they take in turns than there is: two are then slowed by 1.65 at most."""
+"""Jobs may together ask for a fifth more of the resources taken in turns: two are then slowed by 1.65 at most."""
 GAIN = 0.8
-"""Who would add less pace than this had better wait: measured on other workloads than those that policies are judged on."""
+"""A job that would add less pace than this had better wait: measured on other workloads than those that judge policies."""
 EYES = {
     "dqn": Eyes(Frame(SLOTS), replace(LIMITS, gain=GAIN)),
     "deeprm-max": Eyes(Frame(SLOTS, together=False), LIMITS, "max"),
@@ -48,7 +46,7 @@ TAUGHT_JOBS = 30
 
 
 class Lessons(Protocol):
-    """Workloads by number, and what the training record says of them."""
+    """Workloads by number, and their entry in the training record."""
 
     @property
     def eyes(self) -> Eyes: ...
@@ -97,7 +95,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Jobs as a cluster's own were seen to run (`uses`, in phases of `step_s`, whatever their unit here)."""
+    """Jobs as a cluster's own were seen to run (`uses`, in phases of `step_s`)."""
 
     uses: Sequence[Usage]
     memory_mib: int
@@ -106,12 +104,11 @@ class Seen:
     eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2, gain=GAIN)))
 
     def __call__(self, seed: int) -> OneGpu:
-        return OneGpu(self._jobs(np.random.default_rng(seed)), self.memory_mib, self.law, self.eyes, PAY)
-
-    def _jobs(self, rng: Generator) -> list[SharingJob]:
-        drawn = [self.uses[int(each)] for each in rng.integers(0, len(self.uses), TAUGHT_JOBS)]
-        peaks = [int(np.ceil(use.parts[:, 1].max() * self.memory_mib)) for use in drawn]
-        return [SharingJob(key, use, 0.0, peak) for key, (use, peak) in enumerate(zip(drawn, peaks, strict=True))]
+        drawn = np.random.default_rng(seed).integers(0, len(self.uses), TAUGHT_JOBS)
+        uses = [self.uses[int(each)] for each in drawn]
+        peaks = [int(np.ceil(use.parts[:, 1].max() * self.memory_mib)) for use in uses]
+        jobs = [SharingJob(key, use, 0.0, peak) for key, (use, peak) in enumerate(zip(uses, peaks, strict=True))]
+        return OneGpu(jobs, self.memory_mib, self.law, self.eyes, PAY)
 
     def about(self) -> dict[str, Any]:
         return {"source": "telemetry", "signatures": len(self.uses), "step_s": self.step_s}

@@ -1,4 +1,4 @@
-"""What a simulated job that shares a GPU uses over its life, alone and undisturbed."""
+"""The use of a GPU by a simulated job over its undisturbed life."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESOURCES = ("gpu", "memory", "core", "pcie")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A signature's use by phase. `parts`: shape (phases, 4), the `RESOURCES` in 0 to 1; each phase lasts `phase_s` alone.
+    """A signature's use by phase. `parts`: shape (phases, 4), the `RESOURCES` in 0 to 1; an undisturbed phase lasts `phase_s`.
 
     Raises ValueError for no phases, values outside 0 to 1, or phases of no length.
     """
@@ -40,18 +40,17 @@ class Usage:
 
     @property
     def alone_s(self) -> float:
-        """How long it runs alone."""
         return len(self.parts) * self.phase_s
 
     def profile(self, memory_mib: int) -> Profile:
-        """Return what a run alone on a GPU of so much memory would be recorded as; PCIe in parts of the link."""
+        """Return the record of an undisturbed run on a GPU with this memory; PCIe in parts of the link."""
         parts = np.repeat(self.parts, -(-5 // len(self.parts)), axis=0)
         return Profile({"memory_mib": parts[:, 1] * memory_mib, "gpu": parts[:, 0], "pcie_mb_s": parts[:, 3]})
 
 
 @dataclass(frozen=True, slots=True)
 class SharingJob:
-    """A job of a simulated workload that opted in. Memory in MiB; queries are those of latency-critical jobs alone."""
+    """A job of a simulated workload that opted in. Memory in MiB; only latency-critical jobs have queries."""
 
     key: int
     usage: Usage

@@ -1,4 +1,4 @@
-"""GPUs and the jobs on them, advanced by equal steps of time: who is slowed, who ends, who crashes for memory."""
+"""GPUs and the jobs on them, advanced by equal steps of time: slowdowns, ends, and crashes for memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GPU, MEMORY = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """What happened in a step: jobs that came to their end, and those that were ended for memory with who was there."""
+    """A step's events: jobs that came to their end, and those that were ended for memory with the jobs beside them."""
 
     ended: tuple[int, ...]
     crashed: tuple[tuple[int, tuple[int, ...]], ...]
@@ -31,7 +31,7 @@ class Stepped:
 class World:
     """`n_gpus` GPUs of `memory_mib` each. Jobs go by their place in `jobs`.
 
-    Of the last step: `used`, each GPU's use of the four resources in parts of it; `people`, how many were there; `ran`, who ran.
+    After a step: `used`, each GPU's use of the four resources in parts of it; `people`, its number of jobs; `ran`, the jobs.
     """
 
     def __init__(self, jobs: Sequence[SharingJob], n_gpus: int, memory_mib: int, law: Law | None = None) -> None:
@@ -51,7 +51,7 @@ class World:
         self.ran: Ints = np.empty(0, dtype=np.int64)
 
     def start(self, job: int, gpu: int, grant_mib: int, done_s: float = 0.0) -> None:
-        """Put a job on a GPU, from its beginning or from where it stopped; below 0, it stands so long before it begins."""
+        """Put a job on a GPU, from its beginning or from where it stopped. `done_s` below 0: it stands that long first."""
         self._looked = None
         self.place[job], self.grant_mib[job], self.done_s[job] = gpu, grant_mib, done_s
 
@@ -65,7 +65,7 @@ class World:
         return np.flatnonzero(self.place >= 0)
 
     def demands(self, jobs: Ints) -> Floats:
-        """Return what each job asks for now, at the phase that it has come to. Shape (jobs, 4)."""
+        """Return each job's demand at its present phase. Shape (jobs, 4)."""
         at = np.clip((self.done_s[jobs] / self._phase_s[jobs]).astype(np.int64), 0, self._phases[jobs] - 1)
         found: Floats = self._parts[self._first[jobs] + at]
         return found
@@ -80,7 +80,7 @@ class World:
         return float((left * slow).min(initial=np.inf))
 
     def step(self, step_s: float) -> Stepped:
-        """Let so much time pass. A step must not be longer than a phase."""
+        """Let a step pass. It must not be longer than a phase."""
         looked, self._looked = self._looked, None
         jobs = self.running()
         demands = self.demands(jobs) if looked is None else looked[0]
@@ -102,7 +102,7 @@ class World:
         return self._law.slowdowns(signatures, demands, self.place[jobs], self.n_gpus)
 
     def _crash(self, jobs: Ints, used_mib: Floats) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """End whoever is most beyond its grant on each GPU whose memory is not enough, until it is; then the largest."""
+        """End the job that is most beyond its grant on each GPU whose memory is not enough, until it is; then the largest."""
         found = []
         totals = np.bincount(self.place[jobs], used_mib, self.n_gpus)
         for gpu in np.flatnonzero(totals > self.memory_mib + 1e-6):

@@ -2,7 +2,7 @@
 
 `gns` (gradient noise scale): the batch size doubles at given epochs, up to the model's largest. `accordion`: outside the
 critical regimes the job uses the model's largest batch size, inside them its own. A larger batch size keeps the number of
-epochs, so there are fewer steps, each slower. The epochs are those of Shockwave's public workloads, told by model, first
+epochs, so there are fewer steps, each slower. The epochs are those of Shockwave's public workloads, by model, first
 batch size and scale factor; a job type that is not listed keeps its batch size.
 
 The simulator that published the results notices a change late. At the end of a round it compares the epoch that the job has begun

@@ -23,7 +23,7 @@ def moment_of(text: str) -> tuple[float, bool] | None:
 
 
 def seconds_of(text: str) -> float | None:
-    """Of one without a zone, `2017-10-09 07:01:55`, with a blank or a T between; None when it is no such date."""
+    """The seconds of a date without a zone, `2017-10-09 07:01:55`, with a blank or a T between; None when it is no such date."""
     if not _DATE.fullmatch(text):
         return None
     try:

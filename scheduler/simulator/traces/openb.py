@@ -46,7 +46,7 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a job asks for on one node; equal demands are one class of the workload.
+    """A job's demand on one node; equal demands are one class of the workload.
 
     `gpus` GPUs with `gpu_milli` thousandths of each: below 1000 only for a single GPU; no GPU: both 0. `models`: allowed
     GPU types, empty = any. Raises ValueError for anything else.

@@ -15,14 +15,7 @@ from scheduler.model import Job
 from scheduler.simulator.traces.choices import GPU_SPEEDS, MOVABLE, Choices
 from scheduler.simulator.traces.moments import moment_of
 from scheduler.simulator.traces.sacctrows import REQUIRED, sacct_rows
-from scheduler.simulator.traces.source import (
-    MOST_GPUS,
-    MOST_NUMBER,
-    Column,
-    Format,
-    Source,
-    shown,
-)
+from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, shown
 from scheduler.simulator.world.scaling import law_of
 from scheduler.simulator.world.truth import TracedJob
 
@@ -69,18 +62,15 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     numbers = count(1)
     lines: dict[tuple[str, ...], int] = {}
     for row in sacct_rows(source, reading.needs):
-        ran_s = None if _is_idle(row) else _seconds(row, "Elapsed")
-        if ran_s:
-            run = row.text("JobID"), row.text("Submit"), row.values.get("Start", "").strip()
+        # Steps of jobs, and jobs that never ran, are left out.
+        number, state = row.text("JobID"), row.text("State").split()[0]
+        if "." in number or "[" in number or state in NEVER_RAN:
+            continue
+        if ran_s := _seconds(row, "Elapsed"):
+            run = number, row.text("Submit"), row.values.get("Start", "").strip()
             if (before := lines.setdefault(run, row.line)) != row.line:
                 raise row.wrong("JobID", f"line {before} has this run already: dump the whole time at once")
             yield reading.job(row, next(numbers), ran_s)
-
-
-def _is_idle(row: Row) -> bool:
-    """A step of a job, or a job that never ran."""
-    state = row.text("State").split()[0]
-    return "." in row.text("JobID") or "[" in row.text("JobID") or state in NEVER_RAN
 
 
 def _seconds(row: Row, column: str) -> float:
@@ -92,7 +82,7 @@ def _seconds(row: Row, column: str) -> float:
 
 
 class _Reading:
-    """The options, and what they make of a row."""
+    """The options; they make a job of a row."""
 
     def __init__(self, source: Source, choices: Choices) -> None:
         self._source = source
@@ -169,7 +159,7 @@ class _Tres:
 
     @property
     def gpus(self) -> int:
-        """The GPUs of all types: `gres/gpu`, or the sum over the types if the site tracks types alone."""
+        """The GPUs of all types: `gres/gpu`, or the sum over the types if the site tracks only types."""
         if "gres/gpu" in self._parts:
             return self.count("gres/gpu")
         return sum(self.count(name) for name in self._typed.values())

@@ -1,6 +1,6 @@
 """Rows of `sacct --parsable2`, which quotes nothing: a job's name may hold its separator and line ends.
 
-Such a row is read where one column alone can hold them, and all others are as Slurm writes them. Else it is refused.
+Such a row is read where only one column can hold them, and all others are as Slurm writes them. Else it is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FREE = frozenset(
 )
 """Columns of texts that users choose."""
 MOST_LINES = 1000
-"""Of one row."""
+"""The most lines of one row."""
 _NUMBER = re.compile(r"\d+(_(\d+|\[[^\]|]*\]))?(\+\d+)?(\.[A-Za-z0-9_+-]+)?", re.ASCII)
 _STATE = re.compile(r"[A-Z][A-Z_]*\b.*")
 
@@ -49,8 +49,9 @@ def sacct_rows(source: Source, needs: Sequence[str]) -> Iterator[Row]:
             raise _not_whole(source.name, began, header, _values(pending))
         pending.append(text)
         bars += text.count("|")
-        if _may_go_on(header, bars):
-            continue
+        place = _free(header)
+        if place is not None and place <= bars < len(header) - 1:
+            continue  # it may have ended within the free text, which may have bars of its own
         yield _row(source.name, began, header, _values(pending))
         pending = []
     if pending:
@@ -78,12 +79,6 @@ def _free(header: Sequence[str]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _may_go_on(header: Sequence[str], bars: int) -> bool:
-    """Say whether lines with so many bars may end within the free text; bars of its own may stand before the end."""
-    place = _free(header)
-    return place is not None and place <= bars < len(header) - 1
-
-
 def _not_whole(file: str, line: int, header: Sequence[str], values: Sequence[str]) -> TraceError:
     column = header[min(len(values), len(header) - 1)]
     several = [name for name in header if name in FREE]
@@ -96,7 +91,7 @@ def _not_whole(file: str, line: int, header: Sequence[str], values: Sequence[str
 
 
 def _row(file: str, line: int, header: Sequence[str], values: list[str]) -> Row:
-    """Return a row; what is too much between two bars is the free text's."""
+    """Return a row; surplus values between bars belong to the free text."""
     more, place = len(values) - len(header), _free(header)
     if more < 0 or (more and place is None):
         raise _not_whole(file, line, header, values)

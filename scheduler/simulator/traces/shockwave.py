@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import Job
 from scheduler.simulator.traces.batch_sizes import MODES, run_time
+from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, TraceError, shown
 from scheduler.simulator.traces.throughputs import Measured, Table, read_table
 from scheduler.simulator.world.truth import TracedJob
@@ -52,13 +53,9 @@ OPTIONS = {
 
 def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     """The trace's jobs, numbered from 1 in the file's order."""
-    if unknown := sorted(set(options) - set(OPTIONS)):
-        raise TraceError(
-            source.name, None, None, f"there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
-        )
+    choices = Choices(source.name, options, OPTIONS)
     table = _table(source, options.get("throughputs"))
-    tenants, cores = (_whole_option(source, options, name, 1) for name in ("tenants", "cores"))
-    round_s = float(_whole_option(source, options, "round_s", 120))
+    tenants, cores, round_s = choices.whole("tenants", 1), choices.whole("cores", 1), choices.whole("round_s", 120)
     dynamic = options.get("batch_sizes", "fixed")
     if dynamic not in ("fixed", "dynamic"):
         raise TraceError(source.name, None, None, f"option batch_sizes: {dynamic!r} is neither fixed nor dynamic")
@@ -66,7 +63,7 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     if reference is not None and reference not in table.gpu_types:
         known = ", ".join(table.gpu_types)
         raise TraceError(source.name, None, None, f"option reference: {reference!r} is not in the table: {known}")
-    deal = _Deal(table, tenants, cores, reference, round_s if dynamic == "dynamic" else None)
+    deal = _Deal(table, tenants, cores, reference, float(round_s) if dynamic == "dynamic" else None)
     numbers = count(1)
     for number, text in enumerate(source.lines, start=1):
         if text.strip():
@@ -81,13 +78,6 @@ def _table(source: Source, name: str | None) -> Table:
             return read_table(candidate, lines)
     wanted = name or " or ".join(TABLES)
     raise TraceError(source.name, None, None, f"its table of throughputs ({wanted}) is not in the folder given with it")
-
-
-def _whole_option(source: Source, options: Mapping[str, str], name: str, default: int) -> int:
-    text = options.get(name, str(default))
-    if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
-        raise TraceError(source.name, None, None, f"option {name}: {text!r} is not a whole number of 1 or more")
-    return int(text)
 
 
 class _Line:
@@ -127,7 +117,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Deal:
-    """What the options say. `round_s`: None = every job keeps its batch size."""
+    """The options. `round_s`: None = every job keeps its batch size."""
 
     table: Table
     tenants: int
@@ -162,7 +152,7 @@ def _job(line: _Line, number: int, deal: _Deal) -> TracedJob:
 
 
 def _mode(line: _Line, scale: int) -> str:
-    """The row's mode; TraceError where the row asks for what cannot run."""
+    """The row's mode; TraceError where the row could not run."""
     if scale > MOST_GPUS:
         raise line.wrong("scale_factor", f"{scale} is more than {MOST_GPUS}")
     mode = line.text("mode", "static")

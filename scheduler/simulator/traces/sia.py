@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job
+from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.csvrows import Row, rows
 from scheduler.simulator.traces.sia_profiles import APPLICATIONS, GPU_TYPES, read_application
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, TraceError, shown
@@ -56,34 +57,18 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
 
 
 class _Settings:
-    """The options, checked, and what they make of a row."""
+    """The options, checked; they make a job of a row."""
 
     def __init__(self, source: Source, options: Mapping[str, str]) -> None:
-        self._file, self._options = source.name, options
-        if unknown := sorted(set(options) - set(OPTIONS)):
-            raise TraceError(
-                source.name, None, None, f"there is no option {unknown[0]!r}; the options are {', '.join(OPTIONS)}"
-            )
-        self._jobs = self._word("jobs", "adaptive", "scale-gpus", "rigid")
-        self._known = self._word("speeds", "known", "learned") == "known"
-        self._most, self._tenants = self._whole("most_gpus", 24), self._whole("tenants", 4)
-        self._cores = self._whole("cores", 1)
+        choices = Choices(source.name, options, OPTIONS)
+        self._jobs = choices.word("jobs", "adaptive", "scale-gpus", "rigid")
+        self._known = choices.word("speeds", "known", "learned") == "known"
+        self._most, self._tenants = choices.whole("most_gpus", 24), choices.whole("tenants", 4)
+        self._cores = choices.whole("cores", 1)
         self._types = frozenset(filter(None, options.get("gpu_types", "").split(",")))
         if unknown := sorted(self._types - set(GPU_TYPES.values())):
             detail = f"option gpu_types: {unknown[0]!r} is not one of {', '.join(GPU_TYPES.values())}"
             raise TraceError(source.name, None, None, detail)
-
-    def _word(self, name: str, *words: str) -> str:
-        word = self._options.get(name, words[0])
-        if word not in words:
-            raise TraceError(self._file, None, None, f"option {name}: {word!r} is not one of {', '.join(words)}")
-        return word
-
-    def _whole(self, name: str, default: int) -> int:
-        text = self._options.get(name, str(default))
-        if not (text.isdecimal() and text.isascii() and len(text) <= 9) or int(text) < 1:
-            raise TraceError(self._file, None, None, f"option {name}: {text!r} is not a whole number of 1 or more")
-        return int(text)
 
     def job(self, row: Row, number: int, application: Application) -> TracedJob:
         facts = APPLICATIONS[application.name]
@@ -120,7 +105,8 @@ class _Settings:
             return Goodput(application, application.training.largest), (1,)
         if self._jobs == "adaptive":
             return Goodput(application), sia_sizes(application, self._most)
-        return Goodput(application, batch), powers_of_two(size) if self._jobs == "scale-gpus" else (size,)
+        powers_of_two = tuple(1 << k for k in range(size.bit_length()))
+        return Goodput(application, batch), powers_of_two if self._jobs == "scale-gpus" else (size,)
 
 
 def _check_batch(row: Row, application: Application, size: int, batch: float) -> None:
@@ -139,11 +125,6 @@ def sia_sizes(application: Application, most: int) -> tuple[int, ...]:
         node = speeds.node_gpus
         found |= {1 << k for k in range(node.bit_length())} | set(range(node, most + 1, node))
     return tuple(sorted(each for each in found if each <= most))
-
-
-def powers_of_two(most: int) -> tuple[int, ...]:
-    """1, 2, 4 ... as far as `most`."""
-    return tuple(1 << k for k in range(most.bit_length()))
 
 
 FORMAT = Format(

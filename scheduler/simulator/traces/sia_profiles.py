@@ -4,9 +4,9 @@
   `sync_time` (s);
 - `scalability-<gpu>.csv`: the same by `num_nodes` and `num_replicas` (GPUs in all), for more nodes;
 - `validation-<batch size>.csv`: a whole training with that batch size, a row an epoch: `progress` (iterations at the
-  smallest batch size that would have come as far) and `iteration` (so many were made).
+  smallest batch size that would have come as far) and `iteration` (the number of iterations made).
 
-What the files do not hold are facts of the artefact's simulator, below. `gpt_pmp` is not read: its sizes are whole pipelines,
+The constants below are facts of the artefact's simulator. `gpt_pmp` is not read: its sizes are whole pipelines,
 of another length on each GPU type, which a requirement set cannot say.
 """
 
@@ -38,7 +38,7 @@ GPU_TYPES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the artefact's simulator knows of an application beside its files.
+    """The artefact simulator's knowledge of an application beside its files.
 
     `restart_s`: to save, stop and resume; `slowdown`: against the profile, as calibrated by its authors on a real cluster.
     """
@@ -72,7 +72,7 @@ def read_application(name: str, source: Source) -> Application:
 _Samples = dict[float, list[tuple[float, float]]]
 
 _SCALED = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
-_SCALED_HEADER = (",".join(_SCALED),)  # the file of a GPU type that was measured on few nodes alone may be absent
+_SCALED_HEADER = (",".join(_SCALED),)  # the file of a GPU type that was measured only on few nodes may be absent
 
 
 def _speeds(name: str, gpus: str, source: Source) -> Speeds | None:
@@ -82,7 +82,10 @@ def _speeds(name: str, gpus: str, source: Source) -> Speeds | None:
     if (lines := source.companion(file)) is None:
         return None
     for row in rows(file, lines, ("placement", "local_bsz", "step_time", "sync_time")):
-        shape = _shape(row)
+        text = row.text("placement")
+        if not (text.isdecimal() and text.isascii()) or "0" in text:
+            raise row.wrong("placement", f"{shown(text)} is not one digit from 1 to 9 for each node")
+        shape: Shape = tuple(map(int, text))
         _add(shapes.setdefault(canonical(shape), {}), row)
         _add(counts.setdefault((len(shape), sum(shape)), {}), row)
     if not shapes:
@@ -97,13 +100,6 @@ def _speeds(name: str, gpus: str, source: Source) -> Speeds | None:
         {shape: _curve(samples) for shape, samples in shapes.items()},
         {count: _curve(samples) for count, samples in counts.items()},
     )
-
-
-def _shape(row: Row) -> Shape:
-    text = row.text("placement")
-    if not (text.isdecimal() and text.isascii()) or "0" in text:
-        raise row.wrong("placement", f"{shown(text)} is not one digit from 1 to 9 for each node")
-    return tuple(map(int, text))
 
 
 def _add(samples: _Samples, row: Row) -> None:

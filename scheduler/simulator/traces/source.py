@@ -1,4 +1,4 @@
-"""What a trace reader reads from, and the error that it raises. The caller opens the files."""
+"""The source of a trace reader, and the error that it raises. The caller opens the files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 MOST_NUMBER = 1e15
-"""The largest number that a trace may hold. Above it doubles lose seconds, and no cluster has so much of anything."""
+"""The largest number that a trace may hold. Above it doubles lose seconds, and no cluster has as much of anything."""
 MOST_GPUS = 65_536
-"""Of one job."""
+"""The most GPUs of one job."""
 MOST_SIZES = 64
-"""In one job's requirement set."""
+"""The most sizes in one job's requirement set."""
 SHOWN_CHARS = 60
 
 
@@ -38,7 +38,7 @@ _CUT.maxlevel, _CUT.maxstring, _CUT.maxother, _CUT.maxlong = 2, SHOWN_CHARS, SHO
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read: which file, line (from 1) and column (a name or a number), and what is wrong."""
+    """A trace that cannot be read: its file, line (from 1) and column (a name or a number), and the fault."""
 
     def __init__(self, file: str, line: int | None, column: str | None, detail: str) -> None:
         self.file, self.line, self.column, self.detail = file, line, column, detail
@@ -77,10 +77,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A trace format: `read` streams its jobs in the file's order; whoever simulates sorts them by arrival.
+    """A trace format: `read` streams its jobs in the file's order; the simulation sorts them by arrival.
 
-    `options`: what else may be said of it, name -> meaning (for example how tenants are assigned where it has none).
-    `dated`: its times count from 1970; whoever simulates makes the first arrival 0.
+    `options`: name -> meaning (for example how tenants are assigned where it has none). `dated`: its times count from 1970; the
+    simulation makes the first arrival 0.
     """
 
     name: str

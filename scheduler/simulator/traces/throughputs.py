@@ -1,8 +1,8 @@
 """Tables of measured throughputs, as Gavel's and Shockwave's traces come with: steps per second by job type and GPU type.
 
 Two spellings of one table. JSON: `{gpu_type: {"('job type', scale factor)": {"null": steps/s, other: [..]}}}`, a GPU type
-that ends in `_unconsolidated` being the same GPUs spread over servers, `null` the job alone on them. CSV: a line a cell,
-`gpu_type,consolidated,job_type,scale_factor,steps_per_s`. What jobs do beside each other on one GPU is not read.
+that ends in `_unconsolidated` being the same GPUs spread over servers, `null` the job without others on them. CSV: a line a cell,
+`gpu_type,consolidated,job_type,scale_factor,steps_per_s`. Speeds of jobs beside each other on one GPU are not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SPREAD = "_unconsolidated"
 MOST_CHARS, MOST_KEY_CHARS = 16 * 2**20, 1000
-"""Of a table as JSON, and of the name of one of its cells."""
+"""The most characters of a table as JSON, and of the name of one of its cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Measured:
 
 
 def read_table(file: str, lines: Iterable[str]) -> Table:
-    """The table in either spelling, told by the file's ending. TraceError names file, line and column."""
+    """The table in the spelling of the file's ending. TraceError names file, line and column."""
     return _read_csv(file, lines) if file.endswith(".csv") else _read_json(file, lines)
 
 

@@ -1,1 +1,1 @@
-"""The world as it really is: jobs' true speeds, profiles, tuning, and what the service finds out of them."""
+"""The world as it really is: jobs' true speeds, profiles, tuning, and the service's measurements of them."""

@@ -1,8 +1,8 @@
-"""A job's time alone on an equal part of the cluster, for finish-time fairness (Themis; Hops 4.3): rho = JCT / ideal.
+"""A job's time on its own equal part of the cluster, for finish-time fairness (Themis; Hops 4.3): rho = JCT / ideal.
 
 With N live jobs on average while it was there, an equal part is G / N GPUs. The job runs there at the largest size that
 it accepts and that fits the part; when even R_1 does not, it has R_1 for that part of the time. Its speed is the mean
-over the GPU types that it may use, weighted by their GPUs. A CPU job's ideal is its time alone: it asks for no GPU.
+over the GPU types that it may use, weighted by their GPUs. A CPU job's ideal is its undisturbed time: it asks for no GPU.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Ideal:
         return None if rate is None else load.traced.work / rate / min(1.0, part / size)
 
     def mean_rate(self, load: Load, size: int) -> float | None:
-        """Its rate with so many GPUs, on as few nodes as hold them; None when no type that it may use has as many."""
+        """Its rate with `size` GPUs, on as few nodes as hold them; None when no type that it may use has as many."""
         job = load.traced.job
         counts: Mapping[str, int] = {
             name: count for name, count in self._gpus.items() if count >= size and job.may_use(name)
@@ -57,7 +57,7 @@ class Ideal:
         return sum(count * rate_of(load, self._spots(job, name, size)) for name, count in counts.items()) / total
 
     def unit_rate(self, load: Load) -> float:
-        """The work a second that counts as one GPU's worth (a CPU job: as one): by its smallest size, alone."""
+        """The work a second that counts as one GPU's worth (a CPU job: as one): by its smallest size, undisturbed."""
         if load.traced.job.is_cpu:
             return 1.0
         rate = self.mean_rate(load, load.traced.job.min_gpus)

@@ -1,6 +1,6 @@
-"""What the simulated service finds out about jobs' speeds: what profiles tell, and measurements of running jobs.
+"""The simulated service's knowledge of jobs' speeds: profiles, and measurements of running jobs.
 
-The tables and functions are the estimator's own (Hops 3.2-3.5). The truth reaches them here alone, as measured rates. A job that
+The tables and functions are the estimator's own (Hops 3.2-3.5). The truth reaches them only here, as measured rates. A job that
 does not report (`TracedJob.reports`) and has no profiles stays unknown. Profiles are known when the job arrives if the world's
 `profiling_s` is 0, else after they have run (see `profiles`). An attempt is measured at plannings, at most once for each minute
 of running, and once more when it ends or its speed changes: work per second and GPU.
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import World
 
 REPORT_S = 60.0
-"""An attempt runs for so long between two measurements. One that ends sooner is measured once."""
+"""The seconds that an attempt runs between two measurements. One that ends sooner is measured once."""
 
 
 class Knowing:
-    """What has been found out so far. A planning may see `knowledge`; `version` changes with it."""
+    """The measurements so far. A planning may see `knowledge`; `version` changes with it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._cells: dict[CellKey, Cell] = {}
         self._profiles: dict[tuple[str, str], Profile] = {}
-        self._own: dict[str, set[CellKey]] = {}  # cells of signatures that are one job's alone
+        self._own: dict[str, set[CellKey]] = {}  # cells of signatures that only one job has
         self.knowledge = Knowledge(self._cells, self._profiles, world.links)
         self.version = 0
 
@@ -47,7 +47,7 @@ class Knowing:
                 self.learn(load, gpu_type)
 
     def learn(self, load: Load, gpu_type: str) -> bool:
-        """Take what a profile on the type tells; False if it tells nothing."""
+        """Take the result of a profile on the type; False if it has none."""
         key, profile = (signature(load.traced.job), gpu_type), load.traced.profiles.get(gpu_type)
         if profile is not None and key not in self._profiles:
             self._profiles[key] = profile

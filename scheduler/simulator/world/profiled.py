@@ -115,7 +115,7 @@ def canonical(shape: Shape) -> Shape:
 
 
 def _between(marks: Sequence[int], value: float) -> list[tuple[float, int]]:
-    """The marks on both sides of a value with their shares; the nearest one alone where it is a mark or beyond them."""
+    """The marks on both sides of a value with their shares; only the nearest one where it is a mark or beyond them."""
     after = bisect_left(marks, value)
     if after == len(marks):
         return [(1.0, marks[-1])]
@@ -167,20 +167,18 @@ class Application:
         key = (gpu_type, shape, batch)
         if key not in self._known:
             times = self.speeds[gpu_type].blend(shape)
-            tried = [batch] if batch is not None else self._batches(times, sum(shape))
-            self._known[key] = max(self._goodput(times, sum(shape), each) for each in tried)
+            gpus, most = sum(shape), self.training.largest
+            least = min(most, max(self.training.smallest, times.smallest * gpus))
+            sizes = np.geomspace(least, most, TRIED_BATCH_SIZES).tolist()
+            tried: list[float] = sizes if batch is None else [batch]
+            self._known[key] = max(self._goodput(times, gpus, each) for each in tried)
         return self._known[key]
-
-    def _batches(self, times: Blend, gpus: int) -> list[float]:
-        most = self.training.largest
-        least = min(most, max(self.training.smallest, times.smallest * gpus))
-        return list(map(float, np.geomspace(least, most, TRIED_BATCH_SIZES)))
 
     def _goodput(self, times: Blend, gpus: int, batch: float) -> float:
         share = batch / gpus
         accumulated = math.ceil(share / times.largest - ROUNDING) - 1
         if gpus == 1 and batch > self.training.smallest + ROUNDING:
-            accumulated = max(1, accumulated)  # from one step alone the gradients' noise cannot be told (Pollux)
+            accumulated = max(1, accumulated)  # one step does not show the gradients' noise (Pollux)
         once = math.ceil(share / (accumulated + 1) - ROUNDING)
         once = max(1, min(once, int(self.training.largest / (gpus * (accumulated + 1)))))
         step, sync = times.at(once)
@@ -214,8 +212,8 @@ class Goodput:
     def known(self, sizes: Iterable[int]) -> dict[tuple[str, int, int], float]:
         """Goodput per GPU by (GPU type, GPUs, nodes).
 
-        On as few nodes as hold the GPUs these are filled one after another; over more, as far as so many nodes were
-        measured at all, the GPUs are spread as evenly as they can be.
+        On as few nodes as hold the GPUs these are filled one after another; over more, up to the most nodes measured, the
+        GPUs are spread as evenly as they can be.
         """
         found: dict[tuple[str, int, int], float] = {}
         for gpu_type, speeds in self.application.speeds.items():

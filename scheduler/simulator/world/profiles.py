@@ -1,7 +1,7 @@
 """Profiles as they run in the simulated cluster (algorithms.md section 2): a GPU of the type for a while, then the result.
 
 The planning chooses which profiles are made. A profile takes the world's `profiling_s` on the GPU and cores that the plan gives
-it, and tells what `TracedJob.profiles` has for the type. If it would take longer than its limit it is cut off and tells nothing.
+it, and gives the type's entry in `TracedJob.profiles`. If it would take longer than its limit it is cut off and gives nothing.
 Then the signature is not profiled again on that type for `PROFILE_AGAIN_S`.
 """
 
@@ -29,7 +29,7 @@ class _Run:
 
 
 class Profiles:
-    """The running profiles, with ids from -1 downwards, and those that told nothing."""
+    """The running profiles, with ids from -1 downwards, and the failed ones."""
 
     def __init__(self, world: World, cluster: Cluster, knowing: Knowing) -> None:
         self._profiling_s, self._cluster, self._knowing = world.profiling_s, cluster, knowing
@@ -51,7 +51,7 @@ class Profiles:
         return -self._begun, now_s + min(self._profiling_s, order.limit_s)
 
     def end(self, number: int, now_s: float) -> None:
-        """End the profile: its GPU is free, and what it found is known."""
+        """End the profile: its GPU is free, and its result is known."""
         run = self._running.pop(number)
         order = run.order
         self._cluster.give((order.piece,), run.load.traced.job.tenant)
@@ -78,6 +78,6 @@ class Profiles:
         ]
 
     def tried(self, now_s: float) -> frozenset[tuple[str, str]]:
-        """What is not to be profiled again yet."""
+        """The pairs that are not to be profiled again yet."""
         self._until = {key: until_s for key, until_s in self._until.items() if until_s > now_s}
         return frozenset(self._until)

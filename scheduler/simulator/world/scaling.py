@@ -1,7 +1,7 @@
-"""The true speed of a job for which a trace tells one run: how long it took on so many GPUs of a type.
+"""The true speed of a job for which a trace has one run: how long it took, on how many GPUs of which type.
 
-Elsewhere its speed is what algorithms.md section 2 assumes where nothing was measured (layer 4): proportional to the relative
-speeds of the GPU type and of the node, and the speed per GPU falls with the number of GPUs as `r^-0.1`.
+Elsewhere its speed follows the assumption of algorithms.md section 2 (layer 4): it is proportional to the relative speeds of the
+GPU type and of the node, and the speed per GPU falls with the number of GPUs as `r^-0.1`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXPONENT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Seconds of the told run, done a second: 1 on `gpus` GPUs of relative speed `speed`."""
+    """Seconds of the traced run, done a second: 1 on `gpus` GPUs of relative speed `speed`."""
 
     gpus: int
     speed: float = 1.0
@@ -34,7 +34,7 @@ class Scaled:
 
 
 def law_of(gpus: int, gpu_type: str | None, gpu_speeds: Mapping[str, float], *, elastic: bool) -> Law:
-    """The law of a job that was seen on so many GPUs. A CPU job is as fast anywhere."""
+    """The law of a job that was seen on `gpus` GPUs. A CPU job is as fast anywhere."""
     if gpus == 0 or not (elastic or gpu_speeds):
         return Steady()
     return Scaled(gpus, gpu_speeds.get(gpu_type or "", 1.0), gpu_speeds)

@@ -1,7 +1,7 @@
-"""Jobs and clusters as they really are, apart from what the scheduler is told or finds out.
+"""Jobs and clusters as they really are, apart from the scheduler's knowledge of them.
 
-The scheduler sees a job's description (`TracedJob.job`) and what it measures; how much work there is and how fast it
-goes where (`Law`) it never sees. Times are seconds on the simulator's virtual clock, which begins at 0.
+The scheduler sees a job's description (`TracedJob.job`) and its own measurements; it never sees how much work there is and how
+fast it goes where (`Law`). Times are seconds on the simulator's virtual clock, which begins at 0.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """One second of work per second, wherever it runs: for a trace that tells a duration alone."""
+    """One second of work per second, wherever it runs: for a trace that has only a duration."""
 
     def rate(self, spots: Sequence[Spot]) -> float:
         return 1.0
@@ -48,7 +48,7 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the owner of a training job tells of its use of cores (section 8). Its law's rate is a part of full speed, 0 to 1."""
+    """A training job's use of cores, as its owner describes it (section 8). Its law's rate is a part of full speed, 0 to 1."""
 
     pipelined: bool = False
     model_parameters: int | None = None
@@ -57,7 +57,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class TracedJob:
-    """A job of a trace or generator. `job`: what its tenant declares, with its arrival as `submitted_s`."""
+    """A job of a trace or generator. `job`: its tenant's description, with its arrival as `submitted_s`."""
 
     job: Job
     work: float  # units of the law: samples, steps or seconds
@@ -68,10 +68,10 @@ class TracedJob:
     profiles: Mapping[str, Profile] = field(default_factory=dict)  # GPU type -> time modules that profiling would find
     fails: tuple[float, ...] = ()  # fraction of the work at which it fails the first, the second ... time
     retries: int = 0  # failures after which it waits again; the next one is final. It goes on where it was if movable
-    restart_s: float | None = None  # what a restart costs it; None = the world's
+    restart_s: float | None = None  # its cost of a restart; None = the world's
     hints: Hints | None = None  # of a training job whose cores are tuned where the world does that
     # (GPU type, GPUs, nodes) -> per-GPU speed, work units a second, that the estimator has as one measurement of the
-    # job's signature when the job comes, where it has none yet: what a trace's own table of speeds tells every policy.
+    # job's signature when the job comes, where it has none yet: a trace's own table of speeds, which every policy knows.
     known: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
 
 
@@ -85,7 +85,7 @@ class World:
 
     nodes: Sequence[Node]
     tenants: Sequence[Tenant] = ()
-    gpu_speeds: Mapping[str, float] = field(default_factory=dict)  # what the scheduler assumes of the types
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)  # the scheduler's assumptions of the types
     gpu_weights: Mapping[str, float] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)  # GPU type -> bandwidths, as calibrated
     speeds: Mapping[int, float] = field(default_factory=dict)

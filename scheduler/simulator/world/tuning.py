@@ -6,24 +6,62 @@ A job that started with fewer cores gets more at each step, as they become idle.
 the optimum makes a step each `tune_step_s`. It takes idle cores of the job's node and gives cores back at once. It ends when it
 needs cores that are not idle. The result is used for the job's restarts and for its owner's later jobs. An attempt that is spread
 over nodes is not tuned: it can use at most two cores per GPU. Utilisation is the law's rate, which for such jobs is the part of
-full speed (CODA V-B: both change alike), without the attempt's noise. CPU use is what
-such a job's law says; of others it is not known.
+full speed (CODA V-B: both change together), without the attempt's noise. CPU use follows the law of such a job; of others it is
+not known.
+
+The law (`CoreBound`; CODA III-B, IV): with c cores a GPU and the optimum c*, a job works at `c/c*` of its full speed up to c*
+("a linear relationship", V-B) and loses `OVER` of it for each core beyond ("drops slightly"). Spread over nodes it needs at most
+two cores per GPU, and the network slows it by 25 to 30 % (IV-B.2). If the jobs on a node together ask for more than `SATURATED`
+of its memory bandwidth, the job loses speed, up to its `sensitivity` when they ask for twice that (IV-C.2, Fig. 7). One unit of
+work is one second at full speed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.estimator import tuner
 from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import Room, Way, gather
-from scheduler.simulator.world.core_bound import CoreBound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Load
     from scheduler.simulator.past import Past
+    from scheduler.simulator.world.truth import Spot
+
+
+OVER = 0.004
+SATURATED = 0.75
+SPREAD_FACTOR, SPREAD_CORES = 0.725, 2
+
+
+@dataclass(frozen=True, slots=True)
+class CoreBound:
+    """`optimum`: cores a GPU; `sensitivity`: the part of the speed that memory traffic can take."""
+
+    optimum: int
+    sensitivity: float = 0.0
+
+    def rate(self, spots: Sequence[Spot]) -> float:
+        spread = len(spots) > 1
+        optimum = min(self.optimum, SPREAD_CORES) if spread else self.optimum
+        speed = min(self._speed(spot, optimum) for spot in spots)
+        return speed * (SPREAD_FACTOR if spread else 1.0)
+
+    def used(self, cores: float) -> float:
+        """Return the busy ones of a GPU's loading cores: speed rises in a line to the optimum, so none beyond works."""
+        return min(cores, float(self.optimum))
+
+    def _speed(self, spot: Spot, optimum: int) -> float:
+        cores = spot.cores / spot.gpus
+        by_cores = cores / optimum if cores <= optimum else max(0.5, 1.0 - OVER * (cores - optimum))
+        beyond = min(1.0, max(0.0, spot.pressure / SATURATED - 1.0))
+        return by_cores * spot.speed * (1.0 - self.sensitivity * beyond)
 
 
 def is_tuned(load: Load) -> bool:

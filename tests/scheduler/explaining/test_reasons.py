@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.explaining.why import sentence
+from scheduler.explaining.sentences import sentence
 from scheduler.model import GpuPart, Holder, PartedGpu, Promise, Reason, Running, Share, Tenant
 from tests.scheduler.builders import NOW_S, decisions_of, job, make_plan, node, running, ticking, why
 

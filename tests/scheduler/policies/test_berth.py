@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.explaining.why import sentence
+from scheduler.explaining.sentences import sentence
 from scheduler.model import ClusterState, Promise, Promised, Running, Share, Tenant
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan

@@ -6,8 +6,8 @@ from scheduler.contention import Cause
 from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.world.core_bound import CoreBound
 from scheduler.simulator.world.truth import Hints, World
+from scheduler.simulator.world.tuning import CoreBound
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import by_job, clock, run, traced
 

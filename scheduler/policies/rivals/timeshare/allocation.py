@@ -7,8 +7,8 @@ X_mj: the fraction of its time that job m should run on GPUs of type j.
     s.t. 0 <= X_mj,  sum_j X_mj <= 1 for each job,  sum_m scale_m X_mj <= GPUs of type j
 
 T: the job's throughput on its `scale` GPUs of a type; X^equal: its time shared out over the types that it may use in
-proportion to their GPUs. The optimum of that alone may leave GPUs to nobody: the jobs that bound it are held at their
-level and the rest is raised further, until all are bound; what is then left goes where it adds most.
+proportion to their GPUs. The first optimum may leave GPUs to nobody. So the jobs that bound it are held at their level, and the
+rest is raised further, until all are bound. GPUs that are then left go where they add most.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from scheduler.placement.matrix_solver import Relaxed
 
 LEVELS = 8
-"""So many levels are told apart; the jobs above the last one share what is left by throughput alone."""
+"""The most levels; the jobs above the last one share the rest only by throughput."""
 
 BOUND = 1e-7
 """A job whose row has a price above this bounds the level."""
 
 SLACK = 1e-7
-"""By so much, relatively, a level reached may be missed when the next is sought: the solver's own tolerance."""
+"""The part by which a reached level may be missed when the next is sought: the solver's own tolerance."""
 
 DIGITS = 9
-"""Of a fraction: what is equal but for the solver's rounding is equal."""
+"""Digits of a fraction that count: the solver's rounding stands behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,12 @@ def allocate(
     rows: Sequence[Row], gpus: Mapping[str, int], *, seed: int, remaining_s: Callable[[], float]
 ) -> Allocation | None:
     """The fractions of all jobs that fit some type at all; None when the time was over before the first answer."""
-    fitting = [each for row in rows if (each := _fitting(row, gpus)).throughput]
+    fitting: list[Row] = []
+    for row in rows:
+        speeds = {name: each for name, each in row.throughput.items() if gpus.get(name, 0) >= row.scale and each > 0}
+        if speeds:
+            fitting.append(Row(row.job, row.scale, speeds, row.weight))
     return _Levels(fitting, gpus, seed, remaining_s).allocate() if fitting else Allocation({}, 0.0, 0, 0, 0)
-
-
-def _fitting(row: Row, gpus: Mapping[str, int]) -> Row:
-    open_to = {name: speed for name, speed in row.throughput.items() if gpus.get(name, 0) >= row.scale and speed > 0}
-    return Row(row.job, row.scale, open_to, row.weight)
 
 
 class _Levels:
@@ -99,7 +98,9 @@ class _Levels:
                 break
             level = raised.objective
             lowest, found = (level if found is None else lowest), raised
-            if not self._hold(level, raised.prices):
+            bound = [k for k in range(len(self.rows)) if k not in self.held and raised.prices[k] > BOUND]
+            self.held |= dict.fromkeys(bound, level)
+            if not bound:
                 break
         all_bound = len(self.held) == len(self.rows)
         last = None if found is None or all_bound else self._solve(raise_level=False)
@@ -110,11 +111,6 @@ class _Levels:
         for (k, name), value in zip(self.cells, best.values, strict=False):
             fractions[self.rows[k].job][name] = min(1.0, max(0.0, round(float(value), DIGITS)))
         return Allocation(fractions, lowest, self.solves, len(self.cells) + 1, 2 * len(self.rows) + len(self.gpus))
-
-    def _hold(self, level: float, prices: np.ndarray) -> bool:
-        bound = [k for k in range(len(self.rows)) if k not in self.held and prices[k] > BOUND]
-        self.held |= dict.fromkeys(bound, level)
-        return bool(bound)
 
     def _solve(self, *, raise_level: bool) -> Relaxed | None:
         """Raise the level of all that are not bound; or, all levels kept, the sum. None when time is over."""

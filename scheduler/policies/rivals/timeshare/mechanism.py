@@ -1,13 +1,13 @@
-"""The round mechanism of Gavel (OSDI '20, section 5): who runs on which GPU type in the next round.
+"""The round mechanism of Gavel (OSDI '20, section 5): it chooses the jobs of the next round, and their GPU types.
 
     priority_mj = X_mj / f_mj        f_mj: the fraction of its time that job m has run on type j
 
 Algorithm 1: take pairs of job and type from the highest priority down, while GPUs of the type are left; nobody twice. A job
 that has had nothing of a type yet comes before all that have, those that should have more of it first.
 
-*Deviation*: the paper counts what a job has had since the allocation last changed, which in a busy cluster is hardly ever
-more than a round. Here it is the last `WINDOW_ROUNDS` rounds, or since it came; so the rounds keep to the fractions over
-hours, whatever comes and goes, and what a job had long ago is not held against it.
+*Deviation*: the paper counts a job's time since the allocation last changed, which in a busy cluster is hardly ever more than a
+round. Here the last `WINDOW_ROUNDS` rounds count, or the rounds since the job came. So the rounds keep to the fractions over
+hours, even if many jobs come and go, and time long ago is not held against a job.
 """
 
 from __future__ import annotations

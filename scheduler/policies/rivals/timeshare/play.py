@@ -1,13 +1,14 @@
 """One round of time-sharing: all movable and all waiting jobs compete for all GPUs again, and then nodes are found.
 
 A round begins with a re-plan. Between rounds only CPU jobs are placed; Gavel does not have them, and they are placed as under
-Hops. A job that runs in the next round too goes on without a stop (its lease is renewed). The others are stopped, and what they
-free is promised to the jobs that come. Speeds come from the common estimator, by GPU type, on as few nodes as can hold the job.
+Hops. A job that runs in the next round too goes on without a stop (its lease is renewed). The others are stopped, and their GPUs
+are promised to the jobs that come. Speeds come from the common estimator, by GPU type, on as few nodes as can hold the job.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,9 @@ from scheduler.placement.answers import Answers
 from scheduler.placement.gain import Worth
 from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
-from scheduler.policies.rivals.timeshare.placing import Want, place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Node, Ranked, Running
@@ -30,6 +30,68 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
     Chooser = Callable[["Round"], "Choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A job and its GPUs. `held`: node -> GPUs that it runs on; `nodes`: where it may be, None = anywhere."""
+
+    job: int
+    gpus: int
+    held: Mapping[int, int] | None = None
+    nodes: Collection[int] | None = None
+
+
+def place(wants: Sequence[Want], free: Mapping[int, int]) -> dict[int, dict[int, int]]:
+    """Node -> GPUs of each job, as Gavel does it (OSDI '20, section 5). `free`: idle GPUs of each node, and those of these jobs.
+
+    The largest jobs come first. Among jobs of one size those that ran on this type keep their GPUs, if no larger job has taken
+    them (their lease is renewed). Then the others are placed: on one node where one has room, on the one where they displace
+    fewest and that is fullest; else over as few nodes as hold them. So a job may be moved for a larger one, and no GPU of the
+    round is lost to fragments.
+    """
+    left = dict(free)
+    staying = dict.fromkeys(left, 0)  # GPUs of those who may stay and are not placed yet
+    for want in wants:
+        for node, gpus in (want.held or {}).items():
+            staying[node] += gpus
+    placed: dict[int, dict[int, int]] = {}
+    by_size = sorted(wants, key=lambda each: -each.gpus)  # stable: the caller's order among equals
+    for _, group in groupby(by_size, key=lambda each: each.gpus):
+        same = list(group)
+        for want in same:
+            if want.held is not None:
+                for node, gpus in want.held.items():
+                    staying[node] -= gpus
+                if all(left[node] >= gpus for node, gpus in want.held.items()):
+                    _put(want, dict(want.held), left, placed)
+        for want in same:
+            if want.job not in placed and (spots := _find(want, left, staying)):
+                _put(want, spots, left, placed)
+    return placed
+
+
+def _put(want: Want, spots: dict[int, int], left: dict[int, int], placed: dict[int, dict[int, int]]) -> None:
+    placed[want.job] = spots
+    for node, gpus in spots.items():
+        left[node] -= gpus
+
+
+def _find(want: Want, left: Mapping[int, int], staying: Mapping[int, int]) -> dict[int, int]:
+    open_to = {node: gpus for node, gpus in left.items() if gpus and (want.nodes is None or node in want.nodes)}
+    if sum(open_to.values()) < want.gpus:
+        return {}
+    one = [
+        (max(0, want.gpus - (gpus - staying[node])), gpus, node) for node, gpus in open_to.items() if gpus >= want.gpus
+    ]
+    if one:
+        return {min(one)[2]: want.gpus}
+    spots: dict[int, int] = {}
+    for node in sorted(open_to, key=lambda each: (-open_to[each], each)):
+        if (missing := want.gpus - sum(spots.values())) <= 0:
+            break
+        spots[node] = min(open_to[node], missing)
+    return dict(sorted(spots.items()))
 
 
 def play(work: Work, choose: Chooser) -> Outcome:
@@ -51,7 +113,7 @@ def play(work: Work, choose: Chooser) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The GPU type of each job that shall run, by id, what the solve took, and who had no time to be chosen."""
+    """The GPU type of each job that shall run, by id, the solve's figures, and the jobs that no time was left for."""
 
     gpu_types: Mapping[int, str]
     figures: SolverFigures = field(default_factory=SolverFigures)
@@ -59,7 +121,7 @@ class Choice:
 
 
 def size_of(job: Job) -> int:
-    """What a job of several sizes is given, always: the median, the smaller one of two."""
+    """The one size of a job with several: the median, the smaller one of two."""
     return median_low(job.requirement)
 
 
@@ -84,9 +146,9 @@ class Round:
         self.all_gpus = Reallocation(self.work, self.answers, self.worth, self.trail, self.estimator, self._moving)
 
     def _moving(self, live: Running, job: Job) -> float | None:
-        """Every job takes part whose speeds are to be told, and is worth as much elsewhere: stops are not counted.
+        """Every job with sound speeds takes part, and is worth as much elsewhere: stops are not counted.
 
-        One on nodes of several types is left alone: Gavel has no such allocation.
+        One on nodes of several types runs on: Gavel has no such allocation.
         """
         self._throughput(job)
         rooms = self.work.ledger.rooms
@@ -103,7 +165,7 @@ class Round:
 
     @property
     def gpus(self) -> dict[str, int]:
-        """What is handed out: idle GPUs and those of who competes."""
+        """Idle GPUs and those of the jobs that compete."""
         rooms = self.all_gpus.idle.rooms
         return {name: sum(len(rooms[node.id].gpus) for node in nodes) for name, nodes in self.nodes.items()}
 
@@ -141,11 +203,11 @@ class Round:
         return found
 
     def give(self, chosen: Mapping[int, str]) -> None:
-        """Find nodes, and turn the difference to what runs into stops, promises and starts."""
+        """Find nodes, and turn the differences to the running jobs into stops, promises and starts."""
         for name, nodes in self.nodes.items():
             wants = [self._want(number, name) for number in self.jobs if chosen.get(number) == name]
             free = {node.id: len(self.all_gpus.idle.rooms[node.id].gpus) for node in nodes}
-            # Who stays takes its own first: no core or memory of it can then be another's.
+            # A job that stays takes its own first: no core or memory of it can then be another's.
             spots_of = sorted(place(wants, free).items(), key=lambda each: not self.all_gpus.stays(*each))
             for number, spots in spots_of:
                 self.all_gpus.take(number, spots)

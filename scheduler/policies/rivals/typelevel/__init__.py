@@ -1,1 +1,1 @@
-"""What schedulers share that decide by GPU type and leave the nodes to a placer (Sia, SOSP '23)."""
+"""The common part of schedulers that decide by GPU type and leave the nodes to a placer (Sia, SOSP '23)."""

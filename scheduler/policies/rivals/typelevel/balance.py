@@ -3,12 +3,12 @@
     loss_ij = max_k (V_ik - u_k r_k) - (V_ij - u_j r_j)     V: value, r: GPUs, u: price of the option's type; nothing: 0
     sum V   = bound - sum loss - sum_t u_t idle_t           bound = sum_i max_k (V_ik - u_k r_k) + sum_t u_t GPUs_t
 
-What a plan is short of the relaxation's bound is what its jobs lose and what its idle GPUs are worth. With a few types and
-some hundred jobs the best plan misses the bound by a part of one job's value, so few jobs have options with a loss that
-such a plan can bear. From everybody's option without a loss, a dynamic program changes one job after another; its states
-are how many GPUs of each type are given out too many (> 0) or too few, and each keeps its least loss. How far off a state
-may be is told by the same program over each type alone, forth and back: what lies outside no plan within the limit passes.
-The limit grows until a plan is found, which then is the best.
+A plan falls short of the relaxation's bound by its jobs' losses and by the worth of its idle GPUs. With a few types and some
+hundred jobs the best plan misses the bound by a part of one job's value, so few jobs have options with a loss that such a plan
+can bear. From everybody's option without a loss, a dynamic program changes one job after another. Its states are how many GPUs
+of each type are given out too many (> 0) or too few, and each keeps its least loss. The same program over each single type,
+forth and back, limits how far off a state may be: no plan within the limit passes the others. The limit grows until a plan is
+found, which then is the best.
 
 A general solver takes 20 to 100 times as long for these knapsacks, with a tail of minutes. Where the states are too many for
 this one (many types, very large sizes) `solve` gives None.
@@ -34,24 +34,24 @@ FIRST_LIMIT, GROWTH = 2e-4, 2.0
 """The loss that is looked within first, over the bound, and how it grows."""
 
 REACH = 160
-"""So many GPUs of a type too many are told apart."""
+"""The most GPUs of a type given out too many that are a state of their own."""
 
 MOST_STEPS = 30_000_000
-"""Changes tried at a state, of all jobs and states together: some 4 ns each. What would take more is looked at within
-`NEAR` GPUs of an even balance alone: what is found may then not be the best, and says how far from it it may be."""
+"""Changes tried at a state, of all jobs and states together: some 4 ns each. A larger program is looked at only within `NEAR`
+GPUs of an even balance: the plan may then not be the best, and says how far from it it may be."""
 
 NEAR = (64, 32, 24, 16, 12, 8)
 
 COARSE_GAP = 0.02
-"""What such a plan may be short of the proven bound, relatively."""
+"""The part by which such a plan may fall short of the proven bound."""
 
 MOST_CHANGES = 255
-"""Of a job: what a byte tells apart."""
+"""The most changes of a job: a byte counts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a job may be given: its value, and how many GPUs of which type."""
+    """An allocation that a job may get: its value, and how many GPUs of which type."""
 
     value: float
     gpu_type: int
@@ -162,7 +162,9 @@ class _Balance:
             return np.inf, ()
         if near:
             boxes = self._nearest(turns, boxes)
-        if states.steps(turns, boxes) > MOST_STEPS or (not near and self._beyond(turns, boxes)):
+        most = max((more for changes in turns for change in changes for more in change.more), default=0)
+        beyond = any(high + most > REACH for box in boxes for _, high in box)  # plans may pass states that are not kept
+        if states.steps(turns, boxes) > MOST_STEPS or (not near and beyond):
             return None
         losses = np.full(states.shape(boxes[0]), np.inf)
         losses[tuple(off - low for off, (low, _) in zip(self.off, boxes[0], strict=True))] = 0.0
@@ -176,7 +178,7 @@ class _Balance:
         if not np.isfinite(loss):
             return np.inf, ()
         state = tuple(int(each) + low for each, (low, _) in zip(place, boxes[-1], strict=True))
-        return loss, self._walked_back(state, order, turns, picks, boxes)
+        return loss, self._walk_back(state, order, turns, picks, boxes)
 
     def _boxes(self, turns: Sequence[Sequence[Change]], limit: float) -> list[Box]:
         """How far off a state may be before each turn and after the last; none at all when no plan is within the limit."""
@@ -197,13 +199,8 @@ class _Balance:
                 box.append((int(open_to[0]) - count, int(open_to[-1]) - count))
         return boxes
 
-    def _beyond(self, turns: Sequence[Sequence[Change]], boxes: Sequence[Box]) -> bool:
-        """Whether plans may pass states that are not told apart."""
-        most = max((more for changes in turns for change in changes for more in change.more), default=0)
-        return any(high + most > REACH for box in boxes for _, high in box)
-
     def _nearest(self, turns: Sequence[Sequence[Change]], boxes: list[Box]) -> list[Box]:
-        """The boxes cut to so few states as can be looked at, the start and an even balance among them."""
+        """The boxes cut until all states can be looked at, the start and an even balance among them."""
         cut = boxes
         for far in NEAR:
             if states.steps(turns, cut) <= MOST_STEPS:
@@ -212,7 +209,7 @@ class _Balance:
         return cut
 
     def _idle(self, box: Box) -> Losses:
-        """What the idle GPUs of each state are worth; nobody has more than there are."""
+        """The worth of each state's idle GPUs; no state has fewer than none."""
         worth = np.zeros(states.shape(box))
         for kind, (low, high) in enumerate(box):
             far = np.arange(low, high + 1)
@@ -221,7 +218,7 @@ class _Balance:
             worth += np.where(far <= 0, -self.prices[kind] * far, np.inf).reshape(along)
         return worth
 
-    def _walked_back(
+    def _walk_back(
         self,
         state: tuple[int, ...],
         order: Sequence[int],

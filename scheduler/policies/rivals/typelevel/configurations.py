@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scheduler.model import Job, Node
 
 GROWTH = 2
-"""A job grows to at most so many times the most GPUs that it has run on (3.2): it starts with its fewest."""
+"""The factor by which a job may grow over the most GPUs that it has run on (3.2): it starts with its fewest."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,7 +32,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Kind:
-    """A configuration: so many GPUs of a bucket, on so many nodes."""
+    """A configuration: a number of a bucket's GPUs, on as few nodes as hold them."""
 
     bucket: Bucket
     gpus: int
@@ -52,13 +52,13 @@ def buckets_of(nodes: Iterable[Node]) -> dict[Bucket, list[Node]]:
 
 
 def sia_sizes(node_gpus: int, nodes: int) -> set[int]:
-    """R of Sia's configurations on so many nodes of so many GPUs."""
+    """R of Sia's configurations on nodes of a bucket."""
     powers = {1 << k for k in range(node_gpus.bit_length())}
     return powers | {node_gpus * count for count in range(1, nodes + 1)}
 
 
 def kinds_of(job: Job, buckets: dict[Bucket, list[Node]], *, every_size: bool) -> list[Kind]:
-    """The job's configurations, whatever is idle. `every_size`: one for each of its requirements, as Hops ran Sia."""
+    """The job's configurations on idle and busy nodes. `every_size`: one for each of its requirements, as Hops ran Sia."""
     usable = {each: nodes for each, nodes in buckets.items() if job.may_use(each.gpu_type)}
     own = [
         Kind(each, size)

@@ -1,9 +1,9 @@
 """Sia's placer (SOSP '23, 3.5): from GPUs of a type to nodes.
 
-Rules: less than a node is never split over two nodes; whole nodes are whole; where these cannot be kept, jobs are evicted
-and placed again. Whoever keeps its configuration stays where it is, if it can; the others are placed largest first, on the
-fullest node that holds them; the evicted are the smallest that make room, and smaller than who needs it. With powers of two
-everybody fits whom the type has GPUs for; with other sizes some may not, and those go without this round.
+Rules: less than a node is never split over two nodes, and whole nodes are whole. Where these cannot be kept, jobs are evicted
+and placed again. A job that keeps its configuration stays where it is, if it can. The others are placed largest first, on the
+fullest node that holds them. The evicted are the smallest that make room, and smaller than the job that needs it. With powers of
+two every job fits that the type has GPUs for; with other sizes some may not, and those go without this round.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Nodes:
 
 
 def place(wants: Sequence[Want], free: dict[int, int], node_gpus: int) -> dict[int, dict[int, int]]:
-    """Node -> GPUs of each job that could be placed. `free`: GPUs of each node with what these jobs hold counted in."""
+    """Node -> GPUs of each job that could be placed. `free`: idle GPUs of each node, and those of these jobs."""
     cluster = _Nodes(node_gpus, dict(free))
     for want in wants:
         if want.held is not None:
@@ -110,7 +110,7 @@ def _make_room(want: Want, cluster: _Nodes) -> list[Want]:
 
 
 def _victims(want: Want, need: int, node: int, cluster: _Nodes, evicted: Collection[int]) -> list[Want] | None:
-    """Who else must leave the node for so many GPUs, the smallest first; None = all of them are not enough."""
+    """The other jobs that must leave the node for these GPUs, the smallest first; None = all of them are not enough."""
     free = cluster.free[node] + sum(cluster.placed[job].get(node, 0) for job in evicted)
     victims: list[Want] = []
     there = [each for each in cluster.staying.values() if node in cluster.placed[each.job] and each.job not in evicted]

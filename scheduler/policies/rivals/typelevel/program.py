@@ -2,12 +2,12 @@
 
     A_ij = N_i * g_ij / min_j g_ij                  g: goodput, N_i: the job's fewest GPUs
     A_ij <- r_i * A_ij for all but the present j    r_i = (T_i - n_i * S_i) / (T_i + S_i), the restart factor: for a job
-                                                    that was stopped and waits too, whatever it is given restarts it
+                                                    that was stopped and waits too, every configuration restarts it
     min  sum_ij A_ij^p * X_ij + lambda * sum_i (1 - sum_j X_ij)        p = -0.5 < 0, the fairness power
     s.t. sum_j X_ij <= 1 for each job,  sum_ij r_j * X_ij <= GPUs for each type
 
-T_i: seconds since the job came, n_i: its restarts, S_i: what one costs it; before its first S_i seconds are over r_i is 1.
-Jobs whose configurations have the same values are one row with a count: who of them is taken is the queue's order to say.
+T_i: seconds since the job came, n_i: its restarts, S_i: the seconds of one; before its first S_i seconds are over r_i is 1.
+Jobs whose configurations have the same values are one row with a count: the queue's order chooses among them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GAP = 1e-4
 Rounds with too many states (`balance.MOST_STEPS`) may stop at `balance.COARSE_GAP`."""
 
 WHOLE = 1e-6
-"""By so much a value of the relaxation may be short of the whole number that it stands for."""
+"""The tolerance by which a value of the relaxation may be short of the whole number that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Row:
     restart_factor: float = 1.0
 
     def values(self) -> dict[Kind, float]:
-        """What taking each configuration is worth: lambda - (r A)^p, for p < 0."""
+        """The worth of taking each configuration: lambda - (r A)^p, for p < 0."""
         least = min(self.goodput.values())
         return {
             kind: ALLOCATION_INCENTIVE
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Each taken job's configuration; the objective (of what is taken) and its proven gap; the program's size."""
+    """Each taken job's configuration; their objective and its proven gap; the program's size."""
 
     kinds: dict[int, Kind]
     objective: float | None
@@ -87,7 +87,7 @@ def restart_factor(lived_s: float, restarts: int, restart_s: float) -> float:
 
 
 def solve(rows: Sequence[Row], gpus: Mapping[Bucket, int], *, time_limit_s: float, seed: int) -> Chosen | None:
-    """Who gets which configuration; `rows` in the queue's order, for ties. None when no answer was found in time."""
+    """The configuration of each job; `rows` in the queue's order, for ties. None when no answer was found in time."""
     groups: dict[tuple[tuple[Kind, float], ...], list[int]] = {}
     for row in rows:
         offered = tuple((kind, round(value, 9)) for kind, value in row.values().items() if value > 0)
@@ -134,12 +134,12 @@ def _from_prices(
     jobs: list[Sequence[balance.Option]] = []
     start: list[int | None] = []
     first = 0
-    for offered, alike in groups.items():
+    for offered, equal in groups.items():
         options = [balance.Option(value, types[kind.bucket], kind.gpus) for kind, value in offered]
         whole = np.floor(relaxed.values[first : first + len(options)] + WHOLE).astype(int)
         given = [k for k, count in enumerate(whole) for _ in range(count)]
-        jobs += [options] * len(alike)
-        start += [*given, *[balance.loses_least(options, prices)] * (len(alike) - len(given))]
+        jobs += [options] * len(equal)
+        start += [*given, *[balance.loses_least(options, prices)] * (len(equal) - len(given))]
         first += len(options)
     plan = balance.solve(jobs, list(gpus.values()), prices, start, gap=GAP)
     if plan is None:
@@ -147,8 +147,8 @@ def _from_prices(
     x = np.zeros(first)
     position = iter(plan.taken)
     first = 0
-    for offered, alike in groups.items():
-        for k in (next(position) for _ in alike):
+    for offered, equal in groups.items():
+        for k in (next(position) for _ in equal):
             if k is not None:
                 x[first + k] += 1
         first += len(offered)

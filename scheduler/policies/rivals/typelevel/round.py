@@ -1,10 +1,10 @@
 """One round of Sia (SOSP '23, 3): all movable and all waiting jobs get configurations again, and then nodes are found.
 
 A round begins with a re-plan. Between rounds only CPU jobs are placed (3.1); Sia does not have them, and they are placed as under
-Hops. A job that still saves or resumes is left alone, as in the public simulator. Speeds come from the common estimator, by GPU
-type: what it knows of single nodes is not used, because Sia does not distinguish nodes of a type.
+Hops. A job that still saves or resumes runs on, as in the public simulator. Speeds come from the common estimator, by GPU type.
+Sia does not distinguish nodes of a type, so speeds measured on single nodes are not used.
 
-If the program is not solved in time, the round changes nothing: running jobs keep what they have, and waiting jobs go on waiting.
+If the program is not solved in time, the round changes nothing: running jobs keep their GPUs, and waiting jobs go on waiting.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from scheduler.policies.rivals.typelevel import placer, program
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Job, Node, Running
     from scheduler.placement.work import Work
@@ -68,7 +66,7 @@ class _Round:
         self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
     def _moving(self, live: Running, job: Job) -> float | None:
-        """A job that still saves and resumes is left alone, and one on nodes of several buckets: Sia has no such kind."""
+        """A job that still saves and resumes runs on, and so does one on nodes of several buckets: Sia has no such kind."""
         rooms = self.work.ledger.rooms
         if len({_bucket(rooms[piece.node].node) for piece in live.pieces}) > 1:
             return None
@@ -81,7 +79,7 @@ class _Round:
         return self.work.parameters.restart_cost_s if job.restart_s is None else job.restart_s
 
     def _restart_factor(self, job: Job) -> float:
-        """Of a job that has run: the first start costs nothing."""
+        """The program's factor; the first start costs nothing."""
         if not job.most_gpus:
             return 1.0
         return program.restart_factor(self.work.now_s - job.submitted_s, job.restarts, self._restart_s(job))
@@ -117,7 +115,7 @@ class _Round:
         return Kind(_bucket(self.work.ledger.rooms[present.shares[0].node].node), present.gpus)
 
     def give(self) -> program.Chosen | None:
-        """Solve, place, and turn the difference to what runs into stops, promises and starts; None = no time for it."""
+        """Solve, place, and turn the differences to the running jobs into stops, promises and starts; None = no time for it."""
         rooms = self.all_gpus.idle.rooms
         free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
         seed = int(self.work.rng.integers(2**31))
@@ -131,7 +129,9 @@ class _Round:
             return None
         for bucket, gpus in free.items():
             chosen = {job: kind for job, kind in taken.kinds.items() if kind.bucket == bucket}
-            for job, spots in placer.place(self._wants(chosen), gpus, bucket.node_gpus).items():
+            # In the queue's order, running jobs first.
+            wants = [self._want(number, chosen[number]) for number in self.all_gpus.jobs if number in chosen]
+            for job, spots in placer.place(wants, gpus, bucket.node_gpus).items():
                 least = min(self._goodput(self.all_gpus.jobs[job].job).values(), default=None)
                 self.all_gpus.take(job, spots, least)
         self.all_gpus.realise()
@@ -150,10 +150,6 @@ class _Round:
             gap_allowed=program.GAP if taken is None else taken.gap_allowed,
             participants=len(self.all_gpus.running),
         )
-
-    def _wants(self, kinds: Mapping[int, Kind]) -> list[placer.Want]:
-        """In the queue's order, those who run first."""
-        return [self._want(number, kinds[number]) for number in self.all_gpus.jobs if number in kinds]
 
     def _want(self, number: int, kind: Kind) -> placer.Want:
         running, job = self.all_gpus.running.get(number), self.all_gpus.jobs[number].job

@@ -1,4 +1,4 @@
-"""States of a dynamic program over GPUs of each type given out too many or too few: boxes of them, and what a job changes."""
+"""States of a dynamic program over GPUs of each type given out too many or too few: boxes of them, and a job's changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def turn(losses: Losses, changes: Sequence[Change], before: Box, after: Box) -> 
 
 
 def alone(changes: Sequence[Change], kind: int) -> list[tuple[int, float]]:
-    """What the changes do to one type: GPUs more, and the least loss of that."""
+    """The changes of one type: GPUs more, and the least loss of that."""
     least: dict[int, float] = {}
     for change in reversed(changes):
         least[change.more[kind]] = change.loss

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.simulator.world.core_bound import CoreBound
 from scheduler.simulator.world.truth import Hints, Spot
+from scheduler.simulator.world.tuning import CoreBound
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import by_job, run, traced
 

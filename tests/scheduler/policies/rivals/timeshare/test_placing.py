@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.policies.rivals.timeshare.placing import Want, place
+from scheduler.policies.rivals.timeshare.play import Want, place
 
 
 def test_leases_are_renewed():
