@@ -13,7 +13,7 @@ from django.utils import timezone
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import within
-from portal.planning.rounds.planning.described import job_imagined
+from portal.planning.rounds.planning.model_jobs import unsaved_to_model_job
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.selectors import reason_sentence
@@ -56,7 +56,7 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
     parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
     row = _row(description=description, tenant=tenant, user=user, now=now)
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
-    job = job_imagined(job=row, blocked=bool(waits), now=now, parameters=parameters)
+    job = unsaved_to_model_job(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
     state = _with(job, state_load(now=now, parameters=parameters))
     made = plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)

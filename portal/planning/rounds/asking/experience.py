@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 
 from portal.planning.rounds.models import ForecastRecord, StartForecast
-from portal.planning.rounds.planning.described import jobs_imagined
+from portal.planning.rounds.planning.model_jobs import to_new_model_jobs
 from portal.work.jobs.models import Attempt, Job, JobText
 from portal.work.jobs.states import QUEUED, JobState
 from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
@@ -32,7 +32,7 @@ ARRIVALS_LEAST_S = 1800.0
 def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
     """Return run times, arrivals, the record, and of unfinished jobs what they ran before and their limits. Eleven queries."""
     came, first = _arrivals(now)
-    arrivals = jobs_imagined(came, now=now, parameters=parameters)
+    arrivals = to_new_model_jobs(came, now=now, parameters=parameters)
     return Experience(
         RunTimes([*_ended(), *_running(now)]), arrivals, first.timestamp(), _record(now), _ran_before(), _limits()
     )

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.planning.rounds.planning.described import may_harvest
+from portal.planning.rounds.planning.model_jobs import may_harvest
 from portal.planning.rounds.planning.sharing import Seen
 from portal.work.jobs.software import node_offers
 from scheduler import model

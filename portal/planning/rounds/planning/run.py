@@ -25,8 +25,6 @@ from portal.planning.rounds.endless import within
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.apply import Ready, plan_apply
 from portal.planning.rounds.planning.beginning import Turn, limit_s, record_begin
-from portal.planning.rounds.planning.despite import plan_despite
-from portal.planning.rounds.planning.grounding import grounded
 from portal.planning.rounds.planning.lease import (
     Renewal,
     idle_count,
@@ -40,6 +38,8 @@ from portal.planning.rounds.planning.memory import memory_taken
 from portal.planning.rounds.planning.running import cores_asked
 from portal.planning.rounds.planning.shadowed import shadow_tell
 from portal.planning.rounds.planning.snapshot import snapshot_load
+from portal.planning.rounds.planning.whole_nodes import on_whole_nodes
+from portal.planning.rounds.planning.without_failing_jobs import plan_without_failing_jobs
 from portal.planning.rounds.record.decisions import decisions_before, decisions_pack
 from portal.planning.rounds.record.explanations import BUDGET_SHARE, explanations_make
 from portal.planning.rounds.record.metrics import planning_metrics
@@ -177,8 +177,8 @@ def _decide(
         given = (state, now.timestamp(), knobs, rng, clock)
         return within(most_s, lambda: plan(*given, replan=record.replan, memory=turn.memory))
 
-    state, made = plan_despite(snapshot.state, plan_of, time.thread_time)
-    made = grounded(made, state.nodes)
+    state, made = plan_without_failing_jobs(snapshot.state, plan_of, time.thread_time)
+    made = on_whole_nodes(made, state.nodes)
     record.plan_s = clock() - began_s - record.load_s
     return Decided(made, replace(snapshot, state=state), allowed.limit_s)
 

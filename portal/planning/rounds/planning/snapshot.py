@@ -14,11 +14,10 @@ from portal.people.tenants.models import Tenant
 from portal.planning.estimation.probes import links_wanted
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.described import Known, job_described, jobs_described, times_of
-from portal.planning.rounds.planning.despite import culprits_aside, invalid_aside
 from portal.planning.rounds.planning.ended import ended_since, history_load
 from portal.planning.rounds.planning.learned import policy_learned
 from portal.planning.rounds.planning.memory import Memory
+from portal.planning.rounds.planning.model_jobs import Known, times_of, to_model_job, to_model_jobs
 from portal.planning.rounds.planning.nodes import nodes_described
 from portal.planning.rounds.planning.past import array_history_now
 from portal.planning.rounds.planning.promises import promises_load
@@ -32,6 +31,7 @@ from portal.planning.rounds.planning.sharing import (
     uses_load,
 )
 from portal.planning.rounds.planning.too_small import too_small_load
+from portal.planning.rounds.planning.without_failing_jobs import set_failing_aside, set_invalid_aside
 from portal.work.jobs.models import Allocation, GpuAllocation
 from portal.work.jobs.services.profiling import profiles_past
 from portal.work.jobs.services.tuning import cores_tuned
@@ -60,7 +60,7 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
     """
     found = snapshot_load(now=now, parameters=parameters)
     invalid = {row.pk for row in found.queued if row.reason == model.Reason.INVALID}
-    return invalid_aside(found.state, invalid)
+    return set_invalid_aside(found.state, invalid)
 
 
 def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | None = None) -> Snapshot:
@@ -74,7 +74,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     apart = apart_signatures() if shared else {}
     running_known = Known(now.timestamp(), cores_tuned(), promises_load(), shared=shared, apart=apart)
     look, past = memory.queue.look(), profiles_past(now=now, again_s=PROFILE_AGAIN_S)
-    jobs = culprits_aside(jobs_described(look, replace(running_known, profiled=past.since), memory.jobs))
+    jobs = set_failing_aside(to_model_jobs(look, replace(running_known, profiled=past.since), memory.jobs))
     running = _running(parts, running_known)
     sharing = any(job.part is not None for job in jobs) if shared else False
     policies = policies_asked(parameters) if sharing else frozenset()
@@ -162,6 +162,6 @@ def _running(parts: Iterable[Allocation], known: Known) -> list[model.Running]:
         by_attempt[part.attempt_id].append(part)
 
     def describe(job: Any) -> model.Job:
-        return job_described(job, times_of(job), known)
+        return to_model_job(job, times_of(job), known)
 
     return [running_one(held, describe=describe, now_s=known.now_s) for held in by_attempt.values()]

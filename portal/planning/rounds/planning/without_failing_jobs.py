@@ -35,7 +35,7 @@ _until_s: dict[int, float] = {}
 """The jobs that this process has set aside, and until when (monotonic)."""
 
 
-def culprits_aside(jobs: list[Job]) -> list[Job]:
+def set_failing_aside(jobs: list[Job]) -> list[Job]:
     """Return the queue with the jobs set aside over which plannings of this process failed."""
     now_s = time.monotonic()
     for job_id in [each for each, until_s in _until_s.items() if until_s < now_s]:
@@ -43,13 +43,13 @@ def culprits_aside(jobs: list[Job]) -> list[Job]:
     return _aside(jobs, _until_s) if _until_s else jobs
 
 
-def invalid_aside(state: ClusterState, ids: Collection[int]) -> ClusterState:
+def set_invalid_aside(state: ClusterState, ids: Collection[int]) -> ClusterState:
     """Return the state with those of these jobs set aside that would wait for their turn."""
     eligible = {job.id for job in state.jobs if job.eligible and job.id in ids} if ids else ids
     return _without(state, eligible, UNPLANNED) if eligible else state
 
 
-def plan_despite(
+def plan_without_failing_jobs(
     state: ClusterState, plan: Callable[[ClusterState, bool], Plan], clock: Clock
 ) -> tuple[ClusterState, Plan]:
     """Return a plan, and the state that it was made of. `plan` is called with a state, and whether to plan from nothing.
