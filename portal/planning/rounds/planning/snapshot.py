@@ -11,6 +11,7 @@ from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType
 from portal.people.tenants.models import Tenant
+from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.probes import links_wanted
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.models import Planning
@@ -30,19 +31,42 @@ from portal.planning.rounds.planning.sharing import (
     shared_memory,
     uses_load,
 )
-from portal.planning.rounds.planning.too_small import too_small_load
 from portal.planning.rounds.planning.without_failing_jobs import set_failing_aside, set_invalid_aside
 from portal.work.jobs.models import Allocation, GpuAllocation
 from portal.work.jobs.services.profiling import profiles_past
 from portal.work.jobs.services.tuning import cores_tuned
 from scheduler import model
+from scheduler.estimator.tables import signature
+from scheduler.model.instances import is_instance, only_instances
 from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from portal.planning.rounds.planning.queued import QueuedJob
+    from scheduler.model import Job
     from scheduler.parameters import Parameters
+
+
+NAMES = 5000
+"""Of so many signatures it is asked, the first in the queue: an answer that is missing keeps nobody from an instance."""
+
+
+def too_small_load(jobs: Iterable[Job], kinds: Iterable[GpuType]) -> dict[str, frozenset[str]]:
+    """Return by signature the types of instances that are too small for it. One query, none without instances."""
+    memory = {kind.name: kind.memory_mib for kind in kinds if kind.memory_mib and is_instance(kind.name)}
+    if not memory:
+        return {}
+    names = dict.fromkeys(
+        signature(job) for job in jobs if job.requirement[0] == 1 and not only_instances(job.gpu_types)
+    )
+    found: dict[str, frozenset[str]] = {}
+    rows = SignatureUse.objects.filter(signature__name__in=list(names)[:NAMES], gpu_type__isnull=False)
+    for name, most in rows.values_list("signature__name", "most__gpu_memory_mib"):
+        small = frozenset(kind for kind, mib in memory.items() if (most or 0) > mib)
+        if small:
+            found[name] = found.get(name, frozenset()) | small
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +80,7 @@ class Snapshot:
 def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
     """Read the snapshot, for whoever asks without planning. Times in it are Unix seconds.
 
-    The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`despite`).
+    The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`without_failing_jobs`).
     """
     found = snapshot_load(now=now, parameters=parameters)
     invalid = {row.pk for row in found.queued if row.reason == model.Reason.INVALID}
