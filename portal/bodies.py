@@ -26,14 +26,14 @@ MIB = 2**20
 MOST_BYTES = 8 * MIB
 """A page's form with its files, an agent's message or a piece of an artefact is a quarter of it at most."""
 LONG = {"/api/v1/simulations/traces": 257 * MIB, "/laboratory/traces/": 257 * MIB}
-"""Paths that take more of who is signed in: a trace is as long as `laboratory_trace_mib` says, at most 256."""
+"""Paths that take larger bodies from signed-in people: a trace has at most `laboratory_trace_mib`, at most 256."""
 OF_ONE_BYTES, IN_ALL_BYTES = 520 * MIB, 2048 * MIB
-"""Of all bodies at once, in a process of the portal: those of an address, and all together."""
+"""The most bytes of all bodies at once in a process: per address, and in all."""
 ALWAYS_BYTES = MIB // 16
-"""So much of a body is taken also while the others are too much."""
+"""The bytes of a body that are taken even when the others are too many."""
 
 _held: Counter[str] = Counter()
-"""Bytes of the requests that are under way, by address. The event loop's alone."""
+"""Bytes of the requests that are under way, by address. Only the event loop uses it."""
 
 
 class Bounded:
@@ -72,7 +72,7 @@ class Bounded:
 
 
 class RefusedError(Exception):
-    """The body is taken no further. `error`: what the caller is told."""
+    """The body is taken no further. `error`: the caller's answer."""
 
     def __init__(self, error: BerthError) -> None:
         super().__init__(error.detail)

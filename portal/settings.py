@@ -114,7 +114,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 
 elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # A server that is gone without a word (its machine lost power, a network in between drops all) is given up after half a
-    # minute; the system's own limit is a quarter of an hour. What DATABASE_URL says comes first.
+    # minute; the system's own limit is a quarter of an hour. DATABASE_URL comes first.
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 10,
         "keepalives_idle": 15,

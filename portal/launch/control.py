@@ -131,7 +131,7 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 def health_lines(figures: dict[str, Any]) -> list[str]:
-    """Return what `/healthz` answers in words; a figure without words of its own as it came."""
+    """Return the answer of `/healthz` in words; a figure without words stays as it came."""
     told = dict(figures)
     lines = [f"{name}: {told.pop(name)}" for name in ("state", "database", "broker") if name in told]
     disk = told.pop("disk", None)

@@ -56,7 +56,7 @@ def static_fingerprint() -> str:
 
 
 def stamp(*, demo: bool) -> dict[str, str]:
-    """Return what is noted in a data directory that has been prepared. A restore takes all but `static` away."""
+    """Return the notes in a data directory that has been prepared. A restore takes all but `static` away."""
     return {"fingerprint": fingerprint(demo=demo), "static": static_fingerprint()}
 
 
@@ -73,7 +73,7 @@ def is_due(layout: Layout, *, demo: bool) -> bool:
 
 
 def is_static_due(layout: Layout) -> bool:
-    """Say whether to collect the static files anew: not for a restored backup or a new migration alone."""
+    """Say whether to collect the static files anew: a restored backup or a new migration is no reason."""
     noted = read_json(layout.prepared) or {}
     return noted.get("static") != static_fingerprint() or not (layout.root / "static").exists()
 

@@ -1,4 +1,4 @@
-"""The agents' door for artefacts: what files there are, and their bytes in pieces."""
+"""The agents' door for artefacts: the list of files, and their bytes in pieces."""
 
 from __future__ import annotations
 

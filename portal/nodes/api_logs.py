@@ -1,4 +1,4 @@
-"""The agents' door for what jobs print: much of one log, or a little of many in one request."""
+"""The agents' door for jobs' output: much of one log, or a little of many in one request."""
 
 from __future__ import annotations
 

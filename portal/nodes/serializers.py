@@ -10,15 +10,15 @@ from portal.work.jobs.keys import KEY_PATTERN
 from workers.protocol.wire import OffsetCode, Reason, State
 
 BIG, SMALL = 2**62, 2**31 - 1
-"""What the columns behind these numbers hold."""
+"""The limits of the columns behind these numbers."""
 LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
-"""What an iteration may take, and a job may count."""
+"""The longest iteration, and the largest count of a job."""
 MOST_ENTRIES = 500
 """In each list of one report; an agent with more sends several."""
 CORES_SEQUENCE = "The number of the order about its cores that holds now; 0: no order was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
-"""Of one series in one telemetry message."""
+"""The limit of one series in one telemetry message."""
 
 
 class Registered(serializers.Serializer):

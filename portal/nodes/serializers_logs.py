@@ -1,4 +1,4 @@
-"""The shapes of what jobs print (docs/agent-protocol.md), checked at the door."""
+"""The shapes of jobs' output (docs/agent-protocol.md), checked at the door."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node is told of a part: the shapes of its specification, its code and its secrets."""
+"""A part's description for its node: the shapes of its specification, its code and its secrets."""
 
 from rest_framework import serializers
 

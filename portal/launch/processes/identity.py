@@ -1,4 +1,4 @@
-"""What names a process: pid, start time and boot id. So another process with the same pid is never taken for it."""
+"""A process's name: pid, start time and boot id. Another process with the same pid is never taken for it."""
 
 import os
 from dataclasses import asdict, dataclass

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 ERRAND, LONGEST_S = "backups.make", 6 * 3600.0
 LATE = 2
-"""A backup is missed when none has been made for so many times the interval."""
+"""A backup is missed when none has been made for this multiple of the interval."""
 
 
 def hours_between() -> int:
@@ -55,7 +55,7 @@ def backup_if_due() -> Backup | None:
 
 
 def _oldest_remove(*, keep: int) -> None:
-    """Remove all automatic backups but the newest; what a person asked for is never removed."""
+    """Remove all automatic backups but the newest; a person's backup is never removed."""
     for path in sorted(layout_here().backups.glob(f"{AUTOMATIC}*{SUFFIX}"))[: -max(1, keep)]:
         path.unlink(missing_ok=True)
 

@@ -44,7 +44,7 @@ NUMBERS_LEFT_OUT = 1000
 
 @dataclass(frozen=True)
 class Settled:
-    """What a restored database holds: jobs that wait, jobs that it believes running, and nodes that must say so."""
+    """The figures of a restored database: jobs that wait, jobs that it believes running, and nodes that must say so."""
 
     made_at: datetime
     waiting: int
@@ -73,7 +73,7 @@ def database_settle(*, made_at: datetime, path: Path) -> Settled:
 
 
 def _leases_renew(now: datetime) -> None:
-    """Assume that nodes renewed their leases until now: the shims hold these leases, whatever the backup says."""
+    """Assume that nodes renewed their leases until now: the shims hold them even if the backup does not know."""
     live = Allocation.objects.filter(released_at=None)
     live.update(missed_at=now)
     longest = live.aggregate(s=Max("attempt__lease_s"))["s"] or 0
@@ -119,7 +119,7 @@ def backup_restore(path: Path, *, tell: Tell = lambda _: None) -> Settled:
         _database_put(found, aside)
         for name in found.names("files"):
             file_put(name, found.path(name), aside)
-        # The next `up` prepares anew, whatever it was that was restored; static files are in no backup.
+        # The next `up` prepares anew after any restore; static files are in no backup.
         write_json(layout.prepared, {"static": (read_json(layout.prepared) or {}).get("static")})
         tell(f"what was there before is in {aside}")
         call_command("migrate", interactive=False, verbosity=0)

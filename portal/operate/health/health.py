@@ -1,4 +1,4 @@
-"""`/livez`: 200 while the portal answers at all. `/healthz`: what Berth needs, and what is not well. Neither needs a token."""
+"""`/livez`: 200 while the portal answers at all. `/healthz`: its services and problems. Neither needs a token."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 EVERY_S = 1.0
-"""A write that went well holds for so long: anybody may ask `/healthz`, as often as they like."""
+"""Seconds for which a write that went well holds: anybody may ask `/healthz` at any time."""
 LOCK_PATIENCE_MS = 2000
 SQLITE_BUSY = 5
 
@@ -171,7 +171,7 @@ def _figures() -> dict[str, Any]:
 
 
 def _age_s(at: datetime | None) -> float | None:
-    """Return how long ago it was; what is yet to come, for the clock was set back, is as old as we have known it."""
+    """Return how long ago it was; a time yet to come, for the clock was set back, is as old as we have known it."""
     if at is None:
         return None
     age_s = (timezone.now() - at).total_seconds()
@@ -187,11 +187,11 @@ LATE = {
     "beat_age_s": ("clock: it has started no task", "beat"),
     "last_planning_age_s": ("plannings: none was made", "worker"),
 }
-"""What did not happen, and the log that says why."""
+"""The event that is missing, and the log that says why."""
 
 
 def _late(name: str, age_s: float | None, limit_s: float) -> str | None:
-    """Say so when something is overdue; what never happened is overdue once this process is that old itself."""
+    """Say so when something is overdue; an event that never happened is overdue once this process is that old itself."""
     waited_s = time.monotonic() - _started_s if age_s is None else age_s
     if waited_s <= limit_s:
         return None

@@ -41,7 +41,7 @@ NODE_COLUMNS = "name cores registered_at last_contact_at dead_at drained_at disk
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer a scrape to whom `access_check` lets in."""
+    """Answer a scrape that `access_check` lets in."""
     access_check(request)
     registry = CollectorRegistry()
     registry.register(DatabaseCollector())
@@ -78,7 +78,7 @@ def _operator_check(user: Any) -> None:
 
 
 def _is_metrics_token(secret: str) -> bool:
-    """Say so of what the file holds now; one without content, or no file, lets nobody in."""
+    """Read the file now; one without content, or no file, lets nobody in."""
     try:
         token = Layout.at(settings.DATA_DIR).metrics_token.read_bytes().strip()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Records of instrumented jobs -> tables, progress and speeds: each record once, whatever is repeated or overtaken."""
+"""Records of instrumented jobs -> tables, progress and speeds: each record once, even if repeated or overtaken."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
     window = records_window(run, seconds=sum(record["seconds"] for record in possible), now=now)
     if run.leads:
         _speed_note(run, records=possible, dropped=dropped, now=now)
-        if not run.part.attempt.is_profile:  # what it did in scratch is none of the job's work
+        if not run.part.attempt.is_profile:  # its work in scratch is none of the job's
             _progress_note(run, records=possible, now=now)
     if run.gpu_type_id is not None and possible:
         _measures_note(run, records=possible, since=window, now=now)
@@ -117,7 +117,7 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
 
 
 def _measures_note(run: Run, *, records: list[Record], since: datetime, now: datetime) -> None:
-    """What was measured alone goes to what estimates read; beside one neighbour on its GPU, to the pair."""
+    """Records without a neighbour go to the tables of all estimates; beside one on its GPU, to the pair."""
     rates = [rate for record in records if (rate := per_gpu(run, record))]
     beside = neighbours_since(run, since=since)
     if beside is not None and len(beside) == 1:

@@ -1,4 +1,4 @@
-"""Signatures of jobs: what makes uses and speeds comparable."""
+"""Signatures of jobs: the keys by which uses and speeds are compared."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Companion:
             if pipe is not None:
                 try:
                     pipe.close()
-                except OSError:  # what was not read by a process that is gone
+                except OSError:  # bytes that a process left unread at its end
                     continue
 
     def _there(self) -> subprocess.Popen[bytes]:
@@ -103,9 +103,9 @@ def _exchange(process: subprocess.Popen[bytes], content: bytes) -> bytes:
 log = logging.getLogger(__name__)
 
 LIMIT_S = 10.0
-"""So long a shadow may take for a planning; then its process is ended."""
+"""Seconds that a shadow may take for a planning; then its process is ended."""
 IDLE_S = 600.0
-"""After so long without a question thread and process end."""
+"""Seconds without a question after which thread and process end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Question:
 
 
 class Runner:
-    """One thread of this process, while there is something to ask. What comes while another waits is counted, not kept."""
+    """One thread of this process, while there is something to ask. A question while another waits is counted, not kept."""
 
     def __init__(self, companion: Companion | None = None) -> None:
         self._companion = companion or Companion()

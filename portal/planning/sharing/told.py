@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """Of the jobs and nodes that decisions name. Two queries; one that is gone is called by its id."""
+    """The names of the jobs and nodes in decisions. Two queries; one that is gone is called by its id."""
 
     def __init__(self, rows: Iterable[ShadowDecision]) -> None:
         sides = [side for row in rows for side in (row.acting, row.shadow)]
@@ -29,7 +29,7 @@ class Names:
         return str(self.jobs[number].number if number in self.jobs else number)
 
     def side(self, side: Mapping[str, Any], rule: str) -> dict[str, Any]:
-        """Return what one policy said."""
+        """Return one policy's answer."""
         node = side.get("node")
         return {
             "admits": side["admits"],
@@ -45,7 +45,7 @@ class Names:
 
 
 def decisions_told(rows: Sequence[ShadowDecision]) -> list[dict[str, Any]]:
-    """Return decisions with what was measured since. Three queries."""
+    """Return decisions with later measurements. Three queries."""
     names, measured = Names(rows), slowdowns_since(rows)
     return [
         {

@@ -1,4 +1,4 @@
-"""A job template's parameters: what each may be, and how a value that somebody gives is read.
+"""A job template's parameters: their types, and how a value that somebody gives is read.
 
 A value comes as JSON or as text (from a form, or from `--set`); both are read by the same rules. There are no patterns: a
 tenant's regular expression could hang the portal.
@@ -42,7 +42,7 @@ _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no",
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. `required`: it has no default. `word`: what stands in the command while a boolean is true."""
+    """One parameter. `required`: it has no default. `word`: the text in the command while a boolean is true."""
 
     name: str
     type: str

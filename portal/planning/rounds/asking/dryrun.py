@@ -46,7 +46,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
-    age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
+    age_s, age_source, start` and `at`. Of others it says only things that the job's tenant may see.
     """
     return within(ENDLESS_S, lambda: _answered(description=description, tenant=tenant, user=user))
 
@@ -79,7 +79,7 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
 
 
 def _with(job: model.Job, state: ClusterState) -> ClusterState:
-    """Return the snapshot with the job in its queue, and what is known of the job's speeds."""
+    """Return the snapshot with the job in its queue, and the known speeds of the job."""
     resizable = [live.description for live in state.running if live.description is not None]
     known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
     return replace(state, jobs=[*state.jobs, job], knowledge=known)

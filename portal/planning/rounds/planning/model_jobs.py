@@ -45,7 +45,7 @@ def may_harvest(job: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What jobs are described by beside their rows. `promises`, `profiled` (since when), `apart` (signatures): by job.
+    """The sources of jobs' descriptions beside their rows. `promises`, `profiled` (since when), `apart` (signatures): by job.
 
     `shared`: by GPU type the memory (MiB) of the largest GPU that jobs may share; {} = none is shared, or sharing is off.
     """
@@ -58,7 +58,7 @@ class Known:
     apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def part(self, job: Any) -> model.GpuPart | None:
-        """Return what a job asks of a shared GPU; None where it gets GPUs of its own.
+        """Return a job's part of a shared GPU; None where it gets GPUs of its own.
 
         That is so while no shared GPU of a type that it may use has the memory, and where it was promised GPUs.
         """
@@ -74,7 +74,7 @@ class Known:
     def cores(self, job: Any) -> int:
         """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any.
 
-        With a part of a GPU it gets a part of what the start rule says of a whole one.
+        With a part of a GPU it gets a part of the start rule's cores of a whole one.
         """
         promise = self.promises.get(job.pk)
         promised = promise.cores_wanted if promise is not None else None
@@ -89,7 +89,7 @@ class Known:
 
 
 class Times(NamedTuple):
-    """Of a job's row, in Unix seconds; `since_s`: since when it waits, where its waiting counts."""
+    """Times of a job's row, in Unix seconds; `since_s`: since when it waits, where its waiting counts."""
 
     submitted_s: float
     since_s: float | None
@@ -112,7 +112,7 @@ IN_TURN = Aside(None, {})
 
 
 def to_model_jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
-    """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
+    """Describe the queue: waiting and held jobs. A task waits for all that its array waits for."""
     blocked, unsettled = jobs_blocked(), UnsettledNodes.read(now_s=known.now_s)
     refused = images_refused(look.rows)
 
@@ -131,7 +131,7 @@ def to_model_jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
 
 
 def _undescribed(row: QueuedJob) -> model.Job:
-    """Return a job over which we fail, with what the others need to know of it: that it is there."""
+    """Return a job over which we fail, with the one fact that the others need: it is there."""
     return model.Job(
         id=row.pk,
         tenant=row.tenant_id,
@@ -198,7 +198,7 @@ def to_model_job(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -
 
 
 def unsaved_to_model_job(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
-    """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
+    """Return a job that is not stored as a snapshot would have it. `job`: an unsaved row with an id that none has."""
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
     waits = waits_of(job, blocked=blocked)
@@ -208,7 +208,7 @@ def unsaved_to_model_job(*, job: Any, blocked: bool, now: datetime, parameters: 
 
 
 def to_new_model_jobs(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
-    """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
+    """Return stored jobs as a snapshot would have them if they came anew: with nothing run, waited or promised."""
     tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
     known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
     found = (to_model_job(row, times_of(row), known) for row in rows)

@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DETAILS_SHARE = 0.1
-"""Of the time limit, what details of jobs may take beside their share of a tick: a nudged planning has but a second."""
+"""The share of the time limit for details of jobs beside their share of a tick: a nudged planning has but a second."""
 
 
 TRIAL_S = 1.0
-"""So long may a planning from nothing take, after one that failed (`despite`)."""
+"""Seconds of a planning from nothing, after one that failed (`without_failing_jobs`)."""
 ENDLESS_S, TRIAL_ENDLESS_S = 30.0, 10.0
-"""A planning that has used so much more processor time than its limit, or one from nothing that has used so much, never ends."""
+"""The multiple of its limit, and the seconds of one from nothing, after which a planning counts as endless."""
 
 
 def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
@@ -118,7 +118,7 @@ def collector_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A plan, what it was made from, and how long the scheduler was allowed to take for it."""
+    """A plan, its snapshot, and the scheduler's time limit."""
 
     made: Plan
     snapshot: Snapshot
@@ -135,7 +135,7 @@ class Wish(NamedTuple):
 
 
 def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
-    """Make a planning; return its record, and what should follow."""
+    """Make a planning; return its record, and its follow-up."""
     begun = lease_begin(holder=turn.holder, number=turn.number, pauses=turn.pauses)
     began_s, parameters = time.monotonic(), scheduler_parameters(turn.values)
     record = record_begin(turn, policy=parameters.policy, now=begun.at)
@@ -205,13 +205,13 @@ def _apply(turn: Turn, record: Planning, decided: Decided, ready: Ready) -> None
 
 
 def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
-    """Ask the scheduler, with what its last planning in this process left. `given`: as for `plan_on`, from the state on."""
+    """Ask the scheduler, with the rest of its last planning in this process. `given`: as for `plan_on`, from the state on."""
     made, memory.solved = plan_on(memory.solved, *given, replan=replan)
     return made
 
 
 def _undone(record: Planning) -> None:
-    """Record a failure: what was applied of the plan is rolled back with its transaction."""
+    """Record a failure: the applied part of the plan is rolled back with its transaction."""
     record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
     record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
     record.profiles = []

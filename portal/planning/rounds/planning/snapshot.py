@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 NAMES = 5000
-"""Of so many signatures it is asked, the first in the queue: an answer that is missing keeps nobody from an instance."""
+"""The most signatures that are looked up, the first in the queue: a missing answer keeps nobody from an instance."""
 
 
 def too_small_load(jobs: Iterable[Job], kinds: Iterable[GpuType]) -> dict[str, frozenset[str]]:
@@ -71,14 +71,14 @@ def too_small_load(jobs: Iterable[Job], kinds: Iterable[GpuType]) -> dict[str, f
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a planning is made from, and the rows of the queue as they were read for it."""
+    """The input of a planning, and the rows of the queue as they were read for it."""
 
     state: model.ClusterState
     queued: Sequence[QueuedJob]
 
 
 def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
-    """Read the snapshot, for whoever asks without planning. Times in it are Unix seconds.
+    """Read the snapshot without planning. Times in it are Unix seconds.
 
     The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`without_failing_jobs`).
     """
@@ -88,7 +88,7 @@ def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
 
 
 def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | None = None) -> Snapshot:
-    """Read the snapshot, and keep the queue's rows: who applies the plan compares with them.
+    """Read the snapshot, and keep the queue's rows: applying compares with them.
 
     `memory`: this process's, of which only what changed is read anew; its jobs are those of its last snapshot, moved on.
     """
@@ -154,7 +154,7 @@ def _tenants() -> list[model.Tenant]:
 
 
 class Held(NamedTuple):
-    """What a live allocation holds of GPUs: indices, or a part of a shared one; and their type where it is not their node's."""
+    """The GPUs of a live allocation: indices, or a part of a shared one; and their type where it is not their node's."""
 
     gpus: tuple[int, ...] = ()
     part: model.HeldPart | None = None
@@ -162,7 +162,7 @@ class Held(NamedTuple):
 
 
 def _gpus_held() -> dict[int, Held]:
-    """Return what each live allocation holds of GPUs. One query."""
+    """Return the GPUs of each live allocation. One query."""
     rows = GpuAllocation.objects.filter(released_at=None, allocation__released_at=None).order_by("pk")
     names = ("allocation_id", "gpu__index", "gpu__gpu_type_id", "mode", "compute", "memory_mib")
     held: dict[int, Held] = {}

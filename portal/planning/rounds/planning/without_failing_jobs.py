@@ -1,6 +1,6 @@
 """A planning that fails over a waiting job, or never ends, is made without it: the others do not wait for our mistake.
 
-The scheduler is pure, so it may be asked again: first from nothing, for what was remembered may be wrong; then with ever fewer
+The scheduler is pure, so it may be asked again: first from nothing, for the memory may be wrong; then with ever fewer
 jobs, until it is clear over which it fails. That one is set aside for a while, says so, and is then tried again.
 """
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST = 3
-"""So many jobs are looked for in one planning."""
+"""The most jobs that one planning sets aside."""
 SEARCH_S = 240.0
-"""Of processor time: a busy machine would else begin the same search again and again, and never come to its end."""
+"""Processor time of the search: on a busy machine it would else begin again and again, and never come to its end."""
 ASIDE_S, ENDLESS_ASIDE_S = 600.0, 3600.0
 """A search among plannings of which some never end takes minutes, so it is not made often."""
 DETAIL = "the planner fails over it, which is a fault of Berth; tell the operator"
@@ -55,7 +55,7 @@ def plan_without_failing_jobs(
     """Return a plan, and the state that it was made of. `plan` is called with a state, and whether to plan from nothing.
 
     `clock` goes by this thread's processor time. Where more jobs than MOST are to be found, or SEARCH_S are over, it is a plan
-    of the oldest jobs alone, as many as are known to be well. Raises what `plan` raises when no waiting job is the reason.
+    of only the oldest jobs, as many as are known to be well. Raises as `plan` does when no waiting job is the reason.
     """
     try:
         return state, plan(state, False)
@@ -125,7 +125,7 @@ def _bounds(
     def fails(count: int) -> bool:
         try:
             plan(_without(state, set(waiting[count:])), True)
-        except Exception:  # noqa: BLE001 - whatever it is, it was told above
+        except Exception:  # noqa: BLE001 - any failure, and it is logged above
             return True
         return False
 

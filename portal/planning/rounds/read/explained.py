@@ -38,7 +38,7 @@ def larger_sentence(chosen: dict[str, Any] | None) -> str | None:
 
 
 def _number(job: int) -> str:
-    """What people call it: 1044_6 for an array's task. One that is gone keeps its id."""
+    """Return a job's number: 1044_6 for an array's task. One that is gone keeps its id."""
     found = Job.objects.filter(pk=job).only("pk", "array_id", "array_index").first()
     return found.number if found else str(job)
 
@@ -49,7 +49,7 @@ ENTRY = ("rank", "age_s", "age_source", "inside_window", "eligible", "placement"
 def explanation(job: Job) -> dict[str, Any]:
     """Return why a job waits, or where and by which planning it was last placed, with the figures behind it.
 
-    Whoever may see the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
+    All viewers of the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
     `queue`, `place`, `queue_length` and `ahead` (where it stands now: `explaining.places`), `rank` (by priority, of all jobs that
     the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
     array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen`,
@@ -99,7 +99,7 @@ def _planning(planning: Planning | None) -> dict[str, Any]:
 
 
 def _decided(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the planning decided; where it knew nothing of the job, what the job's row says."""
+    """Return the planning's decision; where it knew nothing of the job, its row's."""
     return {
         "wait_s": waited_s(job),
         "latency_ratio": latency_ratio(job, age_s=known.get("age_s")),
@@ -140,7 +140,7 @@ def _window(decisions: Decisions, array: str | None, planning: Planning | None) 
 
 
 def _choice(detail: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the candidates with their objective values, what was chosen, and the best rejected with what bound it.
+    """Return the candidates with their objective values, the chosen one, and the best rejected with its bound.
 
     `detail_planning`: the planning whose figures these are.
     """

@@ -1,4 +1,4 @@
-"""What a planning did besides starting jobs, as a reader may see it: other tenants' jobs have neither number nor name."""
+"""A planning's outcomes besides started jobs, as a reader may see them: other tenants' jobs have neither number nor name."""
 
 from __future__ import annotations
 

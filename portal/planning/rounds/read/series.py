@@ -1,4 +1,4 @@
-"""Figures over hours and days, made to be drawn: few points, whatever the range and however often was planned.
+"""Figures over hours and days, made to be drawn: few points for any range and any number of plannings.
 
 An hour is told by its plannings. A day and a week are told by the rounds' roll-ups, so that a point stands for all that
 happened in its stretch and not for the one planning that was picked; neighbouring rounds are merged, by time.
@@ -55,7 +55,7 @@ def rounds_since(*, since: datetime, now: datetime, most: int = MOST) -> list[St
 
 
 def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
-    """Return each round since then. At most five queries and no decisions, whatever the number of rounds."""
+    """Return each round since then. At most five queries and no decisions, for any number of rounds."""
     rows = Round.objects.filter(started_at__gte=since).exclude(metrics={}).order_by("number")
     found = [
         Stretch(start, until, metrics, number, 1)

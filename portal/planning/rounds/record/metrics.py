@@ -1,4 +1,4 @@
-"""What is recorded of the cluster's state: figures with every planning, and their roll-up with every round.
+"""Records of the cluster's state: figures with every planning, and their roll-up with every round.
 
 Section 10 of the algorithms: a round's figures are time-weighted; a planning's hold until the next one. Where plannings
 ceased (the portal was away) nothing is known, and nothing is made up.
@@ -57,7 +57,7 @@ def utilisations_now() -> dict[str, float | None]:
 
 RAQLR_HOURS = (1, 6, 24)
 HOLD_TICKS = 4
-"""Ticks after which a planning's figures no longer hold: so many in a row are not missed by chance."""
+"""Ticks after which a planning's figures no longer hold: chance does not miss this many in a row."""
 
 
 def hold_s(*, tick_s: float) -> float:

@@ -41,7 +41,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
 QUEUES = dict.fromkeys(
     "simulations.next simulations.retrain_sharing backups.make artefacts.move artefacts.sweep_store".split(), LABORATORY
 )
-"""What does not go to the workers that plan: simulations, backups and large files may take half an hour each."""
+"""Tasks that do not go to the workers that plan: simulations, backups and large files may take half an hour each."""
 
 
 BY_AGE = frozenset(
