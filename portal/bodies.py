@@ -56,9 +56,13 @@ class Bounded:
                 await database_sync_to_async(_signed_in_check)(scope)
                 most = LONG[scope["path"]]
             if came > most:
-                raise _too_long(most)
+                detail = (
+                    f"The body is larger than {most // MIB} MiB; put large input on storage that the nodes can read."
+                )
+                raise RefusedError(BerthError("too_large", detail, status=413))
             if came > ALWAYS_BYTES and (_held[client] > OF_ONE_BYTES or _held.total() > IN_ALL_BYTES):
-                raise _too_many()
+                detail = "Too much is being sent at the moment; try again in a minute."
+                raise RefusedError(BerthError("busy", detail, status=503))
             return message
 
         try:
@@ -77,15 +81,6 @@ class RefusedError(Exception):
     def __init__(self, error: BerthError) -> None:
         super().__init__(error.detail)
         self.error = error
-
-
-def _too_long(most: int) -> RefusedError:
-    detail = f"The body is larger than {most // MIB} MiB; put large input on storage that the nodes can read."
-    return RefusedError(BerthError("too_large", detail, status=413))
-
-
-def _too_many() -> RefusedError:
-    return RefusedError(BerthError("busy", "Too much is being sent at the moment; try again in a minute.", status=503))
 
 
 def _signed_in_check(scope: dict[str, Any]) -> None:

@@ -99,15 +99,11 @@ def status(layout: Layout, *, as_json: bool) -> int:
     return {"running": 0, "stopped": 3, "crashed": 3}.get(facts["state"], 1)
 
 
-def _unless_listed(facts: dict[str, Any]) -> str:
-    """Return the problem, or ":" when a list of problems follows."""
-    return ":" if facts.get("problems") else f": {facts.get('problem')}"
-
-
 def _show(facts: dict[str, Any]) -> None:
+    problem = ":" if facts.get("problems") else f": {facts.get('problem')}"
     sentences = {
         "running": f"Berth runs at {facts['url']}",
-        "unhealthy": f"Berth runs at {facts['url']}, but it has problems{_unless_listed(facts)}",
+        "unhealthy": f"Berth runs at {facts['url']}, but it has problems{problem}",
         "starting": "Berth is starting.",
         "crashed": "Berth's supervisor was killed. Start it again with `./berth up`; it takes over the jobs that still run.",
         "stopped": "Berth does not run. Start it with `./berth up`.",

@@ -172,10 +172,6 @@ class Telemetry(serializers.Serializer):
         return attrs
 
 
-def _seconds() -> Number:
-    return Number(allow_null=True, min_value=0, max_value=LONGEST_S)
-
-
 class Iterations(serializers.Serializer):
     """Sums over an instrumented job's iterations since its last record, and the times of some of them."""
 
@@ -189,7 +185,10 @@ class Iterations(serializers.Serializer):
     world = serializers.IntegerField(min_value=1, max_value=65536)
     parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)
     rows = serializers.ListField(
-        child=serializers.ListField(child=_seconds(), min_length=7, max_length=7), max_length=16
+        child=serializers.ListField(
+            child=Number(allow_null=True, min_value=0, max_value=LONGEST_S), min_length=7, max_length=7
+        ),
+        max_length=16,
     )
     queries = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=SMALL),

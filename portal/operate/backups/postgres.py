@@ -114,13 +114,9 @@ def _tables_make(applied: list[tuple[str, str]]) -> None:
     last = [
         key
         for key in sorted(wanted)
-        if not any(child in wanted and child[0] == key[0] for child in _children(graph, key))
+        if not any(child.key in wanted and child.key[0] == key[0] for child in graph.node_map[key].children)
     ]
     executor.migrate(last)
-
-
-def _children(graph: Any, key: tuple[str, str]) -> list[tuple[str, str]]:
-    return [child.key for child in graph.node_map[key].children]
 
 
 def _rows_in(cursor: Any, table: str, columns: list[str], path: Path, count: int) -> None:

@@ -117,7 +117,9 @@ def _policy(
         worst=Max(slowdown, filter=Q(**{admits: True})),
     )
     refused = rows.filter(**{admits: False}).values_list(f"{side}_rule").annotate(number=Count("pk"))
-    means = {f"mean_{name}": Avg(_figure(side, name)) for name in USES}
+    means = {
+        f"mean_{name}": Avg(Cast(KeyTextTransform(name, KeyTransform(side, "use")), FloatField())) for name in USES
+    }
     use = plannings.filter(error="").aggregate(**means)
     measured = _measured_since(rows) if side == "acting" else {"measured_mean": None, "measured_worst": None}
     return {
@@ -129,10 +131,6 @@ def _policy(
         **{name: use[f"mean_{name}"] for name in USES},
         "out_of_memory": out_of_memory(since=since) if side == "acting" else None,
     }
-
-
-def _figure(side: str, name: str) -> Cast:
-    return Cast(KeyTextTransform(name, KeyTransform(side, "use")), FloatField())
 
 
 def _measured_since(rows: QuerySet[ShadowDecision]) -> dict[str, float | None]:
@@ -158,14 +156,10 @@ def slowdowns_since(rows: Iterable[ShadowDecision]) -> dict[int, float | None]:
             for _, name in row.acting["beside"]
             for key in ((row.signature, name, kind), (name, row.signature, kind))
         ]
-        seen = [1.0 / cell.mean for key in keys if (told := pairs.get(key)) for cell in [told[0]] if _counts(told, row)]
+        measured = [pairs[key] for key in keys if key in pairs]
+        seen = [1.0 / cell.mean for cell, at in measured if cell.mean > 0 and at >= row.at]
         found[row.pk] = round(max(seen), 3) if seen else None
     return found
-
-
-def _counts(told: tuple[Any, datetime], row: ShadowDecision) -> bool:
-    cell, at = told
-    return cell.mean > 0 and at >= row.at
 
 
 def out_of_memory(*, since: datetime) -> int:

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.models import Node
 from portal.planning.sharing.selectors import SIDES, slowdowns_since
 from portal.work.jobs.models import Job
+from scheduler.estimator.tables import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from portal.planning.sharing.models import ShadowDecision
+
+
+def names_of(jobs: Iterable[Job]) -> dict[int, str]:
+    """Return each job's signature by its id."""
+    return {job.pk: signature_of(job.tenant_id, job.model or None, job.pk) for job in jobs}
 
 
 class Names:

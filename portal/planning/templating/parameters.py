@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from portal.foundation import checks
@@ -89,11 +89,7 @@ def parameter_read(value: object, field: str) -> Parameter:
     )
     if found.get("default") is None:
         return made
-    return Parameter(**(_shallow(made) | {"default": value_read(made, found["default"], f"{field}.default")}))
-
-
-def _shallow(made: Parameter) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in Parameter.__dataclass_fields__}
+    return replace(made, default=value_read(made, found["default"], f"{field}.default"))
 
 
 def _text(found: Mapping[str, Any], name: str, field: str, most: int) -> str:

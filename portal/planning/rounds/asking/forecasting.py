@@ -151,7 +151,8 @@ def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:
         epochs = dict(Job.objects.filter(state__in=QUEUED, pk__in=list(known)).values_list("pk", "epoch"))
         for job_id, epoch in epochs.items():
             each = known[job_id]
-            earliest, middle, latest = (_moment(s) for s in (each.earliest_s, each.median_s, each.latest_s))
+            ends_s = (each.earliest_s, each.median_s, each.latest_s)
+            earliest, middle, latest = (None if s is None else datetime.fromtimestamp(s, UTC) for s in ends_s)
             shown = {"earliest_at": earliest, "median_at": middle, "latest_at": latest, "at": now}
             first = {f"first_{name}": value for name, value in shown.items()}
             drawn = [] if each.drawn is None else [each.drawn.low_s, each.drawn.middle_s, each.drawn.high_s]
@@ -162,10 +163,6 @@ def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:
         StartForecast.objects.filter(at__lt=now).delete()
         page_event(stream="cluster", topic="forecast")
     return len(rows)
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def records_expire() -> int:

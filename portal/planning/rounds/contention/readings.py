@@ -110,13 +110,12 @@ def reading_make(span: Span, here: Here, *, by_cores: bool, known: Iterable[int]
             return None
     shares = {pk: span.mean("attempts", part.attempt.key, "memory_share") for pk, part in here.others.items()}
     drawn = {pk: (share or 0.0) / 100 for pk, share in shares.items()}
-    least = {pk: 1 / _whole(part) for pk, part in here.others.items()} if by_cores else {}
+    least = (
+        {pk: 1 / (part.attempt.cores_wanted or len(part.core_ids)) for pk, part in here.others.items()}
+        if by_cores
+        else {}
+    )
     return Reading(total / 100, trainings, drawn, least)
-
-
-def _whole(part: Allocation) -> int:
-    """Return the cores that a CPU job began with."""
-    return part.attempt.cores_wanted or len(part.core_ids)
 
 
 def _utilisation(span: Span, part: Allocation) -> float | None:

@@ -67,7 +67,9 @@ def _pass(now: datetime) -> int:
     ended_close(now=now)
     _regain()
     if parameters.relieve_memory != "on":
-        return _off(now)
+        MemoryWatch.objects.all().delete()
+        held = Slowing.objects.filter(to_at=None).select_related("attempt__job", "helped__job", "node")[:AT_ONCE]
+        return sum(let_go(slowing, now=now) for slowing in held)
     _begin(now, parameters)
     _acknowledged(now, parameters)
     due = list(MemoryWatch.objects.filter(due_at__lte=now, since__isnull=False).select_related("node")[:AT_ONCE])
@@ -76,13 +78,6 @@ def _pass(now: datetime) -> int:
     here = here_read(watch.node_id for watch in due)
     batches = batches_read(here, min(watch.since for watch in due if watch.since), now)
     return sum(_period(watch, here[watch.node_id], batches, parameters, now) for watch in due)
-
-
-def _off(now: datetime) -> int:
-    """Let everybody go."""
-    MemoryWatch.objects.all().delete()
-    held = Slowing.objects.filter(to_at=None).select_related("attempt__job", "helped__job", "node")[:AT_ONCE]
-    return sum(let_go(slowing, now=now) for slowing in held)
 
 
 def _regain() -> None:

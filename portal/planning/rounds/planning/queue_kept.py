@@ -80,7 +80,8 @@ class KeptQueue:
 
     def _update(self, horizon: int) -> frozenset[int] | None:
         """Read the changes since; None where the whole is to be read."""
-        ids = _changed(horizon)
+        later = {"stamp__gte": horizon} if connection.vendor == "postgresql" else {"pk__gt": horizon}
+        ids = set(QueueChange.objects.filter(**later).order_by().values_list("job_id", flat=True))
         if len(ids) > WHOLE_FROM_SHARE * len(self.rows) + 100:
             return None
         fresh = {row.pk: row for row in queue_rows(ids)} if ids else {}
@@ -146,8 +147,3 @@ def _horizon() -> int:
         else:
             cursor.execute("SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'jobs_queuechange'), 0)")
         return cursor.fetchone()[0]
-
-
-def _changed(horizon: int) -> set[int]:
-    later = {"stamp__gte": horizon} if connection.vendor == "postgresql" else {"pk__gt": horizon}
-    return set(QueueChange.objects.filter(**later).order_by().values_list("job_id", flat=True))

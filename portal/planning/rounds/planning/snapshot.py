@@ -110,7 +110,10 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
         running=running,
-        tenants=_tenants(),
+        tenants=[
+            model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
+            for t in Tenant.objects.all()
+        ],
         gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
         gpu_weights={kind.name: kind.share_weight for kind in kinds},
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
@@ -144,13 +147,6 @@ def _parts() -> list[Any]:
         part.gpus_held, part.part_held = own.gpus, own.part
         part.bay = model.bay_id(part.node_id, own.beside or 0)
     return parts
-
-
-def _tenants() -> list[model.Tenant]:
-    return [
-        model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
-        for t in Tenant.objects.all()
-    ]
 
 
 class Held(NamedTuple):

@@ -104,14 +104,14 @@ def _by_horizon(rows: list[Row]) -> list[dict[str, Any]]:
         parts.setdefault(bisect_right(HORIZONS_S, ahead_s), []).append(row)
     ends = (0.0, *HORIZONS_S, None)
     return [
-        {"from_s": ends[k], "until_s": ends[k + 1], **_fared(parts[k]), "last": _outcomes(parts[k])}
+        {
+            "from_s": ends[k],
+            "until_s": ends[k + 1],
+            **_fared(parts[k]),
+            "last": [_outcome(predicted, start_s) for predicted, _, start_s in parts[k][:MARKS]][::-1],
+        }
         for k in sorted(parts)
     ]
-
-
-def _outcomes(rows: list[Row]) -> list[str]:
-    """Return how the latest starts lay to their ranges, oldest first: held, later or earlier. `rows`: latest first."""
-    return [_outcome(predicted, start_s) for predicted, _, start_s in rows[:MARKS]][::-1]
 
 
 def _outcome(predicted: StartRange, start_s: float) -> str:

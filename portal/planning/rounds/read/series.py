@@ -69,7 +69,10 @@ def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
 
 def rounds_merged(rounds: list[Stretch], *, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
     """Merge neighbours into at most `most` stretches."""
-    return _merged(rounds, since=since, step=(now - since) / most) if len(rounds) > most else rounds
+    if len(rounds) <= most:
+        return rounds
+    step = (now - since) / most
+    return [_one([*group]) for _, group in groupby(rounds, key=lambda each: int((each.start - since) / step))]
 
 
 def _so_far(present: Round, *, now: datetime) -> Stretch | None:
@@ -79,13 +82,6 @@ def _so_far(present: Round, *, now: datetime) -> Stretch | None:
     figures = over_round([(point.at.timestamp(), point.metrics) for point in points], now.timestamp())
     last = {name: points[-1].metrics.get(name) for name in LAST_COUNTS}
     return Stretch(present.started_at, now, figures | last, present.number, 1)
-
-
-def _merged(rounds: Sequence[Stretch], *, since: datetime, step: timedelta) -> list[Stretch]:
-    def place(each: Stretch) -> int:
-        return int((each.start - since) / step)
-
-    return [_one([*group]) for _, group in groupby(rounds, key=place)]
 
 
 def _one(rounds: Sequence[Stretch]) -> Stretch:

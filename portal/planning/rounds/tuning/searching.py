@@ -176,17 +176,14 @@ def _is_noted(search: CoreSearch) -> bool:
     return search.marked_at is not None and search.marked_samples is not None
 
 
-def _settle_s(search: CoreSearch) -> float:
-    return min(SETTLE_MOST_S, SETTLE_SHARE * search.step_s)
-
-
 def _mark(searches: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]], *, now: datetime) -> None:
     """Begin to measure those whose cores have held for a moment; the others have theirs soon.
 
     A job's report counts only `LAG_S` after the mark: before, it may be of other cores still.
     """
     for search in searches:
-        gathers, settled_at = _gathers(search), (search.since or now) + timedelta(seconds=_settle_s(search))
+        settle_s = min(SETTLE_MOST_S, SETTLE_SHARE * search.step_s)
+        gathers, settled_at = _gathers(search), (search.since or now) + timedelta(seconds=settle_s)
         if search.marked_at is None and settled_at > now and not gathers:
             search.due_at = settled_at
         elif search.marked_at is None and not gathers:
