@@ -41,11 +41,11 @@ def forecasts_of(job_ids: Collection[int]) -> dict[int, StartForecast]:
     return StartForecast.objects.in_bulk(job_ids)
 
 
-def foretold_first(count: int = FIRST_READ) -> dict[int, StartForecast]:
-    """Return the start ranges of waiting jobs by their middle, the first `count`, by the job's id. One query."""
+def foretold_first() -> dict[int, StartForecast]:
+    """Return the start ranges of waiting jobs by their middle, the first FIRST_READ, by the job's id. One query."""
     rows = StartForecast.objects.filter(job__state=JobState.PENDING, job__waiting_since__isnull=False)
     order = (F("median_at").asc(nulls_last=True), "earliest_at", "job_id")
-    return {row.job_id: row for row in rows.defer("drawn").order_by(*order)[:count]}
+    return {row.job_id: row for row in rows.defer("drawn").order_by(*order)[:FIRST_READ]}
 
 
 @dataclass(frozen=True, slots=True)

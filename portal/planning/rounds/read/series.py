@@ -49,9 +49,9 @@ def range_of(text: str | None) -> tuple[str, timedelta]:
     return name, RANGES[name]
 
 
-def rounds_since(*, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
-    """Return the rounds since then, oldest first, merged into at most `most` stretches; the present one so far last."""
-    return rounds_merged(rounds_read(since=since, now=now), since=since, now=now, most=most)
+def rounds_since(*, since: datetime, now: datetime) -> list[Stretch]:
+    """Return the rounds since then, oldest first, merged into at most MOST stretches; the present one so far last."""
+    return rounds_merged(rounds_read(since=since, now=now), since=since, now=now)
 
 
 def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
