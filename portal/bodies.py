@@ -26,14 +26,14 @@ MIB = 2**20
 MOST_BYTES = 8 * MIB
 """A page's form with its files, an agent's message or a piece of an artefact is a quarter of it at most."""
 LONG = {"/api/v1/simulations/traces": 257 * MIB, "/laboratory/traces/": 257 * MIB}
-"""Paths that take more of who is signed in: a trace is as long as `laboratory_trace_mib` says, at most 256."""
+"""Paths that take larger bodies from signed-in people: a trace has at most `laboratory_trace_mib`, at most 256."""
 OF_ONE_BYTES, IN_ALL_BYTES = 520 * MIB, 2048 * MIB
-"""Of all bodies at once, in a process of the portal: those of an address, and all together."""
+"""The most bytes of all bodies at once in a process: per address, and in all."""
 ALWAYS_BYTES = MIB // 16
-"""So much of a body is taken also while the others are too much."""
+"""The bytes of a body that are taken even when the others are too many."""
 
 _held: Counter[str] = Counter()
-"""Bytes of the requests that are under way, by address. The event loop's alone."""
+"""Bytes of the requests that are under way, by address. Only the event loop uses it."""
 
 
 class Bounded:
@@ -56,9 +56,13 @@ class Bounded:
                 await database_sync_to_async(_signed_in_check)(scope)
                 most = LONG[scope["path"]]
             if came > most:
-                raise _too_long(most)
+                detail = (
+                    f"The body is larger than {most // MIB} MiB; put large input on storage that the nodes can read."
+                )
+                raise RefusedError(BerthError("too_large", detail, status=413))
             if came > ALWAYS_BYTES and (_held[client] > OF_ONE_BYTES or _held.total() > IN_ALL_BYTES):
-                raise _too_many()
+                detail = "Too much is being sent at the moment; try again in a minute."
+                raise RefusedError(BerthError("busy", detail, status=503))
             return message
 
         try:
@@ -72,20 +76,11 @@ class Bounded:
 
 
 class RefusedError(Exception):
-    """The body is taken no further. `error`: what the caller is told."""
+    """The body is taken no further. `error`: the caller's answer."""
 
     def __init__(self, error: BerthError) -> None:
         super().__init__(error.detail)
         self.error = error
-
-
-def _too_long(most: int) -> RefusedError:
-    detail = f"The body is larger than {most // MIB} MiB; put large input on storage that the nodes can read."
-    return RefusedError(BerthError("too_large", detail, status=413))
-
-
-def _too_many() -> RefusedError:
-    return RefusedError(BerthError("busy", "Too much is being sent at the moment; try again in a minute.", status=503))
 
 
 def _signed_in_check(scope: dict[str, Any]) -> None:

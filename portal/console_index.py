@@ -1,4 +1,4 @@
-"""The console's first page: what needs an operator, and what was done last."""
+"""The console's first page: work for an operator, and the last changes."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 
 elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # A server that is gone without a word (its machine lost power, a network in between drops all) is given up after half a
-    # minute; the system's own limit is a quarter of an hour. What DATABASE_URL says comes first.
+    # minute; the system's own limit is a quarter of an hour. DATABASE_URL comes first.
     DATABASES["default"]["OPTIONS"] = {
         "connect_timeout": 10,
         "keepalives_idle": 15,
@@ -210,7 +210,7 @@ SPECTACULAR_SETTINGS = {
         "JobState": "portal.work.jobs.states.JobState",
         "AttemptState": "portal.work.jobs.states.AttemptState",
         "StopReason": "portal.work.jobs.states.StopReason",
-        "LogStream": "portal.nodes.serializers_logs.STREAMS",
+        "LogStream": "portal.nodes.api_logs.STREAMS",
         "SimulationState": "portal.pages.laboratory.models.Simulation.State",
         "SharedWith": "portal.pages.laboratory.models.SharedWith",
         "PlanningStatus": "portal.planning.rounds.models.Planning.Status",

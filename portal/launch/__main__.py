@@ -114,7 +114,7 @@ def manage(arguments: list[str]) -> NoReturn:
 
 
 def _status(layout: Layout, *, as_json: bool) -> int:
-    """Its reader may leave early (`| head`): what is still in the buffer can go nowhere then, and nobody need hear of it."""
+    """Its reader may leave early (`| head`): the rest of the buffer is lost then, and that is no error."""
     try:
         code = control.status(layout, as_json=as_json)
         sys.stdout.flush()

@@ -99,15 +99,11 @@ def status(layout: Layout, *, as_json: bool) -> int:
     return {"running": 0, "stopped": 3, "crashed": 3}.get(facts["state"], 1)
 
 
-def _unless_listed(facts: dict[str, Any]) -> str:
-    """Return the problem, or ":" when a list of problems follows."""
-    return ":" if facts.get("problems") else f": {facts.get('problem')}"
-
-
 def _show(facts: dict[str, Any]) -> None:
+    problem = ":" if facts.get("problems") else f": {facts.get('problem')}"
     sentences = {
         "running": f"Berth runs at {facts['url']}",
-        "unhealthy": f"Berth runs at {facts['url']}, but it has problems{_unless_listed(facts)}",
+        "unhealthy": f"Berth runs at {facts['url']}, but it has problems{problem}",
         "starting": "Berth is starting.",
         "crashed": "Berth's supervisor was killed. Start it again with `./berth up`; it takes over the jobs that still run.",
         "stopped": "Berth does not run. Start it with `./berth up`.",
@@ -131,7 +127,7 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 def health_lines(figures: dict[str, Any]) -> list[str]:
-    """Return what `/healthz` answers in words; a figure without words of its own as it came."""
+    """Return the answer of `/healthz` in words; a figure without words stays as it came."""
     told = dict(figures)
     lines = [f"{name}: {told.pop(name)}" for name in ("state", "database", "broker") if name in told]
     disk = told.pop("disk", None)

@@ -52,7 +52,7 @@ def run(name: str) -> int | None:
 
 
 def leave(code: int) -> None:
-    """Do what Python does at its end, but for taking its objects apart: threads, `atexit`, the database, what is printed."""
+    """Do as Python does at its end, but for taking its objects apart: threads, `atexit`, the database, the last output."""
     threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - no public name, as multiprocessing knows too
     atexit._run_exitfuncs()  # noqa: SLF001
     database = sys.modules.get("django.db")

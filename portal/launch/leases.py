@@ -1,4 +1,4 @@
-"""`python -m portal.launch.leases HOURS`: before a planned stop, extend the leases of all running jobs by so long."""
+"""`python -m portal.launch.leases HOURS`: before a planned stop, extend the leases of all running jobs by HOURS."""
 
 import sys
 

@@ -21,7 +21,7 @@ class Notices:
         return time.monotonic() - self._began
 
     def step(self, text: str) -> None:
-        """Say that a step is done, or what happened: one line, with the time since `up` began."""
+        """Say in one line that a step is done or that something happened, with the time since `up` began."""
         self._record(text)
         self._show(f"[{self.elapsed_s:6.1f} s] {text}")
 

@@ -56,7 +56,7 @@ def static_fingerprint() -> str:
 
 
 def stamp(*, demo: bool) -> dict[str, str]:
-    """Return what is noted in a data directory that has been prepared. A restore takes all but `static` away."""
+    """Return the notes in a data directory that has been prepared. A restore takes all but `static` away."""
     return {"fingerprint": fingerprint(demo=demo), "static": static_fingerprint()}
 
 
@@ -73,7 +73,7 @@ def is_due(layout: Layout, *, demo: bool) -> bool:
 
 
 def is_static_due(layout: Layout) -> bool:
-    """Say whether to collect the static files anew: not for a restored backup or a new migration alone."""
+    """Say whether to collect the static files anew: a restored backup or a new migration is no reason."""
     noted = read_json(layout.prepared) or {}
     return noted.get("static") != static_fingerprint() or not (layout.root / "static").exists()
 
@@ -94,7 +94,8 @@ def prepare(
         return Prepared()
     tasks = [Task("prepare", guarded_argv(str(layout.root), "portal.launch.prepare")[1:], layout, environment)]
     if is_static_due(layout):
-        tasks.append(_collectstatic(layout, environment))
+        argv = guarded_argv(str(layout.root), "manage", "collectstatic", "--noinput", "-v", "0")
+        tasks.append(Task("collectstatic", argv[1:], layout, environment))
     try:
         meanwhile()
         await_tasks(tasks, notices, between)
@@ -103,11 +104,6 @@ def prepare(
             task.end()
     write_json(layout.prepared, stamp(demo=demo))
     return tasks[0].prepared
-
-
-def _collectstatic(layout: Layout, environment: dict[str, str]) -> "Task":
-    argv = guarded_argv(str(layout.root), "manage", "collectstatic", "--noinput", "-v", "0")
-    return Task("collectstatic", argv[1:], layout, environment)
 
 
 class Task:
@@ -170,14 +166,10 @@ def await_tasks(tasks: list[Task], notices: Notices, between: Callable[[], None]
             if code is None:
                 continue
             running.remove(task)
-            _check(task, code)
+            if code != 0:
+                raise LaunchError(f"{task.name} failed: {task.last_words()}", f"See {task.log}.")
             if task.name == "collectstatic":
                 notices.step("static files collected")
         if time.monotonic() > deadline:
             raise LaunchError(f"Preparing the data directory took over {LIMIT_S:.0f} s.", f"See {tasks[0].log}.")
         time.sleep(0.1)
-
-
-def _check(task: Task, code: int) -> None:
-    if code != 0:
-        raise LaunchError(f"{task.name} failed: {task.last_words()}", f"See {task.log}.")

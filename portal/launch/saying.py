@@ -1,4 +1,4 @@
-"""What a process of the first start tells `up`, as JSON lines; `portal.launch.preparation` reads them."""
+"""The JSON lines that a process of the first start prints for `up`; `portal.launch.preparation` reads them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`./berth up`: checks, lock, broker, preparation, services, nodes, health; then it watches until it is told to stop."""
+"""`./berth up`: checks, lock, broker, preparation, services, nodes, health; then it watches until it is stopped."""
 
 import os
 import secrets

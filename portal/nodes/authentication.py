@@ -1,4 +1,4 @@
-"""Who an agent is: its node token, hashed in the database, revocable."""
+"""An agent's identity: its node token, hashed in the database, revocable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NodePrincipal:
-    """What `request.user` is on the agent API: a node, never a person."""
+    """`request.user` on the agent API: a node, never a person."""
 
     is_authenticated = True
     is_active = True

@@ -1,4 +1,4 @@
-"""What the views of the agents' door share: who calls, and how bodies and query strings are read."""
+"""The common part of the agents' views: the caller, and the reading of bodies and query strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls for nodes' channels: an open long poll hears of one at once, and the next poll is told what an earlier one missed."""
+"""Calls for nodes' channels: an open long poll hears of one at once, and the next poll hears of a missed one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Waiting = dict[int, set["asyncio.Future[None]"]]
 
 
 class Calls:
-    """Of one process of the portal."""
+    """The calls in one process of the portal."""
 
     def __init__(self) -> None:
         self._called: set[int] = set()
@@ -18,7 +18,7 @@ class Calls:
         self._callers: Waiting = defaultdict(set)
 
     def call(self, node_id: int) -> None:
-        """Have the node's agent told that its channel is wanted."""
+        """Let the node's agent hear that its channel is wanted."""
         self._called.add(node_id)
         _wake(self._polls, node_id)
 

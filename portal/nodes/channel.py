@@ -1,6 +1,6 @@
 """The nodes' channels: one WebSocket a node, opened by its agent when somebody wants a terminal or a port of a job.
 
-Each of these is a stream with a number. Channels live in this process alone, and so do the sockets that use them. Nothing
+Each of these is a stream with a number. Channels live only in this process, and so do the sockets that use them. Nothing
 here is kept: when the portal ends, its streams end, and the next one opens a new channel (docs/agent-protocol.md, *The channel*).
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNUSED_S, CHECK_S = 60.0, 15.0
-"""A channel without a stream is closed after so long; whether the node's token still holds is asked so often."""
+"""Seconds after which a channel without a stream is closed, and between checks of the node's token."""
 OPEN_S = 15.0
 """How long an agent may take to open a stream."""
 MOST_STREAMS = 256
-"""Of one node. A tenant has at most as many of them as are still free: alone half, with another a third each."""
+"""The most streams of one node. A tenant has at most as many as are free: the first half, with another a third each."""
 REFUSED, DONE, WRONG, REPLACED = 4401, 1000, 1002, 4409
 
 _open: dict[int, Channel] = {}
@@ -49,7 +49,7 @@ class Channel:
             await self._send(frame)
 
     async def open(self, asked: dict[str, Any], *, tenant_id: int) -> Stream:
-        """Open a stream for a tenant's job. Raises ClosedError, with what the node says, or that it says nothing."""
+        """Open a stream for a tenant's job. Raises ClosedError with the node's reason, or because it is silent."""
         self._room_require(tenant_id)
         self._number += 1
         stream = self.streams[self._number] = Stream(self._number, self.send)

@@ -1,4 +1,4 @@
-"""Numbers and series of the agent protocol: what no machine measures is refused, with the name of the field.
+"""Numbers and series of the agent protocol: a figure that no machine measures is refused, with the name of the field.
 
 A node is no friend: its agent may be broken, its clock wrong, its token stolen. What is stored here is drawn on pages and
 read by the planner.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_GPUS = 1024
 COMMIT_PATTERN = r"^([0-9a-f]{40}|[0-9a-f]{64})$"
 CLOCK_AHEAD_S = 120
-"""So far may a node's clock be ahead of the portal's."""
+"""The seconds that a node's clock may be ahead of the portal's."""
 OLDEST_S = 2 * 86_400
 """Older telemetry is refused. An agent keeps ten minutes of it."""
 _SHARE, _MEMORY, _RATE, _COUNT = 100.0, 2.0**40, 1e7, 1e18
@@ -57,7 +57,7 @@ MEASURES: Mapping[str, Mapping[str, float]] = {
         "memory_share": _SHARE,
     },
 }
-"""What is measured, by group, and the most that it can be; nothing is below 0."""
+"""The measured figures by group, and the largest value of each; nothing is below 0."""
 
 
 class Number(serializers.FloatField):

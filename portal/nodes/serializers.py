@@ -10,15 +10,15 @@ from portal.work.jobs.keys import KEY_PATTERN
 from workers.protocol.wire import OffsetCode, Reason, State
 
 BIG, SMALL = 2**62, 2**31 - 1
-"""What the columns behind these numbers hold."""
+"""The limits of the columns behind these numbers."""
 LONGEST_S, MOST_SAMPLES = 86400.0, 1e15
-"""What an iteration may take, and a job may count."""
+"""The longest iteration, and the largest count of a job."""
 MOST_ENTRIES = 500
 """In each list of one report; an agent with more sends several."""
 CORES_SEQUENCE = "The number of the order about its cores that holds now; 0: no order was given."
 TOO_MANY = {"max_length": f"The list has too many entries; send at most {MOST_ENTRIES} in one message."}
 SAMPLES = 600
-"""Of one series in one telemetry message."""
+"""The limit of one series in one telemetry message."""
 
 
 class Registered(serializers.Serializer):
@@ -172,10 +172,6 @@ class Telemetry(serializers.Serializer):
         return attrs
 
 
-def _seconds() -> Number:
-    return Number(allow_null=True, min_value=0, max_value=LONGEST_S)
-
-
 class Iterations(serializers.Serializer):
     """Sums over an instrumented job's iterations since its last record, and the times of some of them."""
 
@@ -189,7 +185,10 @@ class Iterations(serializers.Serializer):
     world = serializers.IntegerField(min_value=1, max_value=65536)
     parameters = serializers.IntegerField(allow_null=True, min_value=0, max_value=10**15)
     rows = serializers.ListField(
-        child=serializers.ListField(child=_seconds(), min_length=7, max_length=7), max_length=16
+        child=serializers.ListField(
+            child=Number(allow_null=True, min_value=0, max_value=LONGEST_S), min_length=7, max_length=7
+        ),
+        max_length=16,
     )
     queries = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=SMALL),

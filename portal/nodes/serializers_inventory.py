@@ -1,4 +1,4 @@
-"""What a node says that it has, checked at the door."""
+"""A node's own description, checked at the door."""
 
 from typing import Any
 

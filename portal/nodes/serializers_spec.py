@@ -1,10 +1,25 @@
-"""What a node is told of a part: the shapes of its specification, its code and its secrets."""
+"""A part's description for its node: the shapes of its specification, its code and its secrets."""
 
 from rest_framework import serializers
 
 from portal.nodes.serializers import PartKey
-from portal.nodes.serializers_files import SpecFile
-from portal.nodes.serializers_rules import ArtefactRules
+
+
+class SpecFile(serializers.Serializer):
+    path = serializers.CharField(help_text="Below the job's directory.")
+    sha256 = serializers.CharField(help_text="Its content is fetched by this hash.")
+    size_bytes = serializers.IntegerField()
+    executable = serializers.BooleanField()
+
+
+class ArtefactRules(serializers.Serializer):
+    """What of a part's files is sent to be kept."""
+
+    patterns = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Of files below a relative working directory, besides those in $BERTH_ARTEFACTS.",
+    )
+    files = serializers.IntegerField(help_text="The most that are kept.")
 
 
 class SpecCode(serializers.Serializer):

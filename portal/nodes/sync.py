@@ -73,7 +73,7 @@ def _authenticate(secret: str | None) -> Node | None:
         try:
             node_seen(node=node)
         except DatabaseError as error:
-            # What should run there is read, not written: a stop order reaches the node on a full disk, too.
+            # The order is only read, not written: a stop reaches the node on a full disk, too.
             if disk_full_error(error) is None:
                 raise
     return node

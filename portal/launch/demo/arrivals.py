@@ -34,7 +34,7 @@ CROWDED, CALM = 1.2, 0.7
 """The target demand as a share of all GPUs: in the first part of each period, and in the rest."""
 SHORTEST_S, LONGEST_S = 200, 600
 MOST_WAITING = 200
-"""At most so many waiting jobs are read, so that it stays cheap. With more, no further job is needed anyway."""
+"""The most waiting jobs that are read, so that it stays cheap. With more, no further job is needed anyway."""
 
 
 def target_share(now: float) -> float:

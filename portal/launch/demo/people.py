@@ -1,19 +1,39 @@
 """The demo's tenants, users and settings: three tenants that trust each other, each with two users and a token."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
 from portal.cluster import services as cluster
-from portal.foundation.layout import Layout, write_json
-from portal.launch.demo.job_templates import templates_ensure
+from portal.foundation.layout import SOURCE, Layout, write_json
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.operator import operator_account, password_generate
 from portal.people.tenants import services as tenants
 from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds import services as rounds
+from portal.planning.templating.services import template_save
+from portal.planning.templating.yaml_text import with_files, yaml_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from portal.people.tenants.models import User
+
+
+TEMPLATES = {"train": ("charlm/train.py",), "sweep": ("sweep/sweep.py", "charlm/train.py"), "python": ()}
+
+
+def templates_ensure(operator: User) -> None:
+    """Make each of them; one that is there already, and is the same, stays as it is."""
+    examples = SOURCE / "examples"
+    for name, paths in TEMPLATES.items():
+        files = {path.rpartition("/")[2]: (examples / path).read_text() for path in paths}
+        document = yaml_read((examples / "templates" / f"{name}.yaml").read_text())
+        template_save(actor=operator, tenant=None, document=with_files(document, files))
+
 
 TICK_S, REPLAN_S = 5, 60
 MEASURING = {"tune_step_s": 10, "relieve_period_s": 10, "noise_band": 0.05}

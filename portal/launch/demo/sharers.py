@@ -1,6 +1,6 @@
-"""The demo's jobs that share GPUs: servers with who asks them, and small trainings beside them, of several tenants.
+"""The demo's jobs that share GPUs: servers with their clients, and small trainings beside them, of several tenants.
 
-A virtual GPU slows each of them by what its neighbours use (VIRTUAL_GPU says how much each uses alone).
+A virtual GPU slows each of them by its neighbours' use (VIRTUAL_GPU says how much each uses by itself).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHARING = {"shared_gpus": 0.125}
-"""Of 16 A100 two, and one of the 8 of the other type: the wide jobs still find their GPUs."""
+"""Two of 16 A100, and one of the 8 of the other type: the wide jobs still find their GPUs."""
 SERVERS = (("nlp-startup", "nadia", 20871), ("speech-co", "sam", 20872))
 SERVES_S, ASKS_S = 480, 420
 SMALL_USE, SMALL_BUSY, SERVER_USE = 0.5, 0.7, 0.3
-"""Small trainings ask for half a GPU and alone would use more: two of them together are slowed to 0.7 of their speed."""
+"""Small trainings ask for half a GPU and would use more: two of them together are slowed to 0.7 of their speed."""
 SMALL = (("vision-lab", "vera", "cv"), ("speech-co", "sofia", "speech"), ("vision-lab", "viktor", "cv"))
 
 
@@ -87,7 +87,7 @@ def small_training(category: str, seconds: int) -> dict[str, Any]:
 
 
 def sharers() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield (tenant, user, description) of each job that shares, and of who asks the servers."""
+    """Yield (tenant, user, description) of each job that shares, and of the servers' clients."""
     for tenant, user, port in SERVERS:
         yield tenant, user, server(port)
         yield tenant, user, asker(port)

@@ -17,7 +17,7 @@ from portal.launch.demo.sharers import SHARING, sharers
 from portal.launch.saying import step
 
 NODES_LIMIT_S = 60.0
-# By tenant: the category of its jobs, and its users, who submit in turn.
+# The category of a tenant's jobs, and its users: they submit in turn.
 TENANTS = {
     "vision-lab": ("cv", ("vera", "viktor")),
     "nlp-startup": ("nlp", ("nadia", "nils")),
@@ -41,7 +41,7 @@ RESPONSES = {
     "nlp": "0.25,0.5,0.75,1",
     "speech": "0.18,0.35,0.5,0.7,0.85,1",
 }
-# What a training draws from a node's memory (GB/s), and how much speed it loses at most when others take that.
+# A training's share of a node's memory traffic (GB/s), and the most speed that it loses when others take that.
 TRAFFIC = {"cv": "2,0.3", "nlp": "2,0.8", "speech": "2,0.5"}
 
 
@@ -148,7 +148,7 @@ def _await_nodes() -> None:
 
 
 def gpus_shared() -> None:
-    """Let jobs share some of the GPUs, once: what an operator sets later stays."""
+    """Let jobs share some of the GPUs, once: an operator's later choice stays."""
     from portal.launch.operator import operator_account
     from portal.planning.rounds.models import OperatorSetting
     from portal.planning.rounds.services import settings_update

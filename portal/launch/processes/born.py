@@ -11,7 +11,7 @@ LOOK_S = 0.02
 
 
 class Born:
-    """A child that another process began and left to us: what is asked of a `subprocess.Popen` here."""
+    """A child that another process began and left to us, with the part of `subprocess.Popen` that is used here."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -1,4 +1,4 @@
-"""One process that the supervisor watches: what it runs, and its state."""
+"""One process that the supervisor watches: its command, and its state."""
 
 import os
 import signal
@@ -131,12 +131,12 @@ class Child:
             return  # nothing was left
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it to the child alone. Celery and uvicorn end their own processes; `end_group` kills those that are left."""
+        """Send it only to the child. Celery and uvicorn end their own processes; `end_group` kills those that are left."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
 
     def facts(self) -> dict[str, Any]:
-        """Return what `run/state.json` and `status` show of it."""
+        """Return its part of `run/state.json` and of `status`."""
         identity = identity_of(self.process.pid) if self.process else None
         return {
             "role": self.program.role,

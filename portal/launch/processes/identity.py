@@ -1,4 +1,4 @@
-"""What names a process: pid, start time and boot id. So another process with the same pid is never taken for it."""
+"""A process's name: pid, start time and boot id. Another process with the same pid is never taken for it."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -78,7 +78,9 @@ def _belongs(process: psutil.Process, layout: Layout) -> bool:
         argv = process.cmdline()
         if directory_of(argv) == str(layout.root) or _is_agent(argv, layout):
             return True
-        return process.environ().get(MARK) == str(layout.root) or _is_broker(process, layout)
+        if process.environ().get(MARK) == str(layout.root):
+            return True
+        return process.name() in BROKER_NAMES and process.cwd() == str(layout.redis)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
 
@@ -90,10 +92,6 @@ def _is_agent(argv: list[str], layout: Layout) -> bool:
     if argv[1:3] != ["-m", "workers.agent"] or "--dir" not in argv[:-1]:
         return False
     return Path(argv[argv.index("--dir") + 1]).parent == layout.nodes
-
-
-def _is_broker(process: psutil.Process, layout: Layout) -> bool:
-    return process.name() in BROKER_NAMES and process.cwd() == str(layout.redis)
 
 
 def leftovers(layout: Layout) -> list[psutil.Process]:

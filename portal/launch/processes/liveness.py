@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from portal.launch.processes.children import Child
 
 FIRST_SIGN_S = 120.0
-"""A program may take so long until its first sign. On a busy machine, loading modules takes half a minute."""
+"""The time that a program has until its first sign. On a busy machine, loading modules takes half a minute."""
 ASK_PERIOD_S = 2.0
 UNSURE_SHARE = 0.25
 """When a program has not answered for this share of the limit, the programs that need it are excused."""

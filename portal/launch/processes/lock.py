@@ -62,7 +62,7 @@ def lock_or_refuse(layout: Layout) -> SupervisorLock:
 
 
 def supervisor_state(layout: Layout) -> dict[str, Any] | None:
-    """Return what the running supervisor wrote about itself; None when none runs."""
+    """Return the running supervisor's words about itself; None when none runs."""
     state = read_json(layout.state)
     if state is None or not is_alive(Identity.from_dict(state["supervisor"])):
         return None

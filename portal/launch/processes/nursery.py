@@ -1,6 +1,6 @@
 """A process of ours (`portal.launch.guarded`) that loads once what all services work with, and becomes each of them.
 
-What a start of a Berth takes is nearly all imports, and most modules are those of several services. When all is loaded it
+The start of a Berth is nearly all imports, and most modules are those of several services. When all is loaded it
 says so, and reads one line of JSON: for each service its name, its words (the module that it runs, and its arguments), its
 niceness, what its environment alone has, and its open files. Each is a fork of this process in a session of its own. It prints
 their pids and ends, so the supervisor, a subreaper meanwhile, becomes their parent (docs/decisions/0226). The names on its
@@ -71,10 +71,10 @@ def _become(service: dict[str, Any]) -> NoReturn:
 
 
 def _close_all_but(kept: set[int | None]) -> None:
-    """Close what others use: the log and the signs of another service, what the nursery tells, what it hears."""
+    """Close the files of others: log and signs of another service, and both pipes of the nursery."""
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - numbers, no paths
         if number not in kept:
-            with contextlib.suppress(OSError):  # what the list itself was read from
+            with contextlib.suppress(OSError):  # the list itself was read from this one
                 os.close(number)
 
 

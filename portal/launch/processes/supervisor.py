@@ -1,8 +1,8 @@
 """Starts Berth's processes, starts them again when they die or hang, and stops them in order.
 
 A child that ends is started again after 0.5 s, then after 1, 2, ... up to 30 s; after it has lived for 30 s the pause is
-0.5 s again. Each child has a process group of its own, for two reasons: Ctrl-C at the terminal reaches the supervisor alone;
-and what a killed child left (Celery's pool) is ended before the next start. An agent's group is not ended: the shims of
+0.5 s again. Each child has a process group of its own, for two reasons: Ctrl-C at the terminal reaches only the supervisor;
+and the rest of a killed child (Celery's pool) is ended before the next start. An agent's group is not ended: the shims of
 jobs outlive their agent.
 """
 
@@ -37,7 +37,7 @@ AGAIN = f"it must be writable for this user, and is looked at again each {REFUSE
 class Supervisor:
     """Holds the children of one data directory. `tick` is called a few times a second. Only `stop` waits.
 
-    A full disk does not end it: what could not be written is written when there is room.
+    A full disk does not end it: it writes again when there is room.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Supervisor:
         self.write_state()
 
     def write_state(self) -> None:
-        """Write `run/state.json` for `status`, `down` and tests: who we are, and each child's pid, role and restarts.
+        """Write `run/state.json` for `status`, `down` and tests: our own identity, and each child's pid, role and restarts.
 
         On a full disk the old file stays, and `tick` tries again.
         """

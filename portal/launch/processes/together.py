@@ -1,7 +1,7 @@
 """Starts several programs as forks of one process that has loaded what all of them work with.
 
 Services are forks of `portal.launch.processes.nursery` (docs/decisions/0226), agents of `workers.nursery`, which loads no Django
-(docs/decisions/0221). That takes half of the processor time that each takes by itself. It is for the first start alone: one
+(docs/decisions/0221). That takes half of the processor time that each takes by itself. It is only for the first start: one
 that ended is started again by its own command line, and so is each where this way fails, or where the system has no subreapers.
 """
 
@@ -77,7 +77,7 @@ def begin(children: list[Child], layout: Layout, *, between: Callable[[], None])
 
 
 def _planned(child: Child, common: dict[str, str], output: int, writer: int) -> dict[str, Any]:
-    """Return what the nursery must know of a program: `nice` is its command line's first word where it has a niceness."""
+    """Return a program as the nursery must know it: `nice` is its command line's first word where it has a niceness."""
     argv = child.program.argv
     return {
         "name": child.program.name,
@@ -112,7 +112,7 @@ def _pids(nursery: subprocess.Popen[bytes], plan: bytes, between: Callable[[], N
 
 @contextlib.contextmanager
 def _subreaper() -> Iterator[None]:
-    """Become the parent of those whose parent ends meanwhile. Afterwards such are again init's, who waits for them."""
+    """Become the parent of those whose parent ends meanwhile. Afterwards they are init's again."""
     libc, before = ctypes.CDLL(None), ctypes.c_int()
     libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     become_subreaper()

@@ -12,7 +12,7 @@ from portal.launch.serving.server import PortalServer
 
 
 def main() -> int:
-    """Serve; return 0 when it was told to stop, else what uvicorn ends with when it cannot start."""
+    """Serve; return 0 after a stop, else uvicorn's code when it cannot start."""
     parser = argparse.ArgumentParser(prog="python -m portal.launch.serving")
     parser.add_argument("application")
     parser.add_argument("--host", required=True)

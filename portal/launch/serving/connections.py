@@ -1,9 +1,9 @@
-"""All connections of a server, by what they wait for: those that stand still are closed, and those that are too many.
+"""All connections of a server, by the thing that they wait for: it closes those that stand still, and those over the limit.
 
 Once a second all are looked at. A head must be whole in ten seconds, a TLS handshake included. A piece of a body must come
 in each ten, unless the server itself does not read; a piece of an answer must be read in each ten. Where an address, or all
-together, hold too many without a whole request, those that have stood longest are closed, never the newest: who is honest
-sends a head at once. What has a whole request (a page, a node's long poll, a WebSocket) is closed for a slow reader alone.
+together, hold too many without a whole request, those that have stood longest are closed, never the newest: an honest one
+sends a head at once. One with a whole request (a page, a node's long poll, a WebSocket) is closed only for a slow reader.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from portal.launch.serving.limits import Limits
 
 LATE_S = 0.2
-"""A look that comes so much too late tells that the server itself stood still."""
+"""The server itself stood still when a look comes later than this."""
 _ACKNOWLEDGED = slice(120, 128)
 """Where the bytes that the other side has taken stand in Linux' `struct tcp_info`."""
 
 
 class Connection:
-    """One connection. `address`: whom it counts for; None while a trusted proxy has not said it."""
+    """One connection. `address`: the one that it counts for; None while a trusted proxy has not said it."""
 
     def __init__(self, transport: asyncio.Transport, address: str | None, rests: Callable[[], bool]) -> None:
         self.transport, self.address, self.rests = transport, address, rests
@@ -42,7 +42,7 @@ class Connection:
         return self.transport.get_write_buffer_size() + (self.tls.get_write_buffer_size() if self.tls else 0)
 
     def unread_s(self, now: float, piece: int) -> float:
-        """Return for how long the other side has not read a piece of what waits for it."""
+        """Return for how long the other side has not read a piece that waits for it."""
         unsent = self.unsent()
         if not unsent:
             self._unread_since = None
@@ -119,7 +119,7 @@ class Connections:
         return room
 
     def _excuse(self, passed: float, now: float) -> None:
-        """Count no time for which the server itself stood still: what came meanwhile is not read yet."""
+        """Count no time for which the server itself stood still: nothing was read meanwhile."""
         for line in self._lines:
             for connection in line.all:
                 connection.excuse(passed, now)
@@ -153,7 +153,7 @@ class Connections:
         connection.transport.abort()
 
     def look(self, now: float) -> None:
-        """Close what has stood still for too long, and what is too many. It may be called as often as one likes."""
+        """Close those that stood still for too long, and those over the limit. It may be called as often as one likes."""
         if now - self._looked_at < self.limits.look_s:
             return
         passed, self._looked_at = now - (self._looked_at or now), now
@@ -172,5 +172,5 @@ class Connections:
         for connection in list(takewhile(lambda one: now - one.since >= self.limits.stand_s, line.all)):
             self.close(connection)
         for connection in line.too_many():
-            if now - connection.since >= self.limits.look_s:  # who has just come is heard first
+            if now - connection.since >= self.limits.look_s:  # the newest is heard first
                 self.close(connection)

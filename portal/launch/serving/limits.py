@@ -1,4 +1,4 @@
-"""What a connection may cost, and how many files the portal may open for them."""
+"""The cost of a connection, and how many files the portal may open for them."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def files_raise() -> int:
 
 
 def connections_most() -> int:
-    """Return how many connections the portal holds: half of its files, the others are for what it does for them."""
+    """Return how many connections the portal holds: half of its files; it needs the others for its work."""
     return files_most() // 2

@@ -82,7 +82,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.held.leave(self.connection)
-        if self._running is not None:  # of requests in a row uvicorn tells the last alone
+        if self._running is not None:  # of requests in a row uvicorn tells only the last
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)

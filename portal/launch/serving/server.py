@@ -27,7 +27,7 @@ log = logging.getLogger("uvicorn.error")
 
 
 class PortalServer(Server):
-    """Serves `config` on its port; on `private`, a path, those of this account alone. What fills the port leaves that open."""
+    """Serves `config` on its port; on `private`, a path, only this account. A full port leaves that open."""
 
     def __init__(self, config: Config, *, private: Path | None, limits: Limits = LIMITS) -> None:
         super().__init__(config)
@@ -68,7 +68,7 @@ class PortalServer(Server):
 
 
 def _private_socket(path: Path) -> socket.socket:
-    """Bind a Unix socket that its owner alone may connect to, in place of one that an earlier portal left."""
+    """Bind a Unix socket that only its owner may connect to, in place of one that an earlier portal left."""
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX)
     bound.bind(str(path))

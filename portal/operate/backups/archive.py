@@ -3,10 +3,10 @@
     berth-backup.json   format, version, when it was made, of which database
     database/...        the database: one SQLite file, or one file of rows a table
     files/...           what lies beside it in the data directory: the signing key, certificates, nodes' tokens
-    manifest.json       size and SHA-256 of each member before it, and what the database must hold
+    manifest.json       size and SHA-256 of each member before it, and the database's own figures
 
 A file that ends early lacks the last member; a foreign one, the first. Nothing is unpacked by a name that the archive
-chose: a reader asks for members, and gets those alone.
+chose: a reader asks for members, and gets only those.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER, MANIFEST = "berth-backup.json", "manifest.json"
 MEMBER = re.compile(r"(database|files)/[A-Za-z0-9_][A-Za-z0-9._/-]{0,200}")
 LARGEST_JSON = 16 * 1024 * 1024
 COMPRESSION = 3
-"""Of 9: a third of the time of 9, and files a few per cent larger."""
+"""The level, out of 9: a third of the time of 9, and files a few per cent larger."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class _Hashing:
 
 @contextmanager
 def archive_written(path: Path, header: dict[str, Any]) -> Iterator[Writer]:
-    """Write an archive that appears under `path` only when it is whole and on the disk; readable by its owner alone.
+    """Write an archive that appears under `path` only when it is whole and on the disk; only its owner can read it.
 
     The caller adds the members and, last of all, the manifest's facts with `writer.add_json(MANIFEST, ...)`.
     """
@@ -178,7 +178,7 @@ def _header_of(path: Path, tar: tarfile.TarFile) -> dict[str, Any]:
 
 
 def header_read(path: Path) -> dict[str, Any]:
-    """Return what a backup says of itself. Raises BackupError for anything else."""
+    """Return a backup's own header. Raises BackupError for anything else."""
     with _opened(path) as (tar, _):
         return _header_of(path, tar)
 

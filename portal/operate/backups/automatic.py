@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 ERRAND, LONGEST_S = "backups.make", 6 * 3600.0
 LATE = 2
-"""A backup is missed when none has been made for so many times the interval."""
+"""A backup is missed when none has been made for this multiple of the interval."""
 
 
 def hours_between() -> int:
@@ -50,14 +50,10 @@ def backup_if_due() -> Backup | None:
         except BackupError as error:
             log.error("no backup was made: %s", error)  # noqa: TRY400 - a sentence, and the health page names the age
             return None
-        _oldest_remove(keep=env("BERTH_BACKUP_KEEP"))
+        keep = max(1, env("BERTH_BACKUP_KEEP"))
+        for path in sorted(layout_here().backups.glob(f"{AUTOMATIC}*{SUFFIX}"))[:-keep]:
+            path.unlink(missing_ok=True)
         return made
-
-
-def _oldest_remove(*, keep: int) -> None:
-    """Remove all automatic backups but the newest; what a person asked for is never removed."""
-    for path in sorted(layout_here().backups.glob(f"{AUTOMATIC}*{SUFFIX}"))[: -max(1, keep)]:
-        path.unlink(missing_ok=True)
 
 
 def backup_problems(now: datetime) -> list[str]:

@@ -1,4 +1,4 @@
-"""What of the data directory belongs to a backup beside the database, and how it is put back."""
+"""The files of the data directory that belong to a backup beside the database, and how they are put back."""
 
 from __future__ import annotations
 

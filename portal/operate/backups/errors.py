@@ -1,4 +1,4 @@
-"""What goes wrong with backups, as a person at the command line reads it."""
+"""Faults of backups, as a person at the command line reads them."""
 
 
 class BackupError(Exception):

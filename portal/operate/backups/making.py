@@ -1,4 +1,4 @@
-"""Make a backup while Berth runs: the database as of one moment, what lies beside it, and a restore of it to prove it."""
+"""Make a backup while Berth runs: the database as of one moment, the files beside it, and a restore of it to prove it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 INSUFFICIENT_PRIVILEGE = "42501"
-"""What Postgres says to an account that may not make a database."""
+"""Postgres's answer to an account that may not make a database."""
 SUFFIX, AUTOMATIC = ".berth-backup", "berth-automatic-"
 
 
@@ -77,7 +77,7 @@ def _database_write(path: Path, at: datetime, scratch: Path, tell: Tell) -> None
 
 
 def database_bytes() -> int:
-    """Return what the database takes on its disk."""
+    """Return the size of the database on its disk."""
     if connection.vendor == "sqlite":
         return sum(p.stat().st_size for p in database_files())
     with connection.cursor() as cursor:
@@ -86,7 +86,7 @@ def database_bytes() -> int:
 
 
 def database_files() -> list[Path]:
-    """Return SQLite's files that are there: the database and what its WAL mode keeps beside it."""
+    """Return SQLite's files that are there: the database and its WAL's."""
     main = Path(connection.settings_dict["NAME"])
     return [p for p in (main, Path(f"{main}-wal"), Path(f"{main}-shm")) if p.exists()]
 
@@ -117,12 +117,12 @@ def _target(to: Path | None, at: datetime, *, prefix: str) -> Path:
 
 
 def _database(scratch: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Copy the database into the scratch directory; return what it holds, and the files by their names in a backup."""
+    """Copy the database into the scratch directory; return its figures, and the files by their names in a backup."""
     if connection.vendor == "sqlite":
         copy = scratch / "berth.sqlite3"
         sqlite.database_copy(Path(connection.settings_dict["NAME"]), copy)
         return sqlite.database_facts(copy), {sqlite.MEMBER: copy}
-    from portal.operate.backups import postgres  # late: who has SQLite needs none of it
+    from portal.operate.backups import postgres  # late: SQLite needs none of it
 
     directory = scratch / "rows"
     facts = postgres.database_dump(directory)

@@ -1,7 +1,7 @@
-"""Postgres: rows by COPY over the portal's own connection, so that no client program is needed, of whatever version.
+"""Postgres: rows by COPY over the portal's own connection, so that no client program of any version is needed.
 
 The tables are not in a backup: they are made by the migrations, to the very ones that were applied when it was made.
-Only Berth's own tables are read, dropped and filled; what else the database holds is left alone.
+Only Berth's own tables are read, dropped and filled; all others are left as they are.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def database_load(directory: Path, facts: dict[str, Any]) -> None:
         if missing:
             raise BackupError(f"The migrations of the backup make no table {missing[0]}.", "Take another backup.")
         tables = [connection.ops.quote_name(table) for table in sorted(facts["rows"])]
-        cursor.execute(f"TRUNCATE {', '.join(tables)}")  # what migrations fill in stands in the backup too
+        cursor.execute(f"TRUNCATE {', '.join(tables)}")  # the rows of migrations stand in the backup too
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         for table, count in facts["rows"].items():
             _rows_in(cursor, table, facts["columns"][table], directory / f"{table}.copy", count)
@@ -114,13 +114,9 @@ def _tables_make(applied: list[tuple[str, str]]) -> None:
     last = [
         key
         for key in sorted(wanted)
-        if not any(child in wanted and child[0] == key[0] for child in _children(graph, key))
+        if not any(child.key in wanted and child.key[0] == key[0] for child in graph.node_map[key].children)
     ]
     executor.migrate(last)
-
-
-def _children(graph: Any, key: tuple[str, str]) -> list[tuple[str, str]]:
-    return [child.key for child in graph.node_map[key].children]
 
 
 def _rows_in(cursor: Any, table: str, columns: list[str], path: Path, count: int) -> None:

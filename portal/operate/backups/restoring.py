@@ -6,26 +6,92 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from django.contrib.sessions.models import Session
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
+from django.db.models import Max
 from django.utils import timezone
 
+from portal.cluster.models import Node
+from portal.foundation.environment import env
+from portal.foundation.events.models import OutboxMessage
 from portal.foundation.layout import read_json, write_json
 from portal.operate.backups import postgres, sqlite
 from portal.operate.backups.archive import Unpacked, archive_unpack, header_read
 from portal.operate.backups.contents import file_put, layout_here
 from portal.operate.backups.errors import BackupError
 from portal.operate.backups.making import Tell, room_check
+from portal.operate.backups.models import Backup
 from portal.operate.backups.older import database_refuse, older_refuse
-from portal.operate.backups.settling import Settled, database_settle
+from portal.people.tenants.services import audit_record
+from portal.planning.rounds.models import ErrandLease, PlanningLease
+from portal.work.jobs.models import Allocation, Attempt, Job
+from portal.work.jobs.states import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+NUMBERS_LEFT_OUT = 1000
+"""Job numbers that are not given again: people hold numbers of jobs that the database has forgotten."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The figures of a restored database: jobs that wait, jobs that it believes running, and nodes that must say so."""
+
+    made_at: datetime
+    waiting: int
+    running: int
+    nodes: int
+
+
+@transaction.atomic
+def database_settle(*, made_at: datetime, path: Path) -> Settled:
+    """Let a restored database do no harm. `made_at`: when the backup was made."""
+    now = timezone.now()
+    PlanningLease.objects.update(holder="", until=None, again=False)
+    ErrandLease.objects.update(holder="", until=None)
+    OutboxMessage.objects.all().delete()
+    Session.objects.all().delete()
+    _leases_renew(now)
+    nodes = Node.objects.alive().filter(token_revoked_at=None).update(unsettled_since=now)
+    _numbers_leave_out()
+    size = path.stat().st_size
+    Backup.objects.create(
+        kind=Backup.Kind.RESTORED, at=made_at, path=str(path), size_bytes=size, took_s=0.0, proof=Backup.Proof.RESTORED
+    )
+    audit_record(actor=None, action="backup.restore", target="database", detail={"made_at": made_at.isoformat()})
+    waiting = Job.objects.runnable().filter(state__in=QUEUED).count()
+    return Settled(made_at, waiting, Attempt.objects.live().count(), nodes)
+
+
+def _leases_renew(now: datetime) -> None:
+    """Assume that nodes renewed their leases until now: the shims hold them even if the backup does not know."""
+    live = Allocation.objects.filter(released_at=None)
+    live.update(missed_at=now)
+    longest = live.aggregate(s=Max("attempt__lease_s"))["s"] or 0
+    until = now + timedelta(seconds=max(longest, env("BERTH_LEASE_S")))
+    live.filter(lease_until__lt=until).update(lease_until=until)
+
+
+def _numbers_leave_out() -> None:
+    last = Job.objects.aggregate(last=Max("pk"))["last"] or 0
+    following = (last // NUMBERS_LEFT_OUT + 2) * NUMBERS_LEFT_OUT
+    table = Job._meta.db_table  # noqa: SLF001 - Django's documented Meta API
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute(
+                "UPDATE sqlite_sequence SET seq = %s WHERE name = %s AND seq < %s", [following, table, following]
+            )
+        else:
+            cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [table, following])
 
 
 DYING_S = 5.0
@@ -53,7 +119,7 @@ def backup_restore(path: Path, *, tell: Tell = lambda _: None) -> Settled:
         _database_put(found, aside)
         for name in found.names("files"):
             file_put(name, found.path(name), aside)
-        # The next `up` prepares anew, whatever it was that was restored; static files are in no backup.
+        # The next `up` prepares anew after any restore; static files are in no backup.
         write_json(layout.prepared, {"static": (read_json(layout.prepared) or {}).get("static")})
         tell(f"what was there before is in {aside}")
         call_command("migrate", interactive=False, verbosity=0)

@@ -43,7 +43,7 @@ def database_facts(path: Path) -> dict[str, Any]:
 
 
 def database_check(path: Path, facts: dict[str, Any]) -> None:
-    """Let SQLite check the whole file, and compare it with what the backup says of it. Raises BackupError."""
+    """Let SQLite check the whole file, and compare it with the backup's figures. Raises BackupError."""
     try:
         with closing(sqlite3.connect(path, timeout=WAIT_S)) as connection:
             said = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]

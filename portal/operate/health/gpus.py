@@ -1,7 +1,7 @@
 """`/metrics/gpus` for Prometheus: each GPU's last sample under the names of NVIDIA's DCGM exporter, so that its boards work.
 
 Apart from `/metrics`, which is cheap: this is a dozen lines a GPU. Names, units and labels are those of dcgm-exporter's
-default counters. What was not measured in the last 30 s has no line.
+default counters. A figure that was not measured in the last 30 s has no line.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ FIGURES = (
     ("DCGM_FI_DEV_XID_ERRORS", "gauge", "xid", 1.0, "The last Xid that its agent still tells."),
     ("berth_gpu_takes_jobs", "gauge", "takes_jobs", 1.0, "0: cordoned, or used by a process outside Berth."),
 )
-"""Name, type, measure, factor, what it is. The last is Berth's own."""
+"""Name, type, measure, factor, meaning. The last is Berth's own."""
 
 
 @require_safe
 def gpu_metrics(request: HttpRequest) -> HttpResponse:
-    """Answer a scrape, to whom `/metrics` answers."""
+    """Answer a scrape that `/metrics` would answer."""
     access_check(request)
     return HttpResponse("".join(lines()), content_type=CONTENT_TYPE)
 
@@ -65,7 +65,7 @@ def lines() -> Iterator[str]:
 
 
 def _rows() -> Iterator[Row]:
-    """Yield each GPU that is there: its labels, and what is known of it now."""
+    """Yield each GPU that is there: its labels, and its present figures."""
     gpus = Gpu.objects.present().filter(node__dead_at=None).with_type().order_by("node__name", "index")
     columns = ("node_id", "index", "uuid", "memory_mib", "type_name", "cordoned_at", "outside_since")
     rows = list(gpus.values_list(*columns))  # no objects: a large cluster has tens of thousands of GPUs

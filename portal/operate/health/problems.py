@@ -1,4 +1,4 @@
-"""What is not well although Berth answers: sentences for the operator, in a fixed number of queries.
+"""Problems although Berth answers: sentences for the operator, in a fixed number of queries.
 
 `/healthz` is polled, so nothing here grows with the number of nodes or jobs: what is told is counted, and the first few
 are named. Another check is a function of `now` that returns sentences, added to CHECKS.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 NAMED = 5
-"""So many of each kind are named; the rest are counted."""
+"""The number of each kind that is named; the rest are counted."""
 STARTING_LIMIT_S = 300
 """A job normally starts within seconds; large files and many nodes take a minute."""
 FAILED_PLANNINGS = 3

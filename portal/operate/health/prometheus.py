@@ -30,7 +30,6 @@ from portal.work.jobs.states import ACTIVE, FINAL, QUEUED, JobState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from django.db.models import QuerySet
     from prometheus_client import Metric
 
     from portal.work.jobs.queue_counts import QueueCounts
@@ -41,7 +40,7 @@ NODE_COLUMNS = "name cores registered_at last_contact_at dead_at drained_at disk
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer a scrape to whom `access_check` lets in."""
+    """Answer a scrape that `access_check` lets in."""
     access_check(request)
     registry = CollectorRegistry()
     registry.register(DatabaseCollector())
@@ -78,7 +77,7 @@ def _operator_check(user: Any) -> None:
 
 
 def _is_metrics_token(secret: str) -> bool:
-    """Say so of what the file holds now; one without content, or no file, lets nobody in."""
+    """Read the file now; one without content, or no file, lets nobody in."""
     try:
         token = Layout.at(settings.DATA_DIR).metrics_token.read_bytes().strip()
     except FileNotFoundError:
@@ -136,16 +135,12 @@ def _states(queue: QueueCounts) -> Counter[str]:
         unfinished.filter(cancel_requested_at__isnull=False),
         ended,
     ):
-        found.update(_by_state(rows))
+        found.update(dict(rows.order_by().values_list("state").annotate(n=Count("*"))))
     # By tenant, as the arrays' index begins: they are few, and their rows are read.
     parents = Job.objects.filter(array_size__isnull=False).order_by().values_list("tenant", "state")
     for _, state, count in parents.annotate(n=Count("*")):
         found[state] -= count if state in FINAL else 0
     return found
-
-
-def _by_state(jobs: QuerySet[Job]) -> dict[str, int]:
-    return dict(jobs.order_by().values_list("state").annotate(n=Count("*")))
 
 
 def _cluster(nodes: Sequence[Node], *, gpus: int) -> Iterator[Metric]:

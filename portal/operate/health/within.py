@@ -18,7 +18,7 @@ UNANSWERED = {
 
 
 class Within:
-    """An ASGI application around that of `/healthz`: what takes longer than the limit is answered without it."""
+    """An ASGI application around that of `/healthz`: it answers by itself when that takes longer than the limit."""
 
     def __init__(self, application: Callable[..., Awaitable[Any]], *, limit_s: float = LIMIT_S) -> None:
         self._application, self._limit_s = application, limit_s

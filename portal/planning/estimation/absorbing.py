@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)
 """Columns of a record's rows."""
 WAITED = 5
-"""Of a part's statistics: the weight of what waited."""
+"""The weight of the waiting statistics of a part."""
 ITERATIONS_KEPT = 64
 """For recognising the pattern."""
 

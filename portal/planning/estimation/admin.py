@@ -1,4 +1,4 @@
-"""The console's page of neighbours on a GPU: what jobs cost each other there, as measured."""
+"""The console's page of neighbours on a GPU: the measured cost of jobs to each other there."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Task:
 
 
 def calibration_tasks(*, names: list[str] | None = None, again: bool = False) -> list[Task]:
-    """What is to be measured now. Raises BerthError for a GPU type that does not exist."""
+    """Return the measurements to make now. Raises BerthError for a GPU type that does not exist."""
     types = GpuType.objects.select_related("link")
     for name in names or ():
         if not types.filter(name=name).exists():
@@ -117,7 +117,7 @@ def calibration_submit(*, task: Task, actor: User, tenant: Tenant, python: str, 
 
 
 def calibration_record(*, task: Task, job: Job, actor: User) -> Link:
-    """Keep what an ended measuring job printed. Raises BerthError when it failed or printed nothing of use."""
+    """Keep the output of an ended measuring job. Raises BerthError when it failed or printed nothing of use."""
     link = Link.objects.filter(gpu_type=task.gpu_type).first() or Link()
     told = getattr(link, f"{task.kind}_assumed_from")
     return link_measured(gpu_type=task.gpu_type, kind=task.kind, job=job, said=said_by(job), actor=actor, told=told)
@@ -126,7 +126,7 @@ def calibration_record(*, task: Task, job: Job, actor: User) -> Link:
 def link_measured(
     *, gpu_type: GpuType, kind: str, job: Job, said: dict[str, Any], actor: User | None, told: str
 ) -> Link:
-    """Keep a figure. `told`: what the nodes told of the link when it was measured. Raises BerthError for one of no use."""
+    """Keep a figure. `told`: the nodes' words about the link when it was measured. Raises BerthError for one of no use."""
     nodes = said["nodes"]
     if (nodes > 1) != (kind == "between"):
         raise BerthError("wrong_placement", f"Job {job.number} ran on {nodes} node(s); that measures something else.")

@@ -1,4 +1,4 @@
-"""What an attempt used, distilled to its job's signature when it has ended: blocks of telemetry are gone after a day.
+"""Distil an attempt's use to its job's signature at its end: blocks of telemetry are gone after a day.
 
 Sharing policies read it (algorithms.md, sections 11 and 12): a job's expected use is its signature's. The tenancy and the
 lock are those of all that is kept under a signature: one tenant's rows, one transaction at a time under the signature's row.
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Job
 
 SETTLE_S = 90
-"""So long after its end an attempt's last samples have come, from an agent that is in contact."""
+"""Seconds after its end until an attempt's last samples have come, from an agent that is in contact."""
 LOOK_BACK = timedelta(hours=6)
 AT_ONCE = 100
 POINTS = 64
 RECENT = 8
-"""Of so many latest attempts the percentiles are kept."""
+"""The number of latest attempts whose percentiles are kept."""
 HIGH_SHARE = 0.8
 LEAST_SAMPLES = 5
 OWN = ("cpu_cores", "memory_mib", "read_mb_s", "write_mb_s", "gpu_utilisation", "gpu_memory_mib")
-"""Of an attempt's own processes: sums over its parts, but for `gpu_utilisation`, a mean. Memory of GPUs is for each of them."""
+"""An attempt's own processes: sums over its parts, but for `gpu_utilisation`, a mean. Memory of GPUs is for each of them."""
 HELD = {"utilisation": "gpu_utilisation", "memory_mib": "gpu_memory_mib", "power_w": "gpu_power_w"} | {
     "pcie_tx_mb_s": "gpu_pcie_tx_mb_s",
     "pcie_rx_mb_s": "gpu_pcie_rx_mb_s",
 }
-"""Of the GPUs that it alone holds: means over them. Use and memory count where its processes' own are not known."""
+"""The GPUs that only it holds: means over them. Use and memory count where its processes' own are not known."""
 INSTEAD = ("gpu_utilisation", "gpu_memory_mib")
 Values = dict[str, dict[int, float]]
 
 
 def attempts_distil() -> int:
-    """Distil the attempts that ended lately; return how many. What is left waits for the next run."""
+    """Distil the attempts that ended lately; return how many. The rest waits for the next run."""
     now = timezone.now()
     over = Attempt.objects.runs().filter(ended_at__gt=now - LOOK_BACK, ended_at__lte=now - timedelta(seconds=SETTLE_S))
     waiting = over.filter(started_at__isnull=False, distilled=None).select_related("job").order_by("ended_at", "pk")

@@ -1,4 +1,4 @@
-"""A GPU type's links without anybody's command (algorithms.md, section 2): assumed from what its nodes tell, refined by jobs.
+"""A GPU type's links without any command (algorithms.md, section 2): assumed from its nodes' inventories, refined by jobs.
 
 A link is everybody's, so what one tenant's jobs record moves it no farther than `scheduler.estimator.links` allows.
 """
@@ -41,7 +41,7 @@ class LinksOfNode(Follower):
 
 
 def links_assume(*, gpu_types: Iterable[int] | None = None) -> int:
-    """Assume the links of these GPU types (None: all) anew from what their nodes tell; return how many changed.
+    """Assume the links of these GPU types (None: all) anew from their nodes' inventories; return how many changed.
 
     Instances (MIG) have none: they exchange nothing.
     """
@@ -78,7 +78,7 @@ def links_assume(*, gpu_types: Iterable[int] | None = None) -> int:
 
 
 def vote_note(run: Run, records: Sequence[Record], column: int) -> None:
-    """Keep what a run on several GPUs recorded of its communication: one figure, the median of its iterations."""
+    """Keep a run's record of its communication on several GPUs: one figure, the median of its iterations."""
     parameters = next((record["parameters"] for record in reversed(records) if record["parameters"]), None)
     parameters = parameters or run.part.attempt.job.parameters
     if not parameters or run.gpus < 2 or run.gpu_type_id is None:
@@ -147,5 +147,5 @@ def _words(link: Link, side: str) -> dict[str, Any] | None:
 
 @transaction.atomic
 def links_tend() -> int:
-    """What is done every few minutes, for types whose nodes said nothing lately as well; return the links changed."""
+    """Do this every few minutes, for types whose nodes said nothing lately as well; return the links changed."""
     return links_assume() + links_refine()

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SHOWN = 30
-"""So many names a matrix has at most: those with the most records."""
+"""The most names in a matrix: those with the most records."""
 FINE, BAD = 0.9, 0.7
-"""Shares of the speed alone from which a neighbour costs little, and below which it costs much."""
+"""A neighbour costs little from the first share of a job's own speed, and much below the second."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one name kept of its speed beside another. `kind`: fine, some or bad."""
+    """The share of its speed that one name kept beside another. `kind`: fine, some or bad."""
 
     share: float
     count: int

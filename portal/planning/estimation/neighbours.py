@@ -1,4 +1,4 @@
-"""Interference that is measured: how fast a job runs beside one other on its GPU, against its speed alone there.
+"""Measure interference: how fast a job runs beside one other on its GPU, against its own speed there.
 
 A record does not say when it was written, so it counts only where the neighbours were the same from before the last records
 came until now. Alone on a shared GPU it counts for the speeds that all estimates read; beside one neighbour for the pair
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from portal.planning.estimation.runs import Run
 
 SLACK = timedelta(seconds=15)
-"""Records come with the next report, and wait for the next if that fails: so long they may be under way."""
+"""The time that records may be under way: they come with the next report, and wait for another if that fails."""
 LEAST_ALONE = 3
-"""So many records alone make a speed to compare with."""
+"""The least records that make a speed to compare with."""
 WHOLE = "exclusive"
 Neighbours = frozenset[tuple[int, str]]
 """(attempt id, signature) of each."""
 
 
 def records_window(run: Run, *, seconds: float, now: datetime) -> datetime:
-    """Return when the oldest of the records that came now may have begun. `seconds`: what they cover. Before they are taken."""
+    """Return when the oldest of the records that came now may have begun. `seconds`: their span. Before they are taken."""
     attempt = run.part.attempt
     last = AttemptSpeed.objects.filter(attempt=attempt).values_list("at", flat=True).first()
     begun = attempt.started_at or attempt.created_at
@@ -44,7 +44,7 @@ def records_window(run: Run, *, seconds: float, now: datetime) -> datetime:
 
 
 def neighbours_since(run: Run, *, since: datetime) -> Neighbours | None:
-    """Return who shared the part's GPUs all the time since then: nobody where it had them for itself; None: they changed."""
+    """Return the sharers of the part's GPUs all the time since then: none where it had them for itself; None: they changed."""
     held = list(run.part.gpu_allocations.values_list("gpu_id", "mode"))
     if all(mode == WHOLE for _, mode in held):
         return frozenset()
@@ -63,7 +63,7 @@ def neighbours_since(run: Run, *, since: datetime) -> Neighbours | None:
 
 
 def pair_note(run: Run, *, beside: str, rates: Sequence[float], now: datetime) -> None:
-    """Compare rates (samples a second) measured beside one neighbour with the signature's own alone. Its row is locked."""
+    """Compare rates (samples a second) measured beside one neighbour with the signature's own. Its row is locked."""
     alone = ThroughputCell.objects.filter(
         signature=run.signature, gpu_type=run.gpu_type_id, gpus=run.gpus, nodes=None, count__gte=LEAST_ALONE, mean__gt=0
     ).first()

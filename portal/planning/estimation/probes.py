@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 AGAIN = timedelta(seconds=60)
 LOG_WAIT = timedelta(seconds=30)
-"""What a probe printed may come after its end."""
+"""The time after its end in which a probe's output may come."""
 
 log = logging.getLogger(__name__)
 
 
 def links_wanted(*, now: datetime, again_s: float) -> tuple[LinkWish, ...]:
-    """Return what is to be measured: what never was, and what was when the nodes told otherwise; () while a probe runs.
+    """Return the links to measure: new ones, and those whose nodes said otherwise then; () while a probe runs.
 
     What was tried is left alone for two minutes, after two tries for four and so on, to `again_s`. Without an operator
     nobody could own a probe. At most three queries.
@@ -114,7 +114,7 @@ def _start(order: LinkOrder, planning_number: int) -> None:
 
 
 def probes_take() -> int:
-    """Keep what ended probes measured; return how many gave a figure. The next planning may then wish for another."""
+    """Keep the results of ended probes; return how many gave a figure. The next planning may then wish for another."""
     found = 0
     for probe in LinkProbe.objects.filter(taken_at=None, job__state__in=FINAL).select_related("job", "gpu_type"):
         try:

@@ -15,7 +15,7 @@ QUERY_EDGES_MS = (1, 2, 5, 10, 20, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2
 
 @dataclass(frozen=True)
 class Queries:
-    """What an attempt's queries came to. Percentiles are drawn within the counted ranges; None: beyond the last of them."""
+    """Figures of an attempt's queries. Percentiles are drawn within the counted ranges; None: beyond the last of them."""
 
     answered: int
     late: int

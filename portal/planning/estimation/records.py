@@ -1,4 +1,4 @@
-"""Records of instrumented jobs -> tables, progress and speeds: each record once, whatever is repeated or overtaken."""
+"""Records of instrumented jobs -> tables, progress and speeds: each record once, even if repeated or overtaken."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F, Min
 from django.utils import timezone
 
-from portal.cluster.models import Node
+from portal.cluster.models import GpuType, Node
 from portal.foundation.events.services import live_event
 from portal.planning.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
 from portal.planning.estimation.distilling import signature_locked
@@ -16,16 +16,42 @@ from portal.planning.estimation.links import vote_note
 from portal.planning.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.planning.estimation.models.progress import SHORTEST_S, rate_of
 from portal.planning.estimation.neighbours import neighbours_since, pair_note, records_window
-from portal.planning.estimation.prediction import prediction_make
 from portal.planning.estimation.queries import queries_add
 from portal.planning.estimation.runs import Run, type_beside
+from portal.planning.estimation.selectors import knowledge_load
 from portal.work.jobs.models import Allocation
+from scheduler import model
+from scheduler.estimator.estimator import estimator_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from portal.planning.estimation.runs import Record
+
+
+def prediction_make(run: Run) -> tuple[float | None, str]:
+    """(samples a second over all GPUs, layer). The assumed layer knows relative speeds only, so its figure is None."""
+    if not run.gpus:
+        return None, ""
+    job = run.part.attempt.job
+    asked = model.Job(id=job.pk, tenant=job.tenant_id, requirement=tuple(job.gpus), model_label=job.model or None)
+    speeds, names = {}, {}
+    for pk, name, speed in GpuType.objects.values_list("pk", "name", "relative_speed"):
+        speeds[name], names[pk] = speed, name
+    beside = names.get(run.beside or 0)
+    held = Allocation.objects.filter(attempt=run.part.attempt).select_related("node__gpu_type").order_by("rank")
+    nodes = [
+        model.Node(
+            id=model.bay_id(part.node_id, run.beside or 0),
+            name=part.node.name,
+            gpu_type=beside or (part.node.gpu_type and part.node.gpu_type.name),
+        )
+        for part in held
+    ]
+    answer = estimator_for(knowledge_load([asked]), speeds, nodes).throughput(asked, nodes, run.gpus)
+    return (answer.value, answer.source) if answer.source != "assumed" else (None, "assumed")
+
 
 SLACK_S = 60.0
 
@@ -82,7 +108,7 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
     window = records_window(run, seconds=sum(record["seconds"] for record in possible), now=now)
     if run.leads:
         _speed_note(run, records=possible, dropped=dropped, now=now)
-        if not run.part.attempt.is_profile:  # what it did in scratch is none of the job's work
+        if not run.part.attempt.is_profile:  # its work in scratch is none of the job's
             _progress_note(run, records=possible, now=now)
     if run.gpu_type_id is not None and possible:
         _measures_note(run, records=possible, since=window, now=now)
@@ -91,7 +117,7 @@ def _take(run: Run, *, records: list[Record], dropped: int) -> None:
 
 
 def _measures_note(run: Run, *, records: list[Record], since: datetime, now: datetime) -> None:
-    """What was measured alone goes to what estimates read; beside one neighbour on its GPU, to the pair."""
+    """Records without a neighbour go to the tables of all estimates; beside one on its GPU, to the pair."""
     rates = [rate for record in records if (rate := per_gpu(run, record))]
     beside = neighbours_since(run, since=since)
     if beside is not None and len(beside) == 1:

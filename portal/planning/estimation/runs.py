@@ -1,4 +1,4 @@
-"""What the tables are filled from: a part of an attempt, and what it recorded."""
+"""The tables' sources: a part of an attempt, and its records."""
 
 from __future__ import annotations
 

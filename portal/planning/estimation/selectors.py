@@ -1,4 +1,4 @@
-"""Database -> the estimator: what is known of the speeds of the jobs in question, in a fixed number of queries."""
+"""Database -> the estimator: the known speeds of the jobs in question, in a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from scheduler.model import Job
 
 MANY = 5000
-"""Above so many signatures all rows are read: a longer list of ids costs more than it spares."""
+"""Above this number of signatures all rows are read: a longer list of ids costs more than it spares."""
 
 
 def knowledge_load(jobs: Sequence[Job]) -> Knowledge:
-    """What is known of these jobs, and of no others: no other tenant's signature is among them."""
+    """Knowledge about these jobs, and about no others: no other tenant's signature is among them."""
     known = _signatures(jobs)
     return Knowledge(cells=_cells(known), profiles=_profiles(known), links=links_load())
 
@@ -92,7 +92,7 @@ def profile_of(row: JobProfile) -> speeds.Profile:
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of a signature on a GPU type by now: mean times in s on one GPU, and the pattern; None = not known."""
+    """Knowledge about a signature on a GPU type by now: mean times in s on one GPU, and the pattern; None = not known."""
 
     iterations: int
     data_s: float | None
@@ -103,7 +103,7 @@ class Found:
 
 
 def profiles_found(pairs: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], Found]:
-    """Return what is known of these (signature, GPU type id), as far as its time modules are. One query."""
+    """Return the knowledge about these (signature, GPU type id), as far as its time modules are. One query."""
     wanted = set(pairs)
     if not wanted:
         return {}
@@ -122,9 +122,9 @@ def _found(row: JobProfile) -> Found:
 
 
 def pairs_measured(names: Iterable[str] | None = None) -> dict[tuple[str, str, str], tuple[Cell, datetime]]:
-    """Return by (signature, the one beside it, GPU type) the share of its speed alone that a signature kept there, and when last.
+    """Return by (signature, its neighbour, GPU type) the share of its own speed that a signature kept there, and when last.
 
-    `names`: only pairs of these; None: all. One query. For the planner and operators alone: a pair may be of two tenants.
+    `names`: only pairs of these; None: all. One query. Only for the planner and operators: a pair may be of two tenants.
     """
     rows = PairSpeed.objects.all()
     if names is not None:

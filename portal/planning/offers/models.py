@@ -1,10 +1,10 @@
-"""What the planner offered to waiting jobs, kept so that a page that is loaded again costs no planning."""
+"""The planner's offers to waiting jobs, kept so that a page that is loaded again costs no planning."""
 
 from django.db import models
 
 
 class JobOffers(models.Model):
-    """The last answer for one job, and who works out the next one."""
+    """The last answer for one job, and the worker that makes the next one."""
 
     job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="offers")
     planning_number = models.PositiveBigIntegerField(default=0, help_text="The last planning before it was worked out.")

@@ -68,7 +68,7 @@ class PolicyAdmin(ConsoleAdmin):
         return TemplateResponse(request, "admin/policy.html", context, status=400 if form.errors else 200)
 
     def _save(self, request: HttpRequest, form: PolicyForm) -> bool:
-        """Set one knob back (`reset` names it) or all to what the form says; a refusal is shown at its field."""
+        """Set one knob back (`reset` names it) or all to the form's values; a refusal is shown at its field."""
         before = knobs_current()
         try:
             if reset := request.POST.get("reset"):

@@ -47,7 +47,7 @@ ORDERINGS = ("number", "started_at")
 
 
 class JobsPlanView(ApiView):
-    """A dry run loads the whole queue and solves, so each user has only so many a minute."""
+    """A dry run loads the whole queue and solves: the limit for each user a minute."""
 
     write_scope = "jobs:write"
     http_method_names: ClassVar[list[str]] = ["post"]

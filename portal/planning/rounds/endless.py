@@ -1,6 +1,6 @@
 """Ends what computes without an end: a loop in the scheduler that a fault of ours never leaves would keep its process for good.
 
-A thread beside watches how much processor time its caller has used. That of the caller alone: a busy or suspended machine
+A thread beside watches how much processor time its caller has used. Only that of the caller: a busy or suspended machine
 is no fault of it.
 """
 
@@ -19,24 +19,24 @@ Found = TypeVar("Found")
 log = logging.getLogger(__name__)
 
 AGAIN_S = 1.0
-"""After so long it is raised once more, for something may have caught it and gone on."""
+"""Seconds after which it is raised once more, for something may have caught it and gone on."""
 LEAST_WAIT_S = 0.01
 STEPS = 10
 
 
 class Endless(RuntimeError):
-    """What was computed did not end within many times what it may take."""
+    """A computation did not end within many times its usual time."""
 
 
 def within(limit_s: float, work: Callable[[], Found]) -> Found:
-    """Return what `work` returns; raise Endless once it has used `limit_s` of this thread's processor time.
+    """Return the result of `work`; raise Endless once it has used `limit_s` of this thread's processor time.
 
     It is raised between two steps of Python. A call of a library that does not come back is not ended by it: those of the
     solver have limits of their own, and Celery's ends the task (CELERY_TASK_TIME_LIMIT). Nothing is raised later.
     """
     watch = _Watch(limit_s)
     try:
-        with watch.inside:  # a lock's own way in and out is one step, whatever is raised
+        with watch.inside:  # a lock's own way in and out is one step, even under an exception
             return work()
     finally:
         watch.end()
@@ -53,7 +53,7 @@ class _Watch:
         self._thread.start()
 
     def end(self) -> None:
-        """Watch no more. What was raised and has not come yet comes here: what was computed had ended before.
+        """Watch no more. An exception that has not come yet comes here: the computation had ended before.
 
         To take it back (the same call with no error) would leave CPython looking for one at each step for ever: the process gets
         slower, and one that is profiled never goes on.

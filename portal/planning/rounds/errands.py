@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 REST_MOST_S = 900.0
-"""No rest is longer: what names a later moment was written before the clock was set back."""
+"""No rest is longer: a later moment was written before the clock was set back."""
 
 
 def errand(name: str, *, limit_s: float) -> AbstractContextManager[bool]:
@@ -28,6 +28,6 @@ def errand(name: str, *, limit_s: float) -> AbstractContextManager[bool]:
 
 
 def errand_rest(name: str, *, rest_s: float) -> None:
-    """Keep everybody from the errand for so long (REST_MOST_S at most), unless somebody has begun it anew."""
+    """Keep everybody from the errand for this time (REST_MOST_S at most), unless somebody has begun it anew."""
     until = timezone.now() + timedelta(seconds=min(rest_s, REST_MOST_S))
     ErrandLease.objects.filter(name=name, until=None).update(until=until)

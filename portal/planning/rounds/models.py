@@ -1,4 +1,4 @@
-"""Plannings: who may plan now, what was planned and why, and the knobs an operator sets."""
+"""Plannings: the lease to plan, the plans and their reasons, and the knobs an operator sets."""
 
 from django.db import models
 
@@ -21,7 +21,7 @@ class OperatorSetting(models.Model):
 
 
 class PlanningLease(models.Model):
-    """One row: who plans now. Taken and given back by conditional UPDATE, the same on SQLite and Postgres."""
+    """One row: the present planner. Taken and given back by conditional UPDATE, the same on SQLite and Postgres."""
 
     holder = models.CharField(max_length=100, blank=True)
     until = models.DateTimeField(null=True)
@@ -126,7 +126,7 @@ class Planning(models.Model):
 
 
 class Explanation(models.Model):
-    """What a planning said of one job in detail, kept when it changed: its reason, its side or its binding node.
+    """A planning's details of one job, kept when they changed: its reason, its side or its binding node.
 
     Jobs that wait outside the window have none: `Planning.decisions` and `Job.reason_figures` say all there is.
     """
@@ -185,7 +185,7 @@ class ForecastRecord(models.Model):
 
 
 class ErrandLease(models.Model):
-    """Who does a background errand now, so that two workers do not double it."""
+    """The present worker of a background errand, so that two workers do not double it."""
 
     name = models.CharField(max_length=32, primary_key=True)
     holder = models.CharField(max_length=100, blank=True)

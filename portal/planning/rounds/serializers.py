@@ -1,4 +1,4 @@
-"""What the REST API says about rounds and plannings."""
+"""The REST API's shapes of rounds and plannings."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def expire() -> int:
     knobs, now = knobs_current(), timezone.now()
     limit = now - timedelta(days=knobs["planning_keep_days"])
     old = Planning.objects.filter(started_at__lt=limit)
-    # What is kept may be told as the difference to what is old.
+    # The kept rows may be stored as differences to old ones.
     if (first := Planning.objects.filter(started_at__gte=limit).aggregate(n=Min("keyframe"))["n"]) is not None:
         old = old.filter(number__lt=first)
     count, _ = old.delete()

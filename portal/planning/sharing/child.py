@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 2 * 2**30
-"""Of memory that it may have."""
+"""The limit of its memory."""
 LATER = 10
-"""By so much nicer than the planner."""
+"""Its niceness above the planner's."""
 TOLD = 400
-"""Letters of an error that are told."""
+"""The most letters of an error that are passed on."""
 
 
 def main() -> None:
@@ -36,14 +36,14 @@ def main() -> None:
 
 
 def answer(content: bytes) -> dict[str, Any]:
-    """Return what was compared, with the processor time; or `error`."""
+    """Return the comparison, with the processor time; or `error`."""
     from scheduler.planning.shadowing import compared
 
     began_s = time.process_time()
     try:
         sharing = pickle.loads(content)  # noqa: S301 - it comes from the process that started this one
         found = compared(sharing.asked, sharing)
-    except Exception as error:  # noqa: BLE001 - told, and shown to the operator
+    except Exception as error:  # noqa: BLE001 - passed on, and shown to the operator
         traceback.print_exc()
         found = {"error": f"{type(error).__name__}: {error}"[:TOLD]}
     return found | {"cpu_ms": 1000 * (time.process_time() - began_s)}

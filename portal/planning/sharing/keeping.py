@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 ROWS = 200
-"""So many jobs' decisions are stored of one planning, those that differ first."""
+"""The most jobs whose decisions are stored of one planning, those that differ first."""
 MOST = 100_000
-"""So many decisions are kept, however young they are."""
+"""The most decisions that are kept, however young they are."""
 MOST_PLANNINGS = 200_000
 NOTHING = "nothing"
 """The rule where no GPU was there to be closed."""
@@ -30,7 +30,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Of which planning it is."""
+    """The numbers of a planning."""
 
     number: int
     at: datetime
@@ -103,7 +103,7 @@ def _decision(row: Mapping[str, Any], record: ShadowPlanning) -> ShadowDecision:
 
 
 def shadow_expire() -> int:
-    """Delete what is older than plannings are kept, and what is too much; return how many decisions and plannings went."""
+    """Delete rows older than kept plannings, and those over the limit; return how many decisions and plannings went."""
     limit = timezone.now() - timedelta(days=knobs_current()["planning_keep_days"])
     count = 0
     for model, most in ((ShadowDecision, MOST), (ShadowPlanning, MOST_PLANNINGS)):

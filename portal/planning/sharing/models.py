@@ -1,4 +1,4 @@
-"""What a shadow decided beside the policy that acts, and learned policies that are proposed."""
+"""A shadow's decisions beside the policy that acts, and learned policies that are proposed."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from portal.foundation.choices import TextChoices
 
 
 class ShadowPlanning(models.Model):
-    """A planning whose sharing step was asked of the shadow too, and what both answers come to."""
+    """A planning whose sharing step was asked of the shadow too, and the figures of both answers."""
 
     number = models.PositiveBigIntegerField(unique=True)
     at = models.DateTimeField(db_index=True)
@@ -32,7 +32,7 @@ class ShadowPlanning(models.Model):
 
 
 class ShadowDecision(models.Model):
-    """What both said of a job. One row for each time that it changed: a job waits through many plannings."""
+    """Both decisions on a job. One row for each change: a job waits through many plannings."""
 
     planning = models.ForeignKey(ShadowPlanning, on_delete=models.CASCADE, related_name="decisions")
     at = models.DateTimeField(db_index=True)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 S = Proposal.State
 STALE = timedelta(minutes=30)
-"""A training that began so long ago has lost its worker."""
+"""The age at which a training has lost its worker."""
 KEPT = 10
-"""So many proposals are kept."""
+"""The number of proposals that are kept."""
 
 
 @transaction.atomic
@@ -52,7 +52,7 @@ def proposal_wanted() -> bool:
 
 @transaction.atomic
 def proposal_take() -> Proposal | None:
-    """Return the proposal to be trained now, for one worker alone; None: there is none. One that is due is made."""
+    """Return the proposal to be trained now, for only one worker; None: there is none. One that is due is made."""
     now = timezone.now()
     lost = Proposal.objects.filter(state=S.TRAINING, begun_at__lt=now - STALE)
     lost.update(state=S.FAILED, ended_at=now, error="its worker ended")

@@ -26,9 +26,9 @@ RANGES: Mapping[str, timedelta] = {"24h": timedelta(hours=24), "7d": timedelta(d
 SIDES = ("acting", "shadow")
 USES = ("use", "alone", "taken")
 LOOKED_AT = 5000
-"""Of so many admissions, the last ones, the measured slowdown is looked up."""
+"""The number of last admissions whose measured slowdown is looked up."""
 REASONS = 12
-"""So many rules of refusals are told: there are hardly more."""
+"""The most rules of refusals that are shown: there are hardly more."""
 
 
 def range_of(text: str | None) -> tuple[str, timedelta]:
@@ -41,20 +41,20 @@ def range_of(text: str | None) -> tuple[str, timedelta]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Who acts and who shadows: figures of different ones are never added up."""
+    """The acting policy and its shadow: figures of different ones are never added up."""
 
     acting: str
     shadow: str
 
 
 def pair_last() -> Pair | None:
-    """Return whom the last comparison was of; None: there is none."""
+    """Return the policies of the last comparison; None: there is none."""
     found = ShadowPlanning.objects.order_by("-number").values_list("acting", "shadow").first()
     return Pair(*found) if found else None
 
 
 def decisions_of(pair: Pair, *, since: datetime, only: str = "") -> QuerySet[ShadowDecision]:
-    """Return what both said of jobs, the last first. `only`: `refused` by the acting one, or where they `differ`."""
+    """Return both decisions on jobs, the last first. `only`: `refused` by the acting one, or where they `differ`."""
     rows = ShadowDecision.objects.filter(
         planning__acting=pair.acting, planning__shadow=pair.shadow, at__gte=since
     ).order_by("-pk")
@@ -66,7 +66,7 @@ def decisions_of(pair: Pair, *, since: datetime, only: str = "") -> QuerySet[Sha
 
 
 def comparison(pair: Pair, *, since: datetime) -> dict[str, Any]:
-    """Return the figures of both policies since then. A shadow's slowdowns and use follow from what was measured of others."""
+    """Return the figures of both policies since then. A shadow's slowdowns and use follow from measurements of others."""
     rows, plannings = decisions_of(pair, since=since).order_by(), _plannings(pair, since)
     counts = {
         (one, other): number
@@ -117,7 +117,9 @@ def _policy(
         worst=Max(slowdown, filter=Q(**{admits: True})),
     )
     refused = rows.filter(**{admits: False}).values_list(f"{side}_rule").annotate(number=Count("pk"))
-    means = {f"mean_{name}": Avg(_figure(side, name)) for name in USES}
+    means = {
+        f"mean_{name}": Avg(Cast(KeyTextTransform(name, KeyTransform(side, "use")), FloatField())) for name in USES
+    }
     use = plannings.filter(error="").aggregate(**means)
     measured = _measured_since(rows) if side == "acting" else {"measured_mean": None, "measured_worst": None}
     return {
@@ -131,12 +133,8 @@ def _policy(
     }
 
 
-def _figure(side: str, name: str) -> Cast:
-    return Cast(KeyTextTransform(name, KeyTransform(side, "use")), FloatField())
-
-
 def _measured_since(rows: QuerySet[ShadowDecision]) -> dict[str, float | None]:
-    """What was measured of the pairs that the acting policy made, after it made them."""
+    """Measurements of the pairs that the acting policy made, after it made them."""
     admitted = rows.filter(acting_admits=True).exclude(acting__beside=[]).order_by("-pk")[:LOOKED_AT]
     found = [each for each in slowdowns_since(admitted).values() if each is not None]
     return {
@@ -158,14 +156,10 @@ def slowdowns_since(rows: Iterable[ShadowDecision]) -> dict[int, float | None]:
             for _, name in row.acting["beside"]
             for key in ((row.signature, name, kind), (name, row.signature, kind))
         ]
-        seen = [1.0 / cell.mean for key in keys if (told := pairs.get(key)) for cell in [told[0]] if _counts(told, row)]
+        measured = [pairs[key] for key in keys if key in pairs]
+        seen = [1.0 / cell.mean for cell, at in measured if cell.mean > 0 and at >= row.at]
         found[row.pk] = round(max(seen), 3) if seen else None
     return found
-
-
-def _counts(told: tuple[Any, datetime], row: ShadowDecision) -> bool:
-    cell, at = told
-    return cell.mean > 0 and at >= row.at
 
 
 def out_of_memory(*, since: datetime) -> int:
@@ -179,7 +173,7 @@ def out_of_memory(*, since: datetime) -> int:
 def answers_late(*, since: datetime) -> tuple[int, int] | None:
     """Return how many queries servers answered, and how many later than their target, of those that reported since then.
 
-    Of at most `LOOKED_AT` attempts, from their beginnings; None: nobody told of queries.
+    Figures of at most `LOOKED_AT` attempts, from their beginnings; None: nobody reported queries.
     """
     rows = AttemptSpeed.objects.filter(at__gte=since).exclude(query_counts=[]).order_by("-at")
     told = list(rows.values_list("query_counts", "queries_late")[:LOOKED_AT])
@@ -188,7 +182,7 @@ def answers_late(*, since: datetime) -> tuple[int, int] | None:
 
 
 def use_course(pair: Pair, *, since: datetime, most: int = 240) -> list[dict[str, Any]]:
-    """Return the use that was expected after plannings, thinned to so many points, oldest first."""
+    """Return the use that was expected after plannings, thinned to this number of points, oldest first."""
     rows = _plannings(pair, since).filter(error="").order_by("number")
     count = rows.count()
     step = max(1, -(-count // most))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import pickle
 import queue
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections
 
-from portal.planning.sharing.companion import Companion, ShadowFailed
 from portal.planning.sharing.keeping import Seen, shadow_store
 
 if TYPE_CHECKING:
@@ -20,12 +24,88 @@ if TYPE_CHECKING:
 
     from portal.planning.rounds.models import Planning
 
+
+CHILD = Path(__file__).with_name("child.py")
+MOST_ANSWER = 64 * 2**20
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+class ShadowFailed(Exception):
+    """The shadow gave no answer; a sentence that says why."""
+
+
+class Companion:
+    """Starts its process when it is asked, and again after it failed. For one thread at a time."""
+
+    def __init__(self, path: Path = CHILD) -> None:
+        self._path = path
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, content: bytes, *, limit_s: float) -> dict[str, Any]:
+        """Return the answer. Raises ShadowFailed; the process has then ended."""
+        process, late = self._there(), threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(limit_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            body = _exchange(process, content)
+        except OSError:
+            body = b""
+        finally:
+            timer.cancel()
+        if late.is_set() or not body:
+            self.close()
+            ended = f"its process ended with {process.returncode}"
+            raise ShadowFailed(f"it gave no answer within {limit_s:g} s" if late.is_set() else ended)
+        found = json.loads(body)
+        if "error" in found:
+            raise ShadowFailed(found["error"])
+        return found
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:  # bytes that a process left unread at its end
+                    continue
+
+    def _there(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            pipe, known = subprocess.PIPE, {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+            argv = [sys.executable, "-I", str(self._path)]
+            self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=known | ONE_THREAD)  # noqa: S603 - our own file
+        return self._process
+
+
+def _exchange(process: subprocess.Popen[bytes], content: bytes) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(len(content).to_bytes(8, "big") + content)
+    process.stdin.flush()
+    head = process.stdout.read(8)
+    size = int.from_bytes(head, "big") if len(head) == 8 else 0
+    return process.stdout.read(size) if 0 < size <= MOST_ANSWER else b""
+
+
 log = logging.getLogger(__name__)
 
 LIMIT_S = 10.0
-"""So long a shadow may take for a planning; then its process is ended."""
+"""Seconds that a shadow may take for a planning; then its process is ended."""
 IDLE_S = 600.0
-"""After so long without a question thread and process end."""
+"""Seconds without a question after which thread and process end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +116,7 @@ class Question:
 
 
 class Runner:
-    """One thread of this process, while there is something to ask. What comes while another waits is counted, not kept."""
+    """One thread of this process, while there is something to ask. A question while another waits is counted, not kept."""
 
     def __init__(self, companion: Companion | None = None) -> None:
         self._companion = companion or Companion()

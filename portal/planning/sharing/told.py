@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.models import Node
 from portal.planning.sharing.selectors import SIDES, slowdowns_since
 from portal.work.jobs.models import Job
+from scheduler.estimator.tables import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
     from portal.planning.sharing.models import ShadowDecision
 
 
+def names_of(jobs: Iterable[Job]) -> dict[int, str]:
+    """Return each job's signature by its id."""
+    return {job.pk: signature_of(job.tenant_id, job.model or None, job.pk) for job in jobs}
+
+
 class Names:
-    """Of the jobs and nodes that decisions name. Two queries; one that is gone is called by its id."""
+    """The names of the jobs and nodes in decisions. Two queries; one that is gone is called by its id."""
 
     def __init__(self, rows: Iterable[ShadowDecision]) -> None:
         sides = [side for row in rows for side in (row.acting, row.shadow)]
@@ -29,7 +35,7 @@ class Names:
         return str(self.jobs[number].number if number in self.jobs else number)
 
     def side(self, side: Mapping[str, Any], rule: str) -> dict[str, Any]:
-        """Return what one policy said."""
+        """Return one policy's answer."""
         node = side.get("node")
         return {
             "admits": side["admits"],
@@ -45,7 +51,7 @@ class Names:
 
 
 def decisions_told(rows: Sequence[ShadowDecision]) -> list[dict[str, Any]]:
-    """Return decisions with what was measured since. Three queries."""
+    """Return decisions with later measurements. Three queries."""
     names, measured = Names(rows), slowdowns_since(rows)
     return [
         {

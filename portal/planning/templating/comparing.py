@@ -1,4 +1,4 @@
-"""What differs between two versions of a template, line by line of their YAML; files by size and digest alone."""
+"""The differences of two versions of a template, line by line of their YAML; files only by size and digest."""
 
 from __future__ import annotations
 

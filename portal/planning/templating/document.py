@@ -1,4 +1,4 @@
-"""A job template's document: its name, what it is for, its parameters, and the job's fields that refer to them.
+"""A job template's document: its name, its purpose, its parameters, and the job's fields that refer to them.
 
 Pure: no database. It is checked as a whole, so that a template which is kept makes a valid description of every valid value,
 as far as the description's own fields can tell.

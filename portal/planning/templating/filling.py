@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from portal.planning.templating.parameters import Parameter
 
 TEXTS = frozenset({"name", "model", "working_directory", "workdir", "environment", "labels", "software"})
-"""Fields whose values are texts, whatever a parameter is."""
+"""Fields whose values are texts under any type of parameter."""
 _ABSENT = object()
 
 
 def values_read(parameters: Sequence[Parameter], given: object) -> tuple[dict[str, Any], list[BerthError]]:
-    """Return every parameter's value, given or by default, and what is wrong, at most one error for each parameter."""
+    """Return every parameter's value, given or by default, and the errors, at most one for each parameter."""
     found = {} if given is None else checks.mapping(given, "values", max_items=2 * MOST_PARAMETERS)
     known = {each.name: each for each in parameters}
     problems: list[BerthError] = []

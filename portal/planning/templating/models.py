@@ -31,7 +31,7 @@ class JobTemplate(models.Model):
 
 
 class TemplateVersion(models.Model):
-    """What a template was from one change to the next. Rows are never changed."""
+    """A template from one change to the next. Rows are never changed."""
 
     template = models.ForeignKey(JobTemplate, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""A job template's parameters: what each may be, and how a value that somebody gives is read.
+"""A job template's parameters: their types, and how a value that somebody gives is read.
 
 A value comes as JSON or as text (from a form, or from `--set`); both are read by the same rules. There are no patterns: a
 tenant's regular expression could hang the portal.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from portal.foundation import checks
@@ -42,7 +42,7 @@ _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no",
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. `required`: it has no default. `word`: what stands in the command while a boolean is true."""
+    """One parameter. `required`: it has no default. `word`: the text in the command while a boolean is true."""
 
     name: str
     type: str
@@ -89,11 +89,7 @@ def parameter_read(value: object, field: str) -> Parameter:
     )
     if found.get("default") is None:
         return made
-    return Parameter(**(_shallow(made) | {"default": value_read(made, found["default"], f"{field}.default")}))
-
-
-def _shallow(made: Parameter) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in Parameter.__dataclass_fields__}
+    return replace(made, default=value_read(made, found["default"], f"{field}.default"))
 
 
 def _text(found: Mapping[str, Any], name: str, field: str, most: int) -> str:

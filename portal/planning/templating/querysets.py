@@ -1,4 +1,4 @@
-"""Who sees which job templates: the operators' are everybody's to read, a tenant's its members'."""
+"""Visible job templates: everybody reads the operators', a tenant's members its own."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def whole_reference(text: str) -> str | None:
 
 
 def replaced(text: str, value_of: Callable[[str], str]) -> str:
-    """Return the text with each reference replaced by `value_of(name)`. What is put in is not looked at again."""
+    """Return the text with each reference replaced by `value_of(name)`. The new text is not looked at again."""
     return _REFERENCE.sub(lambda found: value_of(found[1]), text)
 
 

@@ -1,4 +1,4 @@
-"""Read job templates: what a person sees of them, one by its name, and its versions."""
+"""Read job templates: a person's own view of them, one by its name, and its versions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def versions_of(template: JobTemplate) -> QuerySet[TemplateVersion]:
 
 
 def saved_of(user: User, template: JobTemplate | None) -> QuerySet[SavedValues]:
-    """Return what a person saved of a template; None: of the whole submit form."""
+    """Return a person's saved values of a template; None: of the whole submit form."""
     return SavedValues.objects.visible_to(user).filter(template=template).order_by("name", "pk")
 
 

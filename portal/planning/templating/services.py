@@ -61,7 +61,7 @@ def template_owner(
 def template_save(*, actor: User, tenant: Tenant | None, document: object) -> tuple[JobTemplate, bool]:
     """Keep a template: a new one, or the next version of the one with its name. Return it, and whether anything changed.
 
-    Raises BerthError: what is wrong with the document, 403 for a viewer, 409 `too_many` at a limit.
+    Raises BerthError: faults of the document, 403 for a viewer, 409 `too_many` at a limit.
     """
     if tenant is None:
         if not actor.is_operator:
@@ -117,7 +117,7 @@ def _room_check(tenant: Tenant | None, template: JobTemplate, size: int) -> None
 
 @transaction.atomic
 def template_delete(*, actor: User, template: JobTemplate) -> None:
-    """Delete a template with its versions; jobs keep what they were made of. A tenant's: managers; the operators': operators."""
+    """Delete a template with its versions; its jobs keep theirs. A tenant's: managers; the operators': operators."""
     if template.tenant is not None:
         manage_check(actor, template.tenant)
     elif not actor.is_operator:

@@ -1,4 +1,4 @@
-"""What `/api/v1/templates` takes and answers, for its document."""
+"""Requests and answers of `/api/v1/templates`, for its document."""
 
 from __future__ import annotations
 

@@ -29,34 +29,35 @@ _WORD = re.compile(r"\w")
 _CASE = re.compile(r"\bcase\b")
 _NEVER = {"<<": "a here-document (`<<`)", "$'": "`$'...'`", "((": "`((`", "$[": "`$[...]`"}
 _NEVER |= {f"[[{blank}": "`[[ ... ]]`" for blank in " \t\n"}
+FIELD = "job.command"
 _REMEDY = (
     "Its value is quoted as one argument, which holds among plain words only: write `--name ${{ name }}` without quotes, or "
     "give it as a variable in `environment`."
 )
 
 
-def command_check(command: str, field: str = "job.command") -> list[str]:
+def command_check(command: str) -> list[str]:
     """Return the parameters in a command. Raises BerthError (`bad_reference`) for one that stands where quoting fails."""
-    found = references_in(command, field)
+    found = references_in(command, FIELD)
     if found:
         for sign, words in _NEVER.items():
             if sign in command:
-                _refuse(f"`{field}` has {words}, and a command with parameters may not.", field)
+                _refuse(f"`{FIELD}` has {words}, and a command with parameters may not.")
         if "$(" in command and _CASE.search(command):
-            _refuse(f"`{field}` has `case` and `$(...)`, and a command with parameters may not.", field)
-        _Reader(command, field).read({begin: (end, name) for begin, end, name in found})
+            _refuse(f"`{FIELD}` has `case` and `$(...)`, and a command with parameters may not.")
+        _Reader(command).read({begin: (end, name) for begin, end, name in found})
     return [name for _, _, name in found]
 
 
-def _refuse(words: str, field: str) -> NoReturn:
-    raise BerthError("bad_reference", f"{words} {_REMEDY}", field=field)
+def _refuse(words: str) -> NoReturn:
+    raise BerthError("bad_reference", f"{words} {_REMEDY}", field=FIELD)
 
 
 class _Reader:
     """Follows the shell's quotes through a command, character by character."""
 
-    def __init__(self, command: str, field: str) -> None:
-        self.command, self.field, self.state = command, field, [PLAIN]
+    def __init__(self, command: str) -> None:
+        self.command, self.state = command, [PLAIN]
 
     def read(self, references: dict[int, tuple[int, str]]) -> None:
         at = 0
@@ -67,16 +68,16 @@ class _Reader:
                 taken = self._taken(at)
                 if taken == 2 and at + 1 in references:
                     name = references[at + 1][1]
-                    _refuse(f"`{self.field}`: the parameter `{name}` stands after a backslash.", self.field)
+                    _refuse(f"`{FIELD}`: the parameter `{name}` stands after a backslash.")
                 at += taken
 
     def _reference(self, at: int, end: int, name: str) -> tuple[int, str]:
         if self.state[-1] != PLAIN or self.command[at - 1 : at] == "$":
             words = _WHERE[self.state[-1]]
-            _refuse(f"`{self.field}`: the parameter `{name}` stands {words}.", self.field)
+            _refuse(f"`{FIELD}`: the parameter `{name}` stands {words}.")
         opened = self.command.rfind("[", 0, at)
         if opened > self.command.rfind("]", 0, at) and _WORD.match(self.command[opened - 1 : opened]):
-            _refuse(f"`{self.field}`: the parameter `{name}` stands in a subscript, `NAME[...]`.", self.field)
+            _refuse(f"`{FIELD}`: the parameter `{name}` stands in a subscript, `NAME[...]`.")
         return end, name
 
     def _taken(self, at: int) -> int:
@@ -93,7 +94,7 @@ class _Reader:
             return 2
         if char == "`" or (now == BRACE and char in "\"'"):
             where = "a backquote" if char == "`" else "quotes inside ${...}"
-            _refuse(f"`{self.field}` has {where}, and a command with parameters may not.", self.field)
+            _refuse(f"`{FIELD}` has {where}, and a command with parameters may not.")
         self._sign(char, now, self.command[at - 1 : at])
         return 1
 

@@ -1,4 +1,4 @@
-"""A job from a template: its description from values, what is wrong with them by parameter, and the submission itself."""
+"""A job from a template: its description from values, their errors by parameter, and the submission itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Order:
-    """What a template and values make: the description, and what the job remembers of where it came from."""
+    """A template filled with values: the description, and the job's memory of its origin."""
 
     document: Document
     description: dict[str, Any]
@@ -39,7 +39,7 @@ def order_make(
     *,
     tenant: str | None = None,
 ) -> tuple[Order | None, list[BerthError]]:
-    """Return the order, or None and what is wrong with the values. `changes`: fields in place of the template's own."""
+    """Return the order, or None and the errors of the values. `changes`: fields in place of the template's own."""
     document = document_kept(version.document)
     read, problems = values_read(document.parameters, values)
     if problems:
@@ -75,7 +75,7 @@ def _changes(changes: object) -> dict[str, Any]:
 
 
 def order_submit(order: Order, *, user: User, tenant: Tenant | None, key: str | None = None) -> Job:
-    """Submit it. Raises BerthError as a submission does; the field is the parameter's where one alone fills it."""
+    """Submit it. Raises BerthError as a submission does; the field is the parameter's where only one fills it."""
     try:
         return job_submit(
             user=user,
@@ -90,7 +90,7 @@ def order_submit(order: Order, *, user: User, tenant: Tenant | None, key: str | 
 
 
 def order_problems(order: Order, *, user: User) -> list[BerthError]:
-    """Return every reason to refuse it, each with its parameter's name where one alone fills the field."""
+    """Return every reason to refuse it, each with its parameter's name where only one fills the field."""
     found = submission_problems(user=user, description=order.description, r_num=knobs_current()["r_num"])
     return [of_parameter(order.document, each) for each in found]
 

@@ -14,7 +14,7 @@ ORDER = ("name", "title", "about", "parameters", "job")
 
 
 def yaml_read(text: str) -> Any:
-    """Return what the text says, unchecked. Raises BerthError (invalid_yaml, too_large) of the field `text`."""
+    """Return the text as data, unchecked. Raises BerthError (invalid_yaml, too_large) of the field `text`."""
     if len(text) > 2 * MOST_BYTES:
         detail = "The text is larger than 512 KiB; a template is 256 KiB at most."
         raise BerthError("too_large", detail, field="text")
@@ -42,7 +42,7 @@ def yaml_write(document: dict[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes no anchors: what stands twice is written twice."""
+    """Writes no anchors: repeated data are written twice."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.launch.demo.job_templates import TEMPLATES, templates_ensure
+from portal.launch.demo.people import TEMPLATES, templates_ensure
 from portal.planning.templating.models import JobTemplate
 from portal.planning.templating.selectors import version_get
 from portal.planning.templating.submitting import order_make

@@ -17,7 +17,6 @@ from portal.pages.dashboard.sharing.words import decision_row, verdict
 from portal.planning.estimation.matrix import matrices
 from portal.planning.rounds.planning.learned import policy_why
 from portal.planning.rounds.settings.knobs import knobs_current
-from portal.planning.sharing.names import names_of
 from portal.planning.sharing.selectors import (
     RANGES,
     answers_late,
@@ -29,7 +28,7 @@ from portal.planning.sharing.selectors import (
     use_course,
     worse_of_two,
 )
-from portal.planning.sharing.told import decisions_told
+from portal.planning.sharing.told import decisions_told, names_of
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,4 +1,4 @@
-"""What is known of jobs' speeds (algorithms.md section 2): tables by job signature, links by GPU type, each job's progress.
+"""Known speeds of jobs (algorithms.md section 2): tables by job signature, links by GPU type, each job's progress.
 
 A signature is one tenant's; nothing here is ever read for another tenant's job.
 """

@@ -1,4 +1,4 @@
-"""Links by GPU type: what was measured, assumed and refined; and how fast a node is against others of its type."""
+"""Links by GPU type: measured, assumed and refined; and how fast a node is against others of its type."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Link(models.Model):
         return f"links of {self.gpu_type}"
 
     def measured(self, side: str) -> float | None:
-        """Return what was measured `within` or `between`."""
+        """Return the figure measured `within` or `between`."""
         return self.within_node if side == "within" else self.between_nodes
 
     def base(self, side: str) -> float | None:
-        """Return what was measured, else assumed; none is ever 0."""
+        """Return the measured figure, else the assumed one; none is ever 0."""
         return self.measured(side) or getattr(self, f"{side}_assumed")
 
     def bandwidth(self, side: str) -> float | None:
@@ -50,7 +50,7 @@ class Link(models.Model):
 
 
 class LinkVote(models.Model):
-    """What a tenant's running jobs recorded of a GPU type's link: the latest figures, in parameters a second."""
+    """Figures that a tenant's running jobs recorded of a GPU type's link: the latest, in parameters a second."""
 
     gpu_type = models.ForeignKey("cluster.GpuType", on_delete=models.CASCADE, related_name="+")
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.CASCADE, related_name="+")

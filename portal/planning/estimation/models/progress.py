@@ -1,4 +1,4 @@
-"""What running attempts report of themselves: how far the job is, how fast it runs, and how much of it was read."""
+"""Running attempts' own reports: how far the job is, how fast it runs, and how much of it was read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JobProgress(models.Model):
 
 
 class AttemptSpeed(models.Model):
-    """What an attempt measured of itself, beside what was predicted before its first record."""
+    """An attempt's own measurement, beside the prediction before its first record."""
 
     attempt = models.OneToOneField("jobs.Attempt", on_delete=models.CASCADE, primary_key=True, related_name="speed")
     iterations = models.PositiveBigIntegerField(default=0)
@@ -76,7 +76,7 @@ class AttemptSpeed(models.Model):
 
     @property
     def samples_lost(self) -> float | None:
-        """Return what was done after the newest checkpoint, and a stop would cost; None where it is not known."""
+        """Return the work since the newest checkpoint, which a stop would cost; None where it is not known."""
         if self.samples_done is None or self.samples_saved is None:
             return None
         return max(0.0, self.samples_done - self.samples_saved)

@@ -1,4 +1,4 @@
-"""Tables by job signature: throughput, times of the modules, what was used, and neighbours on a GPU."""
+"""Tables by job signature: throughput, times of the modules, use, and neighbours on a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.pattern import Pattern
 
 
 class Signature(models.Model):
-    """What makes runs comparable: a tenant's model label, or one job and its restarts."""
+    """The name under which runs are compared: a tenant's model label, or one job and its restarts."""
 
     name = models.CharField(max_length=200, unique=True)
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.CASCADE, related_name="+")
@@ -121,7 +121,7 @@ class JobProfile(models.Model):
 
 
 class SignatureUse(models.Model):
-    """What a signature's attempts used on a GPU type (null: jobs without GPUs), distilled at their ends."""
+    """The use of a GPU type (null: jobs without GPUs) by a signature's attempts, distilled at their ends."""
 
     signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="uses")
     gpu_type = models.ForeignKey("cluster.GpuType", null=True, on_delete=models.CASCADE, related_name="+")
@@ -158,7 +158,7 @@ class AttemptDistilled(models.Model):
 
 
 class PairSpeed(models.Model):
-    """How fast a signature ran on a GPU that it shared with one other: as a share of its speed alone on such a GPU."""
+    """How fast a signature ran on a GPU that it shared with one other: as a share of its own speed on such a GPU."""
 
     signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="pairs")
     beside = models.CharField(

@@ -13,7 +13,7 @@ from django.utils import timezone
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import within
-from portal.planning.rounds.planning.described import job_imagined
+from portal.planning.rounds.planning.model_jobs import unsaved_to_model_job
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.selectors import reason_sentence
@@ -46,7 +46,7 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
 
     Keys: `placeable, reason, sentence, figures, placement` ([{"node", "gpus", "cores"}] by node name, or None), `cores`
     (wanted, a GPU; of a CPU job in all), `array, side, queue, place, queue_length, ahead, latency_ratio,
-    age_s, age_source, start` and `at`. What it says of others is what the job's tenant may see.
+    age_s, age_source, start` and `at`. Of others it says only things that the job's tenant may see.
     """
     return within(ENDLESS_S, lambda: _answered(description=description, tenant=tenant, user=user))
 
@@ -56,7 +56,7 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
     parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
     row = _row(description=description, tenant=tenant, user=user, now=now)
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
-    job = job_imagined(job=row, blocked=bool(waits), now=now, parameters=parameters)
+    job = unsaved_to_model_job(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
     state = _with(job, state_load(now=now, parameters=parameters))
     made = plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
@@ -79,7 +79,7 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
 
 
 def _with(job: model.Job, state: ClusterState) -> ClusterState:
-    """Return the snapshot with the job in its queue, and what is known of the job's speeds."""
+    """Return the snapshot with the job in its queue, and the known speeds of the job."""
     resizable = [live.description for live in state.running if live.description is not None]
     known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
     return replace(state, jobs=[*state.jobs, job], knowledge=known)

@@ -1,4 +1,4 @@
-"""What forecasts learn from: how long jobs ran against what was expected, who came lately, and how past ranges fared."""
+"""The forecasts' sources: how long jobs ran against their expected times, the last arrivals, and how past ranges fared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 
 from portal.planning.rounds.models import ForecastRecord, StartForecast
-from portal.planning.rounds.planning.described import jobs_imagined
+from portal.planning.rounds.planning.model_jobs import to_new_model_jobs
 from portal.work.jobs.models import Attempt, Job, JobText
 from portal.work.jobs.states import QUEUED, JobState
 from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
 RUNS_READ = 2000
-"""Completed jobs behind the run times: the latest so many."""
+"""The number of latest completed jobs behind the run times."""
 ARRIVALS_READ, ARRIVALS_S = 300, 24 * 3600.0
-"""Jobs that came, behind those to come: the latest so many of the last day."""
+"""The number of jobs of the last day behind those to come."""
 ARRIVALS_LEAST_S = 1800.0
-"""A cluster that is younger counts as so old: what was submitted on its first day's first minute does not come every minute."""
+"""The least age of a cluster: the submissions of its first minute do not come every minute."""
 
 
 def experience_read(*, now: datetime, parameters: Parameters) -> Experience:
     """Return run times, arrivals, the record, and of unfinished jobs what they ran before and their limits. Eleven queries."""
     came, first = _arrivals(now)
-    arrivals = jobs_imagined(came, now=now, parameters=parameters)
+    arrivals = to_new_model_jobs(came, now=now, parameters=parameters)
     return Experience(
         RunTimes([*_ended(), *_running(now)]), arrivals, first.timestamp(), _record(now), _ran_before(), _limits()
     )
@@ -53,7 +53,7 @@ def _ended() -> list[PastRun]:
 
 
 def _running(now: datetime) -> Iterator[PastRun]:
-    """Give what runs, as far as it has come by now. One query."""
+    """Give the running jobs, as far as they have come by now. One query."""
     live = (
         Attempt.objects.runs().filter(ended_at=None, started_at__isnull=False, job__age_s__gt=0).select_related("job")
     )
@@ -78,7 +78,7 @@ def _limits() -> dict[int, float]:
 
 
 def _arrivals(now: datetime) -> tuple[list[Job], datetime]:
-    """Return who came lately, latest first, and since when these are all that came. Three queries, however many jobs there are.
+    """Return the last arrivals, latest first, and the time since which these are all. Three queries, however many jobs there are.
 
     Arrays stand in the index of submissions as one; of each the first tasks are taken, as many as there is room for.
     """

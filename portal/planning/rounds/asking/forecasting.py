@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from scheduler.model import Clock
 
 LIMIT_S = 8.0
-"""Of processor time for the simulation; with it over, fewer draws count."""
+"""The limit of processor time for the simulation; with it over, fewer draws count."""
 ENDLESS_S = 60.0
-"""Of processor time: a run that took so much never ends."""
+"""The limit of processor time after which a run counts as endless."""
 WALL_S = 60.0
 """The same on the wall, half of the lease: on a busy machine each second of work takes many."""
 SHARE = 0.1
@@ -87,7 +87,7 @@ def _predict() -> int:
 def own_clock() -> Clock:
     """Return a clock that begins at 0 and goes by this thread's processor time, or reaches `LIMIT_S` after `WALL_S`.
 
-    By the wall alone a machine that others load would cut draws off just when starts are hardest to tell.
+    By the wall clock, a machine that others load would cut draws off just when starts are hardest to tell.
     """
     own_s, wall_s = time.thread_time(), time.monotonic()
     return lambda: max(time.thread_time() - own_s, (time.monotonic() - wall_s) * LIMIT_S / WALL_S)
@@ -151,7 +151,8 @@ def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:
         epochs = dict(Job.objects.filter(state__in=QUEUED, pk__in=list(known)).values_list("pk", "epoch"))
         for job_id, epoch in epochs.items():
             each = known[job_id]
-            earliest, middle, latest = (_moment(s) for s in (each.earliest_s, each.median_s, each.latest_s))
+            ends_s = (each.earliest_s, each.median_s, each.latest_s)
+            earliest, middle, latest = (None if s is None else datetime.fromtimestamp(s, UTC) for s in ends_s)
             shown = {"earliest_at": earliest, "median_at": middle, "latest_at": latest, "at": now}
             first = {f"first_{name}": value for name, value in shown.items()}
             drawn = [] if each.drawn is None else [each.drawn.low_s, each.drawn.middle_s, each.drawn.high_s]
@@ -162,10 +163,6 @@ def _store(ranges: Mapping[int, StartRange], now: datetime) -> int:
         StartForecast.objects.filter(at__lt=now).delete()
         page_event(stream="cluster", topic="forecast")
     return len(rows)
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def records_expire() -> int:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import Tenant
 
 MEASURED = "type"
-"""The layer of what was measured on the type at this very size."""
+"""The layer of a figure that was measured on the type at this very size."""
 COLUMNS, TYPES = 6, 8
-"""So many sizes, and so many GPU types, are answered for at most."""
+"""The most sizes, and the most GPU types, of an answer."""
 PAST, PAST_LEAST = 200, 3
 """Predictions of the tenant's latest attempts that are compared, and how many of one layer say something."""
 
@@ -41,7 +41,7 @@ PAST, PAST_LEAST = 200, 3
 class SizeSpeed(NamedTuple):
     """`speed`: of all its GPUs together, in the unit of `Scaling`. `error`: plus or minus, as a share of it; None: not known.
 
-    `offered`: plannings offer it: it is on one node, or what several nodes cost is below the knob `sigma`.
+    `offered`: plannings offer it: it is on one node, or several nodes cost less than the knob `sigma`.
     """
 
     gpus: int
@@ -76,7 +76,7 @@ class Scaling:
 def scaling(*, tenant: Tenant, label: str | None, accepted: Collection[int], gpu_types: Collection[str]) -> Scaling:
     """Return the predicted speed of a tenant's job on each GPU type (of `gpu_types`, or all). Seven queries at most.
 
-    What is known is the tenant's own: what its jobs with this label measured, and how its earlier predictions fared.
+    All knowledge is the tenant's own: its jobs' figures with this label, and how its earlier predictions fared.
     """
     speeds, there = _gpus_there(gpu_types)
     sizes = sizes_shown(accepted, max((sum(counts) for counts in there.values()), default=0))

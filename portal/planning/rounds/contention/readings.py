@@ -1,4 +1,4 @@
-"""What was measured on nodes, as the scheduler's `Reading`s: traffic of memory, and utilisation of training jobs' GPUs."""
+"""Nodes' measurements as the scheduler's `Reading`s: traffic of memory, and utilisation of training jobs' GPUs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Attempt
 
 LEAST_SHARE = 0.5
-"""So much of a period must have been measured, else it says nothing."""
+"""The least share of a period that must have been measured."""
 HISTORY = timedelta(seconds=300)
-"""So far back a period before the pressure is looked for."""
+"""The time in which a period before the pressure is looked for."""
 Batches = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What runs on a node now: its parts of training jobs and of CPU jobs, by attempt."""
+    """Everything that runs on a node now: its parts of training jobs and of CPU jobs, by attempt."""
 
     trainings: dict[int, Allocation] = field(default_factory=dict)
     others: dict[int, Allocation] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Here:
 
 
 def here_read(node_ids: Iterable[int]) -> dict[int, Here]:
-    """Return what runs on these nodes. Profiles are neither: they end by themselves. Two queries."""
+    """Return everything that runs on these nodes. Profiles are neither: they end by themselves. Two queries."""
     found: dict[int, Here] = {node_id: Here() for node_id in node_ids}
     parts = Allocation.objects.filter(
         node__in=among(found), released_at=None, attempt__kind="run", attempt__state=AttemptState.RUNNING
@@ -92,7 +92,7 @@ class Span:
 
 
 def reading_make(span: Span, here: Here, *, by_cores: bool, known: Iterable[int] = ()) -> Reading | None:
-    """Return what was measured on a node in a span; None where that is not enough to act on.
+    """Return a node's measurements in a span; None where they are not enough to act on.
 
     `known`: training jobs that an earlier period knew: without their figures nothing can be said. Of a part whose cores were
     changed meanwhile, and of one that began meanwhile, nothing is said. `by_cores`: a job is held back by its cores, of which it
@@ -110,13 +110,12 @@ def reading_make(span: Span, here: Here, *, by_cores: bool, known: Iterable[int]
             return None
     shares = {pk: span.mean("attempts", part.attempt.key, "memory_share") for pk, part in here.others.items()}
     drawn = {pk: (share or 0.0) / 100 for pk, share in shares.items()}
-    least = {pk: 1 / _whole(part) for pk, part in here.others.items()} if by_cores else {}
+    least = (
+        {pk: 1 / (part.attempt.cores_wanted or len(part.core_ids)) for pk, part in here.others.items()}
+        if by_cores
+        else {}
+    )
     return Reading(total / 100, trainings, drawn, least)
-
-
-def _whole(part: Allocation) -> int:
-    """Return the cores that a CPU job began with."""
-    return part.attempt.cores_wanted or len(part.core_ids)
 
 
 def _utilisation(span: Span, part: Allocation) -> float | None:

@@ -63,7 +63,7 @@ def _open(order: Order, place: CorePlace, *, lost: float | None, drew: float, no
 
 
 def _give(place: CorePlace, slowing: Slowing, share: float) -> None:
-    """Order a share of what it had: of its cores, or of what it takes with the same cores, where its node can hold it so."""
+    """Order a share of its cores, or of its traffic with the same cores, where its node can hold it so."""
     if slowing.means == CORES:
         cores = max(1, int(slowing.cores_before * share))
         cores_order(place=place, cores=min(cores, len(place.part.core_ids) + len(place.idle)))

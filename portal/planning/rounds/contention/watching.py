@@ -1,7 +1,7 @@
 """The pass over nodes whose memory is pressed: each gets a watch, and each watch that is due goes a period on.
 
 It costs two queries while nothing is pressed, whatever the number of nodes, and a fixed number more while something is; and a
-transaction for each order. What nodes said of themselves last (`Node.memory_share`) opens a watch; what a period means is
+transaction for each order. The nodes' last words (`Node.memory_share`) open a watch; the meaning of a period is
 the scheduler's (`scheduler.contention.observe`, which the simulator calls too).
 
 Where too little was measured, nothing is done: nobody is slowed further, and nobody is let go. Orders stand until the node is
@@ -43,15 +43,15 @@ log = logging.getLogger(__name__)
 LAG_S = 6.0
 """Figures of the last seconds are on their way: nodes send every five."""
 SETTLE_S = 2.0
-"""After an order holds, so much passes before a period begins."""
+"""Seconds of a held order before a period begins."""
 ANSWER_S = 120.0
-"""A node that has not acknowledged an order for so long is told of; the rest of the node is looked at again."""
+"""Seconds after which a missing acknowledgement is reported; the rest of the node is looked at again."""
 AT_ONCE = 500
 LEASE_S = 60.0
 
 
 def relief_pass(*, now: datetime | None = None) -> int:
-    """Slow, and let go, whom it is time for; return how many orders were given. Nothing while another worker does it.
+    """Slow jobs, and let them go, when it is time; return how many orders were given. Nothing while another worker does it.
 
     Where nothing runs and nobody is held back or watched, it takes no lease: an idle portal writes nothing.
     """
@@ -67,7 +67,9 @@ def _pass(now: datetime) -> int:
     ended_close(now=now)
     _regain()
     if parameters.relieve_memory != "on":
-        return _off(now)
+        MemoryWatch.objects.all().delete()
+        held = Slowing.objects.filter(to_at=None).select_related("attempt__job", "helped__job", "node")[:AT_ONCE]
+        return sum(let_go(slowing, now=now) for slowing in held)
     _begin(now, parameters)
     _acknowledged(now, parameters)
     due = list(MemoryWatch.objects.filter(due_at__lte=now, since__isnull=False).select_related("node")[:AT_ONCE])
@@ -76,13 +78,6 @@ def _pass(now: datetime) -> int:
     here = here_read(watch.node_id for watch in due)
     batches = batches_read(here, min(watch.since for watch in due if watch.since), now)
     return sum(_period(watch, here[watch.node_id], batches, parameters, now) for watch in due)
-
-
-def _off(now: datetime) -> int:
-    """Let everybody go."""
-    MemoryWatch.objects.all().delete()
-    held = Slowing.objects.filter(to_at=None).select_related("attempt__job", "helped__job", "node")[:AT_ONCE]
-    return sum(let_go(slowing, now=now) for slowing in held)
 
 
 def _regain() -> None:
@@ -159,7 +154,7 @@ def _next(watch: MemoryWatch, *, since: datetime, parameters: Parameters) -> Non
 def _period(
     row: MemoryWatch, here: Here, batches: Mapping[int, Batches], parameters: Parameters, now: datetime
 ) -> bool:
-    """End a period of one node; whether somebody was ordered to do something. What fails there concerns no other node."""
+    """End a period of one node; say whether something was ordered. A failure there concerns no other node."""
     try:
         return _Period(row, here, parameters, now).go(batches.get(row.node_id, []))
     except Exception:

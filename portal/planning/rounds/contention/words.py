@@ -1,4 +1,4 @@
-"""What is said of a slowed job: on its own page, on that of the job it slowed, and among the node's events.
+"""Sentences about a slowed job: on its own page, on that of the job it slowed, and among the node's events.
 
 A node's events are read by everybody, and so name no job.
 """
@@ -29,7 +29,7 @@ def reason(slowing: Slowing, helped: str) -> str:
 
 
 def named(job: Job, reader: Job) -> str:
-    """Return what one job's page may call another job."""
+    """Return a job's name on another job's page."""
     return f"#{job.number}" if job.tenant_id == reader.tenant_id else ANOTHERS
 
 

@@ -1,4 +1,4 @@
-"""A plan -> the database, in one transaction: attempts for what was placed, stops, promises, reasons for what was not."""
+"""A plan -> the database, in one transaction: attempts for placed jobs, stops, promises, reasons for the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Ready(NamedTuple):
-    """What was made of a plan before the transaction that applies it, so that the transaction is short.
+    """The part of applying that is prepared before the transaction, so that the transaction is short.
 
     `columns`: those of its decisions, made when needed where None; `details`: what to store of jobs in detail;
     `cores_wanted`: by job, the cores that the plan went by, which stay with the attempts and promises.
@@ -61,7 +61,7 @@ def plan_apply(
     queued: Sequence[QueuedJob],
     ready: Ready = NOTHING_READY,
 ) -> None:
-    """Apply a plan if its planning still holds the lease; the record, with what was placed, is part of the transaction.
+    """Apply a plan if its planning still holds the lease; the record, with the placed jobs, is part of the transaction.
 
     `queued`: the queue as the snapshot read it. A job is locked and read again only where the plan says something new of it.
     """

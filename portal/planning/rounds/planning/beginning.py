@@ -1,4 +1,4 @@
-"""What is settled as a planning begins: its round, whether it re-plans, and how long it may take."""
+"""Settle the beginning of a planning: its round, whether it re-plans, and how long it may take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
 
 NUDGED_S = 1.0
-"""What a planning may take, from beginning to end, that was nudged and only fills what is idle; the tick's does the proof."""
+"""Seconds, from beginning to end, of a planning that was nudged and only fills idle GPUs; the tick's does the proof."""
 LEAST_SHARE, APPLY_SHARE = 0.25, 0.5
 """Of the time limit, what the scheduler has at least, and what is kept for applying at most: a first applying, which
 writes down why each job waits, says nothing of the next ones."""
@@ -66,7 +66,7 @@ def thorough_due(last: datetime | None, *, now: datetime, tick_s: float) -> bool
 
 
 def limit_s(parameters: Parameters, *, whole: bool, load_s: float) -> float:
-    """Return how long the scheduler may take: the limit, less what loading took and what applying took last time.
+    """Return how long the scheduler may take: the limit, less the times of loading and of the last applying.
 
     Something is left however long these take, for a planning that ends in time and places nothing helps nobody.
     """

@@ -25,9 +25,9 @@ def ended_since(moment: datetime) -> list[model.Ended]:
 
 
 def history_load() -> model.RunHistory:
-    """Medians of what completed jobs ran, over the latest HISTORY_JOBS of them (section 3's fallbacks).
+    """Median run times of completed jobs, over the latest HISTORY_JOBS of them (section 3's fallbacks).
 
-    A job's run time is that of its attempts: in between it waited, and what has no record of them is taken as one.
+    A job's run time is that of its attempts: in between it waited, and without records of them it is taken as one.
     """
     rows = (
         Job.objects.runnable()

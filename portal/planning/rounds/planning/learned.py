@@ -25,7 +25,7 @@ NAME = "sharing-policy.npz"
 
 @dataclass(slots=True)
 class _Read:
-    """What was read, of which file as it then was."""
+    """A policy that was read, and the file as it then was."""
 
     key: tuple[str, int, int] | None = None
     stored: Stored | None = None

@@ -1,8 +1,8 @@
-"""Who plans now: one row, taken and given back by conditional UPDATE, the same on SQLite and Postgres (invariant 6).
+"""The lease to plan: one row, taken and given back by conditional UPDATE, the same on SQLite and Postgres (invariant 6).
 
 A lease is short, and renewed while its planner lives: a killed planner is replaced after LEASE_S, and a slow one keeps
 its lease. One that has given no sign of life for long (`Renewal`) is not renewed: it hangs, or its machine sleeps.
-Whoever lost the lease meanwhile applies nothing, for applying confirms it by holder and number.
+A planner that lost the lease meanwhile applies nothing, for applying confirms it by holder and number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RENEWED_EVERY_S = 2.0
 PAUSE_S = 0.25
 """Between the beginnings of two nudged plannings: nudges that come meanwhile are heeded by one."""
 SILENCE_S = 60.0
-"""Beyond its time limit, so long may a planner read no clock and end no step before it counts as hung."""
+"""Seconds beyond its time limit in which a planner that reads no clock and ends no step does not yet count as hung."""
 
 
 def lease_take(*, holder: str) -> int | None:
@@ -152,7 +152,7 @@ class Renewal:
 
 
 def idle_count(gpus: int | None, *, number: int) -> None:
-    """Count what an applied planning left idle beside a job that fitted (invariant 11): nothing, unless there is a fault."""
+    """Count the GPUs that an applied planning left idle beside a job that fitted (invariant 11): none without a fault."""
     if gpus:
         log.warning("planning %s left %s idle GPUs beside a waiting job that fits them", number, gpus)
         PlanningLease.objects.filter(pk=1).update(idle_beside_fitting=F("idle_beside_fitting") + gpus)

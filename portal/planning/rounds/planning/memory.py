@@ -1,4 +1,4 @@
-"""What this process keeps of the last planning: the queue's rows, its jobs as the scheduler is told of them, prices."""
+"""The parts of the last planning that this process keeps: the queue's rows, its jobs as scheduler's values, prices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a job's description depends on beside its row. `common`: for every job alike."""
+    """The sources of a job's description beside its row. `common`: the same for every job."""
 
     blocked: Mapping[int, Waits]  # jobs and arrays
     promises: Mapping[int, model.Promise]
@@ -53,7 +53,7 @@ class Beside:
 
 @dataclass(slots=True)
 class KeptJobs:
-    """Descriptions by job. Only those that changed are made anew; of the others the waiting time alone moves on."""
+    """Descriptions by job. Only those that changed are made anew; in the others only the waiting time moves on."""
 
     jobs: dict[int, model.Job] = field(default_factory=dict)
     beside: Beside | None = None
@@ -91,11 +91,11 @@ def _move_on(jobs: Collection[model.Job], rows: Sequence[QueuedJob], now_s: floa
 
 @dataclass(slots=True)
 class Memory:
-    """Of one process; a new one reads all."""
+    """The memory of one process; a new one reads all."""
 
     queue: KeptQueue = field(default_factory=KeptQueue)
     jobs: KeptJobs = field(default_factory=KeptJobs)
-    solved: placement.Memory = placement.NOTHING  # what the solver leaves to the next planning
+    solved: placement.Memory = placement.NOTHING  # the solver leaves this to the next planning
 
 
 _memory, _lock = Memory(), threading.Lock()
@@ -105,7 +105,7 @@ _memory, _lock = Memory(), threading.Lock()
 def memory_taken() -> Iterator[Memory]:
     """Give this process's memory, or an empty one while another thread plans with it.
 
-    It is lost when the planning fails, at whatever place: what had been read by then may not have been taken up.
+    It is lost when the planning fails at any place: the rows read by then may not have been taken up.
     """
     if not _lock.acquire(blocking=False):
         yield Memory()

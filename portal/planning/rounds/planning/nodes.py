@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.planning.rounds.planning.described import may_harvest
+from portal.planning.rounds.planning.model_jobs import may_harvest
 from portal.planning.rounds.planning.sharing import Seen
 from portal.work.jobs.software import node_offers
 from scheduler import model
@@ -32,7 +32,7 @@ AWAY = {"disk-low": "its disk is almost full"}
 
 @dataclass(slots=True)
 class Held:
-    """What live parts hold of a node."""
+    """The resources of a node that live parts hold."""
 
     gpus: set[int] = field(default_factory=set)
     cores: set[int] = field(default_factory=set)
@@ -54,7 +54,7 @@ def nodes_described(
     now: datetime,
 ) -> list[model.Node]:
     """Describe the nodes. `parts`: the live allocations, with `gpus_held`, `part_held` and `bay`; `jobs`: those that wait.
-    `seen`: what is used of shared GPUs; `apart`: the signatures that a job is kept apart from. Two queries.
+    `seen`: the use of shared GPUs; `apart`: the signatures that a job is kept apart from. Two queries.
     """
     held = _held(parts, apart, seen.attempts, now)
     present: dict[int, There] = defaultdict(There)
@@ -164,7 +164,7 @@ def _shared(node: model.Node) -> Shared:
 
 
 def _bays(node: model.Node, beside: Mapping[int, There], types: Mapping[int, str], held: Held) -> list[model.Node]:
-    """Return the bays of a node, with what jobs hold there for totals: `deal` adds what is idle. Its own type comes first.
+    """Return the bays of a node, with the jobs' totals there: `deal` adds the idle rest. Its own type comes first.
 
     A node's measured speed is that of its own type.
     """

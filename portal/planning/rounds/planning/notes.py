@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 PLACED = RESULTS.index(str(Result.PLACED))
 WINDOWS = {None: -1, False: 0, True: 1}
 UNKNOWN = len(REASONS)
-"""Of a reason that this version does not know."""
+"""The number of a reason that this version does not know."""
 
 
 def notes_of(decisions: Sequence[Decision], columns: Columns, queued: Sequence[QueuedJob]) -> list[WaitingNote]:
-    """Return what is to be written down of jobs that were not placed; `waiting_note` looks again under locks.
+    """Return the notes of jobs that were not placed; `waiting_note` looks again under locks.
 
     `columns`: those of the decisions; `queued`: the queue as the snapshot read it, by ascending job.
     """
@@ -71,7 +71,7 @@ def _differs(
 
 
 def note_of(decision: Decision, told: dict[int, dict[str, Any]]) -> WaitingNote:
-    """Return a decision's note. `told`: by identity, what is kept of figures met before; many jobs share theirs."""
+    """Return a decision's note. `told`: by identity, the notes of figures met before; many jobs share theirs."""
     figures = told.get(id(decision.figures))
     if figures is None:
         figures = {name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES}

@@ -1,4 +1,4 @@
-"""What the arrays are divided by (algorithms, section 4): the last week, read once a round, so that no border moves in one."""
+"""The divisors of the arrays (algorithms, section 4): the last week, read once a round, so that no border moves in one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def array_history_read(*, now: datetime, days: float = 7) -> dict[str, Any]:
-    """Return what a round keeps of the last `days`: `large_gpus_peak` and `tuned_cores_per_gpu`. Three queries.
+    """Return a round's figures of the last `days`: `large_gpus_peak` and `tuned_cores_per_gpu`. Three queries.
 
     The peak is the most GPUs that jobs of 4 or more held plus queued at one time, None where no GPU job was there at all; a
     job counts with the smallest size that it accepts, as everywhere when it waits. The tuned numbers are those of the jobs
@@ -36,7 +36,7 @@ def array_history_read(*, now: datetime, days: float = 7) -> dict[str, Any]:
 
 
 def array_history_now() -> model.ArrayHistory:
-    """Return what the present round keeps; none before the first round."""
+    """Return the present round's figures; none before the first round."""
     kept = Round.objects.order_by("-number").values_list("array_history", flat=True).first() or {}
     return model.ArrayHistory(
         tuned_cores_per_gpu=tuple(kept.get("tuned_cores_per_gpu", ())), large_gpus_peak=kept.get("large_gpus_peak")

@@ -1,4 +1,4 @@
-"""What a plan does besides starting jobs: stops that are ordered, promises given, given up, and read back for the next."""
+"""A plan's work besides starting jobs: stops that are ordered, promises given, given up, and read back for the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def promises_load() -> dict[int, model.Promise]:
-    """Return what is kept for whom, by job id. One query."""
+    """Return the promise of each job, by job id. One query."""
     return {
         row.job_id: model.Promise(
             shares=tuple(_share(*share) for share in row.shares),
@@ -38,7 +38,7 @@ def promises_load() -> dict[int, model.Promise]:
 
 
 ALL = 1_000_000
-"""Of a node that is reserved all GPUs are kept."""
+"""All GPUs of a reserved node are kept."""
 
 
 def gpus_kept() -> dict[int, int]:
@@ -78,7 +78,7 @@ def plan_stops_apply(*, made: model.Plan, record: Planning) -> None:
 def plan_promises_apply(*, made: model.Plan, record: Planning, cores_wanted: Mapping[int, int]) -> None:
     """Store what a plan keeps for jobs, after its stops; forget what it gives up; note the nodes that it reserves.
 
-    `cores_wanted`: by job, what the plan went by.
+    `cores_wanted`: by job, the plan's own.
     """
     promises_withdraw(job_ids=made.lapsed)
     record.lapsed = list(made.lapsed)

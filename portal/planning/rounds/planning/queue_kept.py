@@ -3,7 +3,7 @@
 Triggers note who came, changed or left (`QueueChange`). What is read: all notes of transactions that were not over when the
 last look began. On Postgres these are the ones at or after that look's oldest transaction, however late they commit; on
 SQLite one writes at a time, so later notes have higher numbers. A look is one snapshot of the database: the number of jobs
-and the sum of their numbers are compared with it each time, and now and then all of them. What does not agree is read whole,
+and the sum of their numbers are compared with it each time, and now and then all of them. A row that differs is read whole,
 as it is by a process that remembers nothing.
 """
 
@@ -37,12 +37,12 @@ FORGET_S = 1800.0
 """A memory older than this, by either clock, is not brought up to date: notes are deleted after NOTES_KEPT."""
 NOTES_KEPT = timedelta(hours=2)
 COMPARED_EVERY = 200
-"""Looks after which all jobs are read and compared with what is remembered."""
+"""Looks after which all jobs are read and compared with the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The queue, oldest job first, and who changed since this process's last look; None: all of them may have."""
+    """The queue, oldest job first, and the jobs changed since this process's last look; None: all of them may have."""
 
     rows: list[QueuedJob]
     changed: frozenset[int] | None
@@ -59,7 +59,7 @@ class KeptQueue:
     looks: int = 0
 
     def look(self) -> Look:
-        """Return the queue as it is. Within a transaction it is read whole: what that wrote may yet be undone."""
+        """Return the queue as it is. Within a transaction it is read whole: its own writes may yet be undone."""
         if connection.in_atomic_block:
             self.horizon = None
             return Look(queue_load(), None)
@@ -79,8 +79,9 @@ class KeptQueue:
         return Look(list(self.rows.values()), changed)
 
     def _update(self, horizon: int) -> frozenset[int] | None:
-        """Read what changed since; None where the whole is to be read."""
-        ids = _changed(horizon)
+        """Read the changes since; None where the whole is to be read."""
+        later = {"stamp__gte": horizon} if connection.vendor == "postgresql" else {"pk__gt": horizon}
+        ids = set(QueueChange.objects.filter(**later).order_by().values_list("job_id", flat=True))
         if len(ids) > WHOLE_FROM_SHARE * len(self.rows) + 100:
             return None
         fresh = {row.pk: row for row in queue_rows(ids)} if ids else {}
@@ -139,15 +140,10 @@ def notes_expire() -> int:
 
 
 def _horizon() -> int:
-    """Return the moment of this look: what is noted later, or by a transaction still under way, counts from there on."""
+    """Return the moment of this look: notes that come later, or from a transaction still under way, count from there on."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT txid_snapshot_xmin(txid_current_snapshot())")
         else:
             cursor.execute("SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'jobs_queuechange'), 0)")
         return cursor.fetchone()[0]
-
-
-def _changed(horizon: int) -> set[int]:
-    later = {"stamp__gte": horizon} if connection.vendor == "postgresql" else {"pk__gt": horizon}
-    return set(QueueChange.objects.filter(**later).order_by().values_list("job_id", flat=True))

@@ -1,4 +1,4 @@
-"""The queue as light rows: only the columns that the scheduler is told of, for there may be 100 000 waiting jobs.
+"""The queue as light rows: only the columns that the scheduler needs, for there may be 100 000 waiting jobs.
 
 A row has the attributes of `Job` that a snapshot asks for. Requirement sets and GPU types come as their text: most jobs
 share a few, so each is parsed once and shared. Moments come as Unix seconds: 300 000 datetimes cost a second.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 Waits = tuple[tuple[str, Any], ...]
-"""Figures of what a blocked job waits for; none: other jobs."""
+"""Figures of a blocked job's reasons to wait; none: other jobs."""
 
 
 class QueuedJob(NamedTuple):
@@ -52,7 +52,7 @@ class QueuedJob(NamedTuple):
     cores: int | None
     cores_per_gpu: int | None
     cores_exactly: bool
-    cores_tuned: int | None  # what an earlier attempt of it was tuned to
+    cores_tuned: int | None  # tuned cores of an earlier attempt
     memory_mib: int | None
     shareable: bool
     gpu_compute: int | None
@@ -94,7 +94,7 @@ class QueuedJob(NamedTuple):
 
 
 def cell(name: str) -> itemgetter[Any]:
-    """Return what gives a row's field of that name by its place: of 100 000 rows that is quicker than by name."""
+    """Return a getter of a row's field of that name by its place: of 100 000 rows that is quicker than by name."""
     return itemgetter(QueuedJob._fields.index(name))
 
 
@@ -150,7 +150,7 @@ def jobs_blocked() -> dict[int, Waits]:
 
 
 def waits_of(job: Any, *, blocked: bool) -> Waits | None:
-    """Return what a job that is not stored would wait for; None: for its turn alone. `blocked`: by a dependency."""
+    """Return the reasons of a job that is not stored to wait; None: only for its turn. `blocked`: by a dependency."""
     if blocked:
         return ()
     return _until(job.start_after) if job.start_after and job.start_after > timezone.now() else None

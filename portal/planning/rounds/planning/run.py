@@ -25,8 +25,6 @@ from portal.planning.rounds.endless import within
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.apply import Ready, plan_apply
 from portal.planning.rounds.planning.beginning import Turn, limit_s, record_begin
-from portal.planning.rounds.planning.despite import plan_despite
-from portal.planning.rounds.planning.grounding import grounded
 from portal.planning.rounds.planning.lease import (
     Renewal,
     idle_count,
@@ -40,6 +38,8 @@ from portal.planning.rounds.planning.memory import memory_taken
 from portal.planning.rounds.planning.running import cores_asked
 from portal.planning.rounds.planning.shadowed import shadow_tell
 from portal.planning.rounds.planning.snapshot import snapshot_load
+from portal.planning.rounds.planning.whole_nodes import on_whole_nodes
+from portal.planning.rounds.planning.without_failing_jobs import plan_without_failing_jobs
 from portal.planning.rounds.record.decisions import decisions_before, decisions_pack
 from portal.planning.rounds.record.explanations import BUDGET_SHARE, explanations_make
 from portal.planning.rounds.record.metrics import planning_metrics
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DETAILS_SHARE = 0.1
-"""Of the time limit, what details of jobs may take beside their share of a tick: a nudged planning has but a second."""
+"""The share of the time limit for details of jobs beside their share of a tick: a nudged planning has but a second."""
 
 
 TRIAL_S = 1.0
-"""So long may a planning from nothing take, after one that failed (`despite`)."""
+"""Seconds of a planning from nothing, after one that failed (`without_failing_jobs`)."""
 ENDLESS_S, TRIAL_ENDLESS_S = 30.0, 10.0
-"""A planning that has used so much more processor time than its limit, or one from nothing that has used so much, never ends."""
+"""The multiple of its limit, and the seconds of one from nothing, after which a planning counts as endless."""
 
 
 def planning_run(*, nudged_at: datetime | None = None) -> Planning | None:
@@ -118,7 +118,7 @@ def collector_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A plan, what it was made from, and how long the scheduler was allowed to take for it."""
+    """A plan, its snapshot, and the scheduler's time limit."""
 
     made: Plan
     snapshot: Snapshot
@@ -135,7 +135,7 @@ class Wish(NamedTuple):
 
 
 def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
-    """Make a planning; return its record, and what should follow."""
+    """Make a planning; return its record, and its follow-up."""
     begun = lease_begin(holder=turn.holder, number=turn.number, pauses=turn.pauses)
     began_s, parameters = time.monotonic(), scheduler_parameters(turn.values)
     record = record_begin(turn, policy=parameters.policy, now=begun.at)
@@ -177,8 +177,8 @@ def _decide(
         given = (state, now.timestamp(), knobs, rng, clock)
         return within(most_s, lambda: plan(*given, replan=record.replan, memory=turn.memory))
 
-    state, made = plan_despite(snapshot.state, plan_of, time.thread_time)
-    made = grounded(made, state.nodes)
+    state, made = plan_without_failing_jobs(snapshot.state, plan_of, time.thread_time)
+    made = on_whole_nodes(made, state.nodes)
     record.plan_s = clock() - began_s - record.load_s
     return Decided(made, replace(snapshot, state=state), allowed.limit_s)
 
@@ -205,13 +205,13 @@ def _apply(turn: Turn, record: Planning, decided: Decided, ready: Ready) -> None
 
 
 def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
-    """Ask the scheduler, with what its last planning in this process left. `given`: as for `plan_on`, from the state on."""
+    """Ask the scheduler, with the rest of its last planning in this process. `given`: as for `plan_on`, from the state on."""
     made, memory.solved = plan_on(memory.solved, *given, replan=replan)
     return made
 
 
 def _undone(record: Planning) -> None:
-    """Record a failure: what was applied of the plan is rolled back with its transaction."""
+    """Record a failure: the applied part of the plan is rolled back with its transaction."""
     record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
     record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
     record.profiles = []

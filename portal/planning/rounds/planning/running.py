@@ -1,4 +1,4 @@
-"""Live attempts as the scheduler sees them: what they hold, for how long yet, and of resizable ones the job itself."""
+"""Live attempts as the scheduler sees them: their resources, for how long yet, and of resizable ones the job itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:
     """Return one live attempt from its parts (in rank order): allocations with `done_fraction` (None: unknown) of the job
-    and `gpus_held`, the indices of the GPUs that they hold, or `part_held`, what they hold of a shared one.
+    and `gpus_held`, the indices of the GPUs that they hold, or `part_held`, their part of a shared one.
 
     `describe` makes a job's description.
     """
@@ -64,7 +64,7 @@ def _profile(attempt: Attempt, parts: Sequence[Any]) -> model.Running:
 def _as_if_waiting(first: Allocation, job: model.Job, done: float) -> model.Job:
     """Return a running job's description: its checkpoint is being written where its first part runs.
 
-    It keeps the cores that this attempt wanted: what its owner's start rule says by now is for those that start.
+    It keeps the cores that this attempt wanted: the owner's start rule of today is for jobs that start.
     """
     cores = first.attempt.cores_wanted or job.cores
     return replace(job, checkpoint_domain=first.node.storage_domain, done_fraction=done, cores=cores)

@@ -18,12 +18,12 @@ _followers: list[Teller] = []
 
 
 def shadow_follow(teller: Teller) -> None:
-    """From now on call this with each planning's record and what its sharing step was asked and answered. It must not wait."""
+    """From now on call this with each planning's record, and with question and answer of its sharing step. It must not wait."""
     _followers.append(teller)
 
 
 def shadow_tell(record: Planning, made: Plan) -> None:
-    """Hand the step on. Whatever goes wrong there is no part of the planning."""
+    """Hand the step on. A failure there is no part of the planning."""
     if made.sharing is None:
         return
     for teller in _followers:

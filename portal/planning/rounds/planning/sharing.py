@@ -1,4 +1,4 @@
-"""What a planning is told of shared GPUs beside their nodes: which there are, what is used of them, and what jobs used before."""
+"""A planning's inputs about shared GPUs beside their nodes: which there are, their use, and jobs' use before."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     Series = Mapping[str, Sequence[float]]
 
 LOOK_BACK = timedelta(seconds=60)
-"""So much of a GPU's memory a forecast is made from."""
+"""The span of readings that a forecast of a GPU's memory is made from."""
 NAMES = 5000
-"""Of so many signatures, those that run first, the use is looked up."""
+"""The number of signatures, those that run first, whose use is looked up."""
 PCIE = ("gpu_pcie_tx_mb_s", "gpu_pcie_rx_mb_s")
 
 
@@ -58,7 +58,7 @@ def policies_asked(parameters: Parameters) -> frozenset[str]:
 
 
 def uses_load(jobs: Iterable[model.Job], parts: Iterable[Any], policies: AbstractSet[str]) -> dict[str, Series]:
-    """Return what the last runs under the signatures of those that share, or wait to, used of a GPU. One query, or none.
+    """Return the use of a GPU by the last runs of signatures that share, or wait to. One query, or none.
 
     `parts`: the live allocations, with `part_held`.
     """
@@ -76,7 +76,7 @@ def uses_load(jobs: Iterable[model.Job], parts: Iterable[Any], policies: Abstrac
 def pairs_load(
     jobs: Iterable[model.Job], parts: Iterable[Any], *, now: datetime
 ) -> dict[tuple[str, str, str], model.PairSeen]:
-    """Return what the signatures of those that share, or wait to, were measured to cost each other. One query, or none."""
+    """Return the measured cost to each other of signatures that share, or wait to. One query, or none."""
     names = list(_names(jobs, parts))[:NAMES]
     if not names:
         return {}
@@ -130,7 +130,7 @@ class Seen(NamedTuple):
 
 
 def memory_seen(parts: Iterable[Any], policies: AbstractSet[str], *, now: datetime) -> Seen:
-    """Return what is used of GPUs that jobs share now. One query, or none."""
+    """Return the present use of GPUs that jobs share. One query, or none."""
     held = [part for part in parts if part.part_held is not None] if policies & LOOKS_NOW else []
     if not held:
         return Seen()

@@ -11,14 +11,14 @@ from django.db.models import F
 
 from portal.cluster.models import Gpu, GpuType
 from portal.people.tenants.models import Tenant
+from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.probes import links_wanted
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.described import Known, job_described, jobs_described, times_of
-from portal.planning.rounds.planning.despite import culprits_aside, invalid_aside
 from portal.planning.rounds.planning.ended import ended_since, history_load
 from portal.planning.rounds.planning.learned import policy_learned
 from portal.planning.rounds.planning.memory import Memory
+from portal.planning.rounds.planning.model_jobs import Known, times_of, to_model_job, to_model_jobs
 from portal.planning.rounds.planning.nodes import nodes_described
 from portal.planning.rounds.planning.past import array_history_now
 from portal.planning.rounds.planning.promises import promises_load
@@ -31,40 +31,64 @@ from portal.planning.rounds.planning.sharing import (
     shared_memory,
     uses_load,
 )
-from portal.planning.rounds.planning.too_small import too_small_load
+from portal.planning.rounds.planning.without_failing_jobs import set_failing_aside, set_invalid_aside
 from portal.work.jobs.models import Allocation, GpuAllocation
 from portal.work.jobs.services.profiling import profiles_past
 from portal.work.jobs.services.tuning import cores_tuned
 from scheduler import model
+from scheduler.estimator.tables import signature
+from scheduler.model.instances import is_instance, only_instances
 from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from portal.planning.rounds.planning.queued import QueuedJob
+    from scheduler.model import Job
     from scheduler.parameters import Parameters
+
+
+NAMES = 5000
+"""The most signatures that are looked up, the first in the queue: a missing answer keeps nobody from an instance."""
+
+
+def too_small_load(jobs: Iterable[Job], kinds: Iterable[GpuType]) -> dict[str, frozenset[str]]:
+    """Return by signature the types of instances that are too small for it. One query, none without instances."""
+    memory = {kind.name: kind.memory_mib for kind in kinds if kind.memory_mib and is_instance(kind.name)}
+    if not memory:
+        return {}
+    names = dict.fromkeys(
+        signature(job) for job in jobs if job.requirement[0] == 1 and not only_instances(job.gpu_types)
+    )
+    found: dict[str, frozenset[str]] = {}
+    rows = SignatureUse.objects.filter(signature__name__in=list(names)[:NAMES], gpu_type__isnull=False)
+    for name, most in rows.values_list("signature__name", "most__gpu_memory_mib"):
+        small = frozenset(kind for kind, mib in memory.items() if (most or 0) > mib)
+        if small:
+            found[name] = found.get(name, frozenset()) | small
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a planning is made from, and the rows of the queue as they were read for it."""
+    """The input of a planning, and the rows of the queue as they were read for it."""
 
     state: model.ClusterState
     queued: Sequence[QueuedJob]
 
 
 def state_load(*, now: datetime, parameters: Parameters) -> model.ClusterState:
-    """Read the snapshot, for whoever asks without planning. Times in it are Unix seconds.
+    """Read the snapshot without planning. Times in it are Unix seconds.
 
-    The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`despite`).
+    The jobs that the last planning could not plan are set aside: over one of them the planner may fail (`without_failing_jobs`).
     """
     found = snapshot_load(now=now, parameters=parameters)
     invalid = {row.pk for row in found.queued if row.reason == model.Reason.INVALID}
-    return invalid_aside(found.state, invalid)
+    return set_invalid_aside(found.state, invalid)
 
 
 def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | None = None) -> Snapshot:
-    """Read the snapshot, and keep the queue's rows: who applies the plan compares with them.
+    """Read the snapshot, and keep the queue's rows: applying compares with them.
 
     `memory`: this process's, of which only what changed is read anew; its jobs are those of its last snapshot, moved on.
     """
@@ -74,7 +98,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     apart = apart_signatures() if shared else {}
     running_known = Known(now.timestamp(), cores_tuned(), promises_load(), shared=shared, apart=apart)
     look, past = memory.queue.look(), profiles_past(now=now, again_s=PROFILE_AGAIN_S)
-    jobs = culprits_aside(jobs_described(look, replace(running_known, profiled=past.since), memory.jobs))
+    jobs = set_failing_aside(to_model_jobs(look, replace(running_known, profiled=past.since), memory.jobs))
     running = _running(parts, running_known)
     sharing = any(job.part is not None for job in jobs) if shared else False
     policies = policies_asked(parameters) if sharing else frozenset()
@@ -86,7 +110,10 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
         jobs=jobs,
         knowledge=knowledge_load([*jobs, *resizable]),
         running=running,
-        tenants=_tenants(),
+        tenants=[
+            model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
+            for t in Tenant.objects.all()
+        ],
         gpu_speeds={kind.name: kind.relative_speed for kind in kinds},
         gpu_weights={kind.name: kind.share_weight for kind in kinds},
         ended=ended_since(now - timedelta(hours=parameters.raqlr_hours)),
@@ -122,15 +149,8 @@ def _parts() -> list[Any]:
     return parts
 
 
-def _tenants() -> list[model.Tenant]:
-    return [
-        model.Tenant(id=t.pk, weight=t.weight, gpu_quota=t.gpu_quota, core_quota=t.core_quota)
-        for t in Tenant.objects.all()
-    ]
-
-
 class Held(NamedTuple):
-    """What a live allocation holds of GPUs: indices, or a part of a shared one; and their type where it is not their node's."""
+    """The GPUs of a live allocation: indices, or a part of a shared one; and their type where it is not their node's."""
 
     gpus: tuple[int, ...] = ()
     part: model.HeldPart | None = None
@@ -138,7 +158,7 @@ class Held(NamedTuple):
 
 
 def _gpus_held() -> dict[int, Held]:
-    """Return what each live allocation holds of GPUs. One query."""
+    """Return the GPUs of each live allocation. One query."""
     rows = GpuAllocation.objects.filter(released_at=None, allocation__released_at=None).order_by("pk")
     names = ("allocation_id", "gpu__index", "gpu__gpu_type_id", "mode", "compute", "memory_mib")
     held: dict[int, Held] = {}
@@ -162,6 +182,6 @@ def _running(parts: Iterable[Allocation], known: Known) -> list[model.Running]:
         by_attempt[part.attempt_id].append(part)
 
     def describe(job: Any) -> model.Job:
-        return job_described(job, times_of(job), known)
+        return to_model_job(job, times_of(job), known)
 
     return [running_one(held, describe=describe, now_s=known.now_s) for held in by_attempt.values()]

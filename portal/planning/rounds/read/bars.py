@@ -98,7 +98,7 @@ def _plannings(*, since: datetime, now: datetime, hold_s: float) -> list[Held]:
 
 
 def _held(rows: Sequence[tuple[datetime, Any, Any, Any]], *, until_s: float, hold_s: float) -> list[Held]:
-    """Return what each held. Plannings of an older version told nothing of kept ones."""
+    """Return the GPUs that each held. Plannings of an older version recorded no kept ones."""
     starts = [at.timestamp() for at, *_ in rows]
     ends = [*starts, until_s][1:]
     return [

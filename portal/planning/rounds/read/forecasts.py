@@ -27,13 +27,13 @@ HORIZONS_S = (300.0, 3600.0)
 RANGES_MOST = FAR.jobs
 """Waiting jobs, in order of priority, for which ranges are computed."""
 MARKS = 20
-"""The latest starts of a horizon, told one by one; with fewer nothing can be said of ranges."""
+"""The latest starts of a horizon, one by one; with fewer nothing can be said of ranges."""
 RANGE_SHARE = HELD
 """The probability that ranges are made for."""
 FIRST_READ = 200
-"""So many ranges are looked at for who starts next: a whole array may stand before other jobs."""
+"""The number of ranges looked at for the next starts: a whole array may stand before other jobs."""
 RECORDS_READ = 2000
-"""Coverage and error are those of the latest so many starts."""
+"""The number of latest starts behind coverage and error."""
 
 
 def forecasts_of(job_ids: Collection[int]) -> dict[int, StartForecast]:
@@ -41,16 +41,16 @@ def forecasts_of(job_ids: Collection[int]) -> dict[int, StartForecast]:
     return StartForecast.objects.in_bulk(job_ids)
 
 
-def foretold_first(count: int = FIRST_READ) -> dict[int, StartForecast]:
-    """Return the start ranges of waiting jobs by their middle, the first `count`, by the job's id. One query."""
+def foretold_first() -> dict[int, StartForecast]:
+    """Return the start ranges of waiting jobs by their middle, the first FIRST_READ, by the job's id. One query."""
     rows = StartForecast.objects.filter(job__state=JobState.PENDING, job__waiting_since__isnull=False)
     order = (F("median_at").asc(nulls_last=True), "earliest_at", "job_id")
-    return {row.job_id: row for row in rows.defer("drawn").order_by(*order)[:count]}
+    return {row.job_id: row for row in rows.defer("drawn").order_by(*order)[:FIRST_READ]}
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a waiting job will probably start: what every page, list, REST and the command line tell of it.
+    """When a waiting job will probably start, as every page, list, REST and the command line show it.
 
     The range begins now at the earliest. `latest_at` None: beyond what was simulated. `passed`: the range is over, and the job
     has not started. `at`: when the range was made.
@@ -64,7 +64,7 @@ class Start:
 
 
 def start_told(forecast: StartForecast | None, now: datetime) -> Start | None:
-    """Return what is told of a waiting job's forecast."""
+    """Return a waiting job's forecast as it is shown."""
     if forecast is None:
         return None
     early, middle, late = forecast.earliest_at, forecast.median_at, forecast.latest_at
@@ -104,14 +104,14 @@ def _by_horizon(rows: list[Row]) -> list[dict[str, Any]]:
         parts.setdefault(bisect_right(HORIZONS_S, ahead_s), []).append(row)
     ends = (0.0, *HORIZONS_S, None)
     return [
-        {"from_s": ends[k], "until_s": ends[k + 1], **_fared(parts[k]), "last": _outcomes(parts[k])}
+        {
+            "from_s": ends[k],
+            "until_s": ends[k + 1],
+            **_fared(parts[k]),
+            "last": [_outcome(predicted, start_s) for predicted, _, start_s in parts[k][:MARKS]][::-1],
+        }
         for k in sorted(parts)
     ]
-
-
-def _outcomes(rows: list[Row]) -> list[str]:
-    """Return how the latest starts lay to their ranges, oldest first: held, later or earlier. `rows`: latest first."""
-    return [_outcome(predicted, start_s) for predicted, _, start_s in rows[:MARKS]][::-1]
 
 
 def _outcome(predicted: StartRange, start_s: float) -> str:
@@ -121,7 +121,7 @@ def _outcome(predicted: StartRange, start_s: float) -> str:
 
 
 def ranges_trust() -> str:
-    """Say how the ranges of the latest starts fared, or, with too few to say, what ranges are made for. One query."""
+    """Say how the ranges of the latest starts fared, or, with too few to say, the purpose of ranges. One query."""
     fields = ("earliest_at", "median_at", "latest_at", "started_at")
     rows = ForecastRecord.objects.order_by("-started_at").values_list(*fields)[:MARKS]
     held = [covers(_range(early, middle, late), start.timestamp()) for early, middle, late, start in rows]

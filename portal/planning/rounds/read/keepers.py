@@ -1,4 +1,4 @@
-"""For whom what idles is kept from a waiting job, as it stands now: read when shown, never stored.
+"""The jobs for which idle GPUs are kept from a waiting job, as it stands now: read when shown, never stored.
 
 A waiting job's stored figures stay as long as its reason does, while what keeps it out may pass from one job to the next.
 """
@@ -23,7 +23,7 @@ RESERVED = "reserved"
 
 
 class KeepersNow:
-    """What is kept now. Five queries at most, when it is first asked about a job that is kept out."""
+    """The GPUs kept now. Five queries at most, when it is first asked about a job that is kept out."""
 
     def __init__(self, now: datetime) -> None:
         self._now_s = now.timestamp()
@@ -62,7 +62,7 @@ class KeepersNow:
         return {**keeper, "until_s": keeper["until_s"] if keeper.get("until_s", 0.0) > self._now_s else None}
 
     def _counted(self, keeper: dict[str, Any], stored: Sequence[Figures]) -> dict[str, Any]:
-        """Return it with how many GPUs idled for it on these nodes, where that was told."""
+        """Return it with how many GPUs idled for it on these nodes, where that was recorded."""
         told = (
             each["gpus"] for each in stored if each["nodes"] == keeper["nodes"] and each["cause"] == keeper["cause"]
         )
@@ -70,7 +70,7 @@ class KeepersNow:
 
     @cached_property
     def _entries(self) -> tuple[list[dict[str, Any]], dict[int, Job], dict[int, tuple[str, str | None]]]:
-        """Return what is kept, by whom, and its nodes' names and GPU types."""
+        """Return the kept GPUs, their keepers, and the names and GPU types of the nodes."""
         entries = kept_entries()
         holders = Job.objects.only("pk", "tenant_id", "array_id", "array_index").in_bulk(
             [each["job"] for each in entries]

@@ -1,4 +1,4 @@
-"""What is kept for jobs now: promises, and the last planning's reservations; foreign jobs without number and name."""
+"""GPUs kept for jobs now: promises, and the last planning's reservations; foreign jobs without number and name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class KeptFor:
 
 
 def kept_now(*, user: User) -> list[KeptFor]:
-    """Return what is kept for waiting and stopping jobs, promises first, as `user` may see it. Six queries at most."""
+    """Return the GPUs kept for waiting and stopping jobs, promises first, as `user` may see it. Six queries at most."""
     entries = kept_entries()
     if not entries:
         return []
@@ -72,7 +72,7 @@ def kept_now(*, user: User) -> list[KeptFor]:
 
 
 def kept_for(*, job: Job) -> list[KeptFor]:
-    """Return what is kept for one job; who may see the job may see that."""
+    """Return the GPUs kept for one job; all viewers of the job may see that."""
     entries = [entry for entry in kept_entries() if entry["job"] == job.pk]
     names = _names(entries)
     ranges = _ranges(entries)
@@ -80,7 +80,7 @@ def kept_for(*, job: Job) -> list[KeptFor]:
 
 
 def places_kept(jobs: Collection[Job], planning: Planning | None) -> dict[int, str]:
-    """Say where jobs will start that the planning reserved nodes for, and what must end there first. One query at most."""
+    """Say where jobs will start that the planning reserved nodes for, and which parts must end there first. One query at most."""
     ids = {job.pk for job in jobs}
     nodes = {each["job"]: each["nodes"] for each in (planning.reservations if planning else ()) if each["job"] in ids}
     names = _names([{"nodes": each} for each in nodes.values()])
@@ -93,7 +93,7 @@ def _named(names: list[str]) -> str:
 
 
 def kept_entries() -> list[dict[str, Any]]:
-    """Return what is kept, promises first, by row ids: `job`, `nodes`, `gpus` (None: what idles), `cause`, `until`."""
+    """Return each, promises first, by row ids: `job`, `nodes`, `gpus` (None: the idle ones), `cause`, `until`."""
     return [*_promised(), *_reserved()]
 
 

@@ -82,9 +82,9 @@ def _figures(metrics: dict[str, Any]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, value in finite(metrics).items():
         inner = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
-        found |= {key: item if item is None else float(item) for key, item in inner.items() if _is_number(item)}
+        found |= {
+            key: item if item is None else float(item)
+            for key, item in inner.items()
+            if item is None or isinstance(item, (int, float))
+        }
     return found
-
-
-def _is_number(item: object) -> bool:
-    return item is None or isinstance(item, (int, float))

@@ -1,4 +1,4 @@
-"""What would have to come free for a job to start, in a few words, from the figures behind its reason (section 7)."""
+"""The resources that must come free for a job to start, in a few words, from the figures behind its reason (section 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people call the jobs that a decision's figures name: figures hold database ids, and an array's task is `58_40`."""
+"""The numbers of the jobs that a decision's figures name: figures hold database ids, and an array's task is `58_40`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 BESIDE = ("beside_own", "apart_own")
-"""Of what is told of sharing: jobs on a GPU, and those that a job is kept apart from."""
+"""Figures of sharing: jobs on a GPU, and those that a job is kept apart from."""
 
 
 class JobNumbers:
@@ -50,7 +50,7 @@ class JobNumbers:
 
 
 def _ids(figures: Figures) -> Iterator[int]:
-    """Yield the ids that figures name. What is a text is a number already; None stands for another tenant's job."""
+    """Yield the ids that figures name. A text is a number already; None stands for another tenant's job."""
     named = [*(figures.get("lost_to") or {}).get("own_jobs", ()), *(figures.get("depends_on") or ())]
     named += [job for name in BESIDE for job in (figures.get("shared") or {}).get(name) or ()]
     named += [(figures.get("blocked_by") or {}).get("job"), *(each.get("job") for each in figures.get("keepers") or ())]

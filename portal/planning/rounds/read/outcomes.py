@@ -1,4 +1,4 @@
-"""What a planning did besides starting jobs, as a reader may see it: other tenants' jobs have neither number nor name."""
+"""A planning's outcomes besides started jobs, as a reader may see them: other tenants' jobs have neither number nor name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from portal.work.jobs.listing import jobs_for
 from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from portal.people.tenants.models import Tenant, User
     from portal.planning.rounds.models import Planning
     from portal.work.jobs.models import Job
@@ -26,11 +24,11 @@ def planning_outcomes(
     jobs = jobs_for(user=user, tenant=tenant).in_bulk(list(_jobs_named(planning)))
     nodes = dict(Node.objects.filter(pk__in=_nodes_named(planning)).values_list("pk", "name"))
 
-    def who(job_id: int) -> dict[str, Any]:
-        return job_shown(jobs.get(job_id))
+    def who(job_id: int | None) -> dict[str, Any] | None:
+        return job_shown(jobs.get(job_id)) if job_id else None
 
     return {
-        "stops": [each | {name: _whom(each[name], jobs) for name in ("job", "for_job")} for each in planning.stops],
+        "stops": [each | {name: who(each[name]) for name in ("job", "for_job")} for each in planning.stops],
         "promises": [
             {"job": who(each["job"]), "cause": each["cause"], "shares": _shares(each["shares"], nodes)}
             for each in planning.promises
@@ -44,10 +42,6 @@ def planning_outcomes(
             {**each, "job": who(each["job"]), "node": _name(each["node"], nodes)} for each in planning.profiles
         ],
     }
-
-
-def _whom(job_id: int | None, jobs: Mapping[int, Job]) -> dict[str, Any] | None:
-    return job_shown(jobs.get(job_id)) if job_id else None
 
 
 def _jobs_named(planning: Planning) -> set[int]:

@@ -67,7 +67,7 @@ class Turns:
         return dict(Job.objects.filter(pk__in=jobs).values_list("pk", "tenant_id")) if jobs else {}
 
     def _blocking(self, tenant_id: int) -> dict[str, Any] | None:
-        """Return who keeps the tenant's jobs back under a strict order; its number only where it is the tenant's own."""
+        """Return the job that keeps the tenant's jobs back under a strict order; its number only where it is the tenant's own."""
         for job, tenant in self._decisions.head.get("blocking", ()):
             row = self._decisions.find(job)
             standing = None if row is None else self._decisions.standing(row)

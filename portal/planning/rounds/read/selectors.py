@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.described import cores_wanted
+from portal.planning.rounds.planning.model_jobs import cores_wanted
 from portal.planning.rounds.read.places import Turns
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
 """As the submit form offers them for GPU jobs; the empty one: none is said."""
 CHUNK = 1000
-"""Of a planning's decisions, so many are looked up at a time."""
+"""The number of a planning's decisions that are looked up at a time."""
 
 
 def planning_last() -> Planning | None:
@@ -109,7 +109,7 @@ def cluster_metrics() -> dict[str, Any]:
 
 
 def cores_effects(user: User) -> dict[str, str]:
-    """Return what each hint does to the number of cores a GPU that a job of the user starts with (algorithms, section 8)."""
+    """Return the effect of each hint on the cores a GPU that a job of the user starts with (algorithms, section 8)."""
     tuned = cores_tuned(owner_ids=[user.pk]).get(user.pk, {})
     effects = {f"category:{name}": _start_words(name or None, tuned) for name in CATEGORIES}
     base = start_cores(category=None, tuned=tuned)
@@ -130,7 +130,7 @@ def _start_words(category: str | None, tuned: Mapping[str | None, int]) -> str:
 
 
 def cores_wanted_of(jobs: Iterable[Job]) -> dict[int, int]:
-    """Return how many cores each job would get at its smallest size: what it asked, else the start rule. One query."""
+    """Return how many cores each job would get at its smallest size: its own wish, else the start rule. One query."""
     jobs = list(jobs)
     tuned = cores_tuned(owner_ids={job.owner_id for job in jobs})
     return {job.pk: cores_wanted(job=job, tuned=tuned) * max(1, job.gpus[0]) for job in jobs}

@@ -1,4 +1,4 @@
-"""Figures over hours and days, made to be drawn: few points, whatever the range and however often was planned.
+"""Figures over hours and days, made to be drawn: few points for any range and any number of plannings.
 
 An hour is told by its plannings. A day and a week are told by the rounds' roll-ups, so that a point stands for all that
 happened in its stretch and not for the one planning that was picked; neighbouring rounds are merged, by time.
@@ -49,13 +49,13 @@ def range_of(text: str | None) -> tuple[str, timedelta]:
     return name, RANGES[name]
 
 
-def rounds_since(*, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
-    """Return the rounds since then, oldest first, merged into at most `most` stretches; the present one so far last."""
-    return rounds_merged(rounds_read(since=since, now=now), since=since, now=now, most=most)
+def rounds_since(*, since: datetime, now: datetime) -> list[Stretch]:
+    """Return the rounds since then, oldest first, merged into at most MOST stretches; the present one so far last."""
+    return rounds_merged(rounds_read(since=since, now=now), since=since, now=now)
 
 
 def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
-    """Return each round since then. At most five queries and no decisions, whatever the number of rounds."""
+    """Return each round since then. At most five queries and no decisions, for any number of rounds."""
     rows = Round.objects.filter(started_at__gte=since).exclude(metrics={}).order_by("number")
     found = [
         Stretch(start, until, metrics, number, 1)
@@ -69,7 +69,10 @@ def rounds_read(*, since: datetime, now: datetime) -> list[Stretch]:
 
 def rounds_merged(rounds: list[Stretch], *, since: datetime, now: datetime, most: int = MOST) -> list[Stretch]:
     """Merge neighbours into at most `most` stretches."""
-    return _merged(rounds, since=since, step=(now - since) / most) if len(rounds) > most else rounds
+    if len(rounds) <= most:
+        return rounds
+    step = (now - since) / most
+    return [_one([*group]) for _, group in groupby(rounds, key=lambda each: int((each.start - since) / step))]
 
 
 def _so_far(present: Round, *, now: datetime) -> Stretch | None:
@@ -79,13 +82,6 @@ def _so_far(present: Round, *, now: datetime) -> Stretch | None:
     figures = over_round([(point.at.timestamp(), point.metrics) for point in points], now.timestamp())
     last = {name: points[-1].metrics.get(name) for name in LAST_COUNTS}
     return Stretch(present.started_at, now, figures | last, present.number, 1)
-
-
-def _merged(rounds: Sequence[Stretch], *, since: datetime, step: timedelta) -> list[Stretch]:
-    def place(each: Stretch) -> int:
-        return int((each.start - since) / step)
-
-    return [_one([*group]) for _, group in groupby(rounds, key=place)]
 
 
 def _one(rounds: Sequence[Stretch]) -> Stretch:

@@ -1,4 +1,4 @@
-"""A planning's decisions: a column a figure, a job a row, in the order of the queue; stored as what changed (`frames`).
+"""A planning's decisions: a column a figure, a job a row, in the order of the queue; stored as differences (`frames`).
 
 What every job has (rank, latency ratio, age, reason, array, side, turn, binding node) is packed as numbers; placements,
 windows, shares and reservations stand in a small JSON head. A job's figures and candidates are rows of their own
@@ -136,7 +136,7 @@ def decisions_of(made: Plan) -> Decisions:
 
 
 def decisions_read(planning: Planning | None) -> Decisions:
-    """Return what a planning decided; nothing for one that failed before it did, or for None.
+    """Return a planning's decisions; nothing for one that failed before it had any, or for None.
 
     One query where frames before it are not in memory. Raises FrameError where they cannot be read; see `decisions_or_none`.
     """
@@ -164,7 +164,7 @@ def decisions_read(planning: Planning | None) -> Decisions:
 
 
 def decisions_before(number: int) -> Decisions:
-    """Return what the last applied planning before this number decided, as `decisions_or_none`. One query, and that of it."""
+    """Return the decisions of the last applied planning before this number, as `decisions_or_none`. One query, and that of it."""
     last = Planning.objects.filter(status=Planning.Status.APPLIED, number__lt=number).order_by("-number")
     return decisions_or_none(last.only("number", "keyframe", "decisions").first())
 
@@ -172,7 +172,7 @@ def decisions_before(number: int) -> Decisions:
 def decisions_or_none(planning: Planning | None) -> Decisions:
     """Return the same, and none at all where they cannot be read, which the log tells.
 
-    For whoever goes on without: the next planning, whose record then begins anew, and the pages of the present.
+    For callers that go on without: the next planning, whose record then begins anew, and the pages of the present.
     """
     try:
         return decisions_read(planning)
@@ -197,7 +197,7 @@ def _kept(packed: bytes, frame: Frame) -> Decisions:
 
 
 class Packed(NamedTuple):
-    """`bytes` go to `Planning.decisions`, `keyframe` to the column of that name; `read`: what reading them gives."""
+    """`bytes` go to `Planning.decisions`, `keyframe` to the column of that name; `read`: the columns that reading them gives."""
 
     bytes: bytes
     keyframe: int | None

@@ -1,4 +1,4 @@
-"""Keep what a planning said of a job in detail, when it changed; read it back as it stood in any planning.
+"""Keep a planning's details of a job when they changed; read them back as they stood in any planning.
 
 A row is written only when a job's reason, its side of the window or its binding node differs from the planning before,
 and only for the head of the queue, jobs of the window, those that leave it, and whoever starts from outside it (on a shared
@@ -45,17 +45,17 @@ TURN_NOT_COME = REASONS.index("outside-window")
 """It has no figures of its own."""
 
 BUDGET_SHARE = 0.02
-"""Of a tick, what a planning may spend on details; the jobs it does not come to have theirs made by the next ones."""
+"""The share of a tick that a planning may spend on details; the next plannings make those of the other jobs."""
 
 
 FRESH_JOBS = 100
-"""The first so many jobs of the queue, in the window or not, have a row, and its figures are refreshed in place when only
+"""The first jobs of the queue, in the window or not, have a row, and its figures are refreshed in place when only
 those changed: people compare the rows of one page, so these must all be of one planning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a planning has to tell anew: rows to add, figures to refresh, and the mark of each job's stored figures."""
+    """A planning's changes of details: rows to add, figures to refresh, and the mark of each job's stored figures."""
 
     rows: list[Explanation]
     refreshed: dict[int, bytes]
@@ -65,7 +65,7 @@ class Details:
 def explanations_make(*, made: Plan, columns: Columns, before: Decisions, record: Planning, budget_s: float) -> Details:
     """Return the details that changed since the last applied planning, first those at the head of the queue.
 
-    `columns`: the plan's, as `columns_of` makes them; `before`: what that planning decided.
+    `columns`: the plan's, as `columns_of` makes them; `before`: that planning's decisions.
 
     Outside the transaction that applies the plan: candidates are looked at again for each job.
     """
@@ -174,7 +174,7 @@ def explanations_of(job_ids: Collection[int], *, number: int | None = None) -> d
 def _shown(row: Explanation) -> dict[str, Any] | None:
     try:
         told = json.loads(zlib.decompress(bytes(row.detail)))
-    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to the packed bytes
         log.warning("planning %s's detail of job %s cannot be read: %s", row.planning_number, row.job_id, error)
         return None
     return {

@@ -1,4 +1,4 @@
-"""Columns of numbers as bytes, each as what differs from what was foretold of it; and back.
+"""Columns of numbers as bytes, each as the difference from its forecast; and back.
 
 Numbers that differ stand byte by byte, all first bytes, then all second ones, which packs well.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NEVER = np.iinfo(np.int64).min
 MOMENT_ERROR_US, RATIO_ERROR = 2, 5e-4
-"""What is foretold as closely as this is not stored: a clock's last digits, and more than three digits of a ratio."""
+"""A figure this close to its forecast is not stored: a clock's last digits, and more than three digits of a ratio."""
 
 MOMENT = "moment"
 """Microseconds: since when an eligible job waits (Unix time, less what it waited before); how long another has waited."""

@@ -1,4 +1,4 @@
-"""Decisions as the difference to the planning before: what its jobs' waiting foretells is not stored, only what differs.
+"""Decisions as the difference to the planning before: a forecast from the jobs' waiting is not stored, only the differences.
 
 A frame holds a planning's decisions by ascending job. A job's latency ratio follows from since when it waits and from its
 age, which rarely change; ranks follow from the ratios (or, under another priority, from the ranks before). So a frame says
@@ -25,7 +25,7 @@ VERSION = 3
 LEVEL = 3
 """zlib's level: at 6 a queue of 100 000 packs a tenth smaller in twice the time."""
 LONGEST = 32
-"""Frames in a row, the key frame included: so many are read at most for one planning's decisions."""
+"""Frames in a row, the key frame included: the most that are read for one planning's decisions."""
 STORED = {
     "eligible": np.uint8,
     "queued": np.uint8,
@@ -82,7 +82,7 @@ def frame_pack(
     """Return the bytes of a planning's decisions, and the frame that reading them gives.
 
     `columns`: in the order as decided, one row a job and no job twice: job, rank, turn, latency_ratio, age_s, wait_s, ... ;
-    `head`: what else is to be kept (JSON), with the words behind `array` and `source`. A key frame where `before` is None.
+    `head`: other things to keep (JSON), with the words behind `array` and `source`. A key frame where `before` is None.
     """
     rows = np.argsort(columns["job"], kind="stable")
     jobs, now_us = columns["job"][rows], round(now_s * 1e6)
@@ -109,7 +109,7 @@ def _in_words(known: dict[str, np.ndarray], head: Mapping[str, Any], before: Fra
 
 
 def _follows(before: Frame | None, number: int, now_us: int) -> dict[str, Any]:
-    """Return what the head says of the frame's place among others."""
+    """Return the head's words on the frame's place among others."""
     return {
         "before": before.number if before else None,
         "mark": before.mark if before else None,
@@ -156,7 +156,7 @@ def frame_alone(frame: Frame) -> bytes:
 
 
 def frame_head(packed: bytes, number: int | None = None) -> tuple[dict[str, Any], bytes]:
-    """Return what stands before the columns, and these; `head["before"]` is the planning of the frame before, if any.
+    """Return the part before the columns, and these; `head["before"]` is the planning of the frame before, if any.
 
     `number`: of the planning whose they should be. Raises FrameError.
     """
@@ -164,7 +164,7 @@ def frame_head(packed: bytes, number: int | None = None) -> tuple[dict[str, Any]
         raw = zlib.decompress(packed)
         end = raw.index(b"\n")
         return json.loads(raw[:end]), raw[end + 1 :]
-    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to the packed bytes
         raise FrameError(number, f"{type(error).__name__}: {error}") from error
 
 
@@ -232,7 +232,7 @@ def _ratios(made: Mapping[str, np.ndarray], now_us: int) -> np.ndarray:
 
 
 def _ranks(made: Mapping[str, np.ndarray], jobs: np.ndarray, now_us: int, way: int, old: np.ndarray) -> np.ndarray:
-    """Return the ranks by latency ratio, or those of before with gaps closed and who came behind them."""
+    """Return the ranks by latency ratio, or those of before with gaps closed and new jobs behind them."""
     ranks, queued = np.zeros(len(jobs), np.int32), np.flatnonzero(made["queued"])
     last = np.where(old[queued] > 0, old[queued], np.iinfo(np.int32).max)
     keys = -_ratios(made, now_us)[queued] if way == BY_RATIO else last

@@ -1,4 +1,4 @@
-"""What is recorded of the cluster's state: figures with every planning, and their roll-up with every round.
+"""Records of the cluster's state: figures with every planning, and their roll-up with every round.
 
 Section 10 of the algorithms: a round's figures are time-weighted; a planning's hold until the next one. Where plannings
 ceased (the portal was away) nothing is known, and nothing is made up.
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Avg, Count, F, Q
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
+from portal.cluster.models import SAMPLE_FRESH_S, Node
 from portal.planning.rounds.models import Planning, Round
-from portal.planning.rounds.record.utilisation import utilisations_now
-from portal.work.jobs.models import Job
+from portal.work.jobs.models import Allocation, GpuAllocation, Job
 from portal.work.jobs.states import FINAL
 from scheduler.metrics import over_round
 
@@ -24,9 +25,39 @@ if TYPE_CHECKING:
 
     from scheduler.model import Plan
 
+
+def utilisations_now() -> dict[str, float | None]:
+    """Return `utilisation` of the GPUs and `cpu_utilisation` of the cores that are held and measured, in per cent.
+
+    A job that is given cores counts as using no more than those. None when there is nothing held that is measured.
+    """
+    now = timezone.now().timestamp()
+    live = {
+        node.pk: node.live
+        for node in Node.objects.only("live")
+        if node.live and now - node.live.get("at", 0) < SAMPLE_FRESH_S
+    }
+    # Each GPU once, however many jobs share it.
+    held = (
+        GpuAllocation.objects.filter(released_at=None).order_by().values_list("gpu__node_id", "gpu__index").distinct()
+    )
+    uses = [live.get(node, {}).get("gpus", {}).get(str(index), {}).get("utilisation") for node, index in held]
+    measured = [use for use in uses if use is not None]
+    cores, used = 0, 0.0
+    parts = Allocation.objects.filter(released_at=None).values_list("node_id", "attempt__key", "core_ids")
+    for node, key, core_ids in parts:
+        own = live.get(node, {}).get("attempts", {}).get(key, {}).get("cpu_cores")
+        if own is not None:
+            cores, used = cores + len(core_ids), used + min(own, len(core_ids))
+    return {
+        "utilisation": sum(measured) / len(measured) if measured else None,
+        "cpu_utilisation": 100 * used / cores if cores else None,
+    }
+
+
 RAQLR_HOURS = (1, 6, 24)
 HOLD_TICKS = 4
-"""Ticks after which a planning's figures no longer hold: so many in a row are not missed by chance."""
+"""Ticks after which a planning's figures no longer hold: chance does not miss this many in a row."""
 
 
 def hold_s(*, tick_s: float) -> float:

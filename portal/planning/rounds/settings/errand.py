@@ -1,4 +1,4 @@
-"""What Celery calls: a task that deletes what is old does nothing while the clock may be wrong."""
+"""Celery's wrapper: a task that deletes old rows does nothing while the clock may be wrong."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from portal.work.jobs.models import ClockMark
 from portal.work.jobs.services.leases import LEAP
 
 WAIT = timedelta(days=1)
-"""So long has an operator to notice. It runs by the clock as it goes on from there."""
+"""The time that an operator has to notice. It runs by the clock as it goes on from there."""
 TOLD = timedelta(days=7)
 """A Berth that did not run for less is no news to its operator."""
 
 
 @dataclass(frozen=True)
 class Leap:
-    """The clock went ahead by so much, and deleting waits until then."""
+    """The clock went ahead by this much, and deleting waits until then."""
 
     by: timedelta
     until: datetime

@@ -41,7 +41,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
 QUEUES = dict.fromkeys(
     "simulations.next simulations.retrain_sharing backups.make artefacts.move artefacts.sweep_store".split(), LABORATORY
 )
-"""What does not go to the workers that plan: simulations, backups and large files may take half an hour each."""
+"""Tasks that do not go to the workers that plan: simulations, backups and large files may take half an hour each."""
 
 
 BY_AGE = frozenset(
@@ -60,17 +60,14 @@ def schedule_make(**_: Any) -> None:
     """Set every periodic task's interval: plannings by the operator's tick, the others fixed."""
     for task, every_s in {"rounds.plan": knobs_current()["tick_s"], **FIXED_S}.items():
         interval, _ = IntervalSchedule.objects.get_or_create(every=max(1, round(every_s)), period="seconds")
+        enabled = (settings.DEMO or task not in DEMO_ONLY) and (bool(env("BERTH_S3_URL")) or task not in STORE_ONLY)
         PeriodicTask.objects.update_or_create(
             name=task,
             defaults={
                 "task": task,
                 "interval": interval,
-                "enabled": _enabled(task),
+                "enabled": enabled,
                 "expire_seconds": 60,
                 "queue": QUEUES.get(task),
             },
         )
-
-
-def _enabled(task: str) -> bool:
-    return (settings.DEMO or task not in DEMO_ONLY) and (bool(env("BERTH_S3_URL")) or task not in STORE_ONLY)

@@ -29,11 +29,11 @@ Signal, Outcome = CoreSearch.Signal, CoreSearch.Outcome
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured in a step; None: nothing that could be used."""
+    """The measurement of a step; None: nothing that could be used."""
 
     utilisation: float | None
     samples_per_s: float | None
-    reports: bool = False  # it has told of iterations, if of too few in this step
+    reports: bool = False  # it has reported iterations, if too few in this step
     cpu_cores: float | None = None  # kept busy by all its processes, in the mean
 
 
@@ -70,7 +70,7 @@ def _locked(read: CoreSearch) -> CoreSearch | None:
 
 
 def signal_of(search: CoreSearch, figures: Figures) -> str:
-    """Return what the search goes by: the throughput of a job that reports its iterations by its first step, and then always."""
+    """Return the measure of the search: throughput for ever if the job reports iterations in its first step."""
     if search.signal:
         return search.signal
     return Signal.THROUGHPUT if figures.samples_per_s is not None or figures.reports else Signal.UTILISATION

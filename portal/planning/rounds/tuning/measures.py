@@ -1,4 +1,4 @@
-"""What core tuning goes by: how well attempts kept their GPUs and cores busy, and how fast they say that they were."""
+"""The measures of core tuning: how well attempts kept their GPUs and cores busy, and how fast they say that they were."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Place = tuple[int, str, str]
 """A node, a group of its measures, and whose they are in it: a GPU's index, or an attempt's key."""
 
 LEAST_SHARE = 0.5
-"""So much of a step must have been measured, else it says nothing."""
+"""The least share of a step that must have been measured."""
 RECENT = timedelta(seconds=100)
-"""Of so long ago more than half is not packed yet, whenever packing ran (`telemetry_packing.LATE_S`)."""
+"""The age at which more than half is not packed yet, at any time of packing (`telemetry_packing.LATE_S`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def speeds_read(attempt_ids: Iterable[int]) -> dict[int, tuple[float, float]]:
 
 
 def idle_cores_beside(attempt_ids: Iterable[int]) -> set[int]:
-    """Return those of the attempts on whose node some core is idle, whoever may have it. Two queries, without a lock."""
+    """Return those of the attempts on whose node some core is idle, for any holder. Two queries, without a lock."""
     own = Allocation.objects.filter(attempt__in=among(attempt_ids), released_at=None).order_by()
     places = list(own.values_list("attempt_id", "node_id", "node__cores"))
     parts = Allocation.objects.filter(
@@ -56,7 +56,7 @@ def idle_cores_beside(attempt_ids: Iterable[int]) -> set[int]:
 
 
 def upset_read(searches: Sequence[CoreSearch]) -> set[int]:
-    """Return the attempts beside whom, since their mark, a CPU job was slowed or let go: what was measured is worth nothing.
+    """Return the attempts beside whom, since their mark, a CPU job was slowed or let go: their measurements are worth nothing.
 
     One query, and one more where there was such a job.
     """
@@ -75,7 +75,7 @@ def upset_read(searches: Sequence[CoreSearch]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What an attempt used in its window; None: too little of it was measured."""
+    """An attempt's use in its window; None: too little of it was measured."""
 
     utilisation: float | None = None
     cpu_cores: float | None = None
@@ -85,7 +85,7 @@ def uses_read(windows: Sequence[Window]) -> dict[int, Use]:
     """Return of each attempt's window the mean utilisation (0 to 1) of its GPUs and the mean of the cores that its processes
     kept busy. Two queries.
 
-    None where less than `LEAST_SHARE` of the window was measured: what was not measured is never made up.
+    None where less than `LEAST_SHARE` of the window was measured: a missing figure is never made up.
     """
     if not windows:
         return {}

@@ -2,7 +2,7 @@
 
 It costs a fixed number of queries, and a transaction for each step that tells something: an attempt has some five in its
 life. One that told nothing is measured again, and one that waits for cores waits on, in one query for all of them.
-What the end of a step means is `portal.planning.rounds.tuning.ending`.
+The meaning of a step's end is in `portal.planning.rounds.tuning.ending`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ log = logging.getLogger(__name__)
 LAG_S = 6.0
 """Figures of the last seconds are on their way: nodes send every five."""
 SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
-"""After cores changed, so much of a step passes before it is measured."""
+"""Seconds of a step after cores changed, before it is measured."""
 ANSWER_S = 600.0
-"""A node that has not acknowledged an order for so long ends the search."""
+"""Seconds without an acknowledgement after which a node's search ends."""
 AT_ONCE = 500
 LEASE_S = 60.0
-"""After so long a pass counts as killed, and another worker may make one."""
+"""Seconds after which a pass counts as killed, and another worker may make one."""
 
 
 def tuning_pass(*, now: datetime | None = None) -> int:
@@ -87,7 +87,7 @@ def _pass(now: datetime) -> int:
 def _over(
     searches: Sequence[CoreSearch], figures: Mapping[int, Figures], *, parameters: Parameters, now: datetime
 ) -> list[CoreSearch]:
-    """Return those whose step told something, or that may get the cores they wait for; the others' is made again."""
+    """Return those whose step has a result, or that may get the cores they wait for; the others' is made again."""
     band = parameters.noise_band
     measured = [search for search in searches if search.pk in figures]
     gathering = [search for search in searches if search.pk not in figures]
@@ -127,7 +127,7 @@ def _close(now: datetime, *, on: bool) -> None:
 
 
 def _again(searches: Collection[CoreSearch], *, now: datetime, pause_s: float = 0.0) -> None:
-    """Measure steps again that told nothing, in one query: nothing changes, so nobody is locked."""
+    """Measure steps without a result again, in one query: nothing changes, so nobody is locked."""
     if not searches:
         return
     rows = CoreSearch.objects.filter(pk__in=among(search.pk for search in searches), done_at=None)
@@ -156,7 +156,7 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
             started_at__lte=now - timedelta(seconds=parameters.tune_step_s),
         )
         .annotate(node_cores=parts.filter(rank=0).values("node__cores")[:1])
-        # Not by key alone: Postgres would walk along all attempts that ever were to find the first live ones.
+        # Not only by key: Postgres would walk along all attempts that ever were to find the first live ones.
         .order_by("started_at", "pk")[:AT_ONCE]
     )
     fast = parameters.tune_faster == "on"
@@ -176,17 +176,14 @@ def _is_noted(search: CoreSearch) -> bool:
     return search.marked_at is not None and search.marked_samples is not None
 
 
-def _settle_s(search: CoreSearch) -> float:
-    return min(SETTLE_MOST_S, SETTLE_SHARE * search.step_s)
-
-
 def _mark(searches: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]], *, now: datetime) -> None:
     """Begin to measure those whose cores have held for a moment; the others have theirs soon.
 
-    What a job has reported is noted `LAG_S` after the mark: before, it may be of other cores still.
+    A job's report counts only `LAG_S` after the mark: before, it may be of other cores still.
     """
     for search in searches:
-        gathers, settled_at = _gathers(search), (search.since or now) + timedelta(seconds=_settle_s(search))
+        settle_s = min(SETTLE_MOST_S, SETTLE_SHARE * search.step_s)
+        gathers, settled_at = _gathers(search), (search.since or now) + timedelta(seconds=settle_s)
         if search.marked_at is None and settled_at > now and not gathers:
             search.due_at = settled_at
         elif search.marked_at is None and not gathers:
@@ -203,7 +200,7 @@ def _gathers(search: CoreSearch) -> bool:
 
 
 def _figures(measured: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]]) -> dict[int, Figures]:
-    """Return what was measured, by search."""
+    """Return the measurements, by search."""
     windows = [
         Window(search.attempt_id, search.marked_at, search.marked_at + timedelta(seconds=search.step_s))
         for search in measured

@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 from portal.foundation.disk import Disk
 from portal.foundation.events.models import OutboxMessage
-from portal.operate.health import health, written
+from portal.operate.health import health
 from tests.portal.foundation.api.test_health import ask, well  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(written, "_wrote_at", [float("-inf")])
+    monkeypatch.setattr(health, "_wrote_at", [float("-inf")])
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_each_look_commits_a_write_that_leaves_nothing_once_a_second_at_most(wel
     assert ask()[0] == 200
     assert (after := commits(other)) != before
     assert not OutboxMessage.objects.exists()
-    monkeypatch.setattr(written, "EVERY_S", 1000.0)
+    monkeypatch.setattr(health, "EVERY_S", 1000.0)
     assert ask()[0] == 200
     assert commits(other) == after
 
@@ -56,7 +56,7 @@ def test_a_database_that_is_only_read_from_is_not_well(well, other):  # noqa: F8
 
 
 def test_another_writers_lock_is_no_problem_and_is_not_waited_for_as_long(well, other, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(written, "LOCK_PATIENCE_MS", 10)
+    monkeypatch.setattr(health, "LOCK_PATIENCE_MS", 10)
     other.execute("BEGIN IMMEDIATE")
     assert ask()[1]["problems"] == []
     with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ from portal.cluster.services import node_declare_dead
 from portal.foundation.environment import env
 from portal.foundation.events.models import OutboxMessage
 from portal.operate.backups.models import Backup
-from portal.operate.backups.settling import database_settle
+from portal.operate.backups.restoring import database_settle
 from portal.people.tenants.models import AuditEvent
 from portal.planning.rounds.models import ErrandLease, PlanningLease
 from portal.planning.rounds.planning.run import planning_run

@@ -12,7 +12,7 @@ from portal.pages.dashboard.board.facts import facts_read
 from portal.pages.dashboard.parts.gpu_sharing import part_words
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.planning.run import planning_run
-from portal.planning.rounds.record.utilisation import utilisations_now
+from portal.planning.rounds.record.metrics import utilisations_now
 from portal.work.jobs.held_time import gpu_held_s, union_s
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from portal.work.jobs.occupancy import active_share

@@ -9,10 +9,10 @@ from django.utils import timezone
 from portal.cluster.models import Gpu
 from portal.people.tenants.models import Tenant
 from portal.planning.estimation import matrix
-from portal.planning.estimation.keeping import KEEP_UNUSED, signatures_expire
 from portal.planning.estimation.models import AttemptSpeed, PairSpeed, Signature, ThroughputCell
 from portal.planning.estimation.neighbours import LEAST_ALONE, SLACK
 from portal.planning.estimation.selectors import pairs_measured
+from portal.planning.estimation.tasks import KEEP_UNUSED, signatures_expire
 from portal.work.jobs.models import Attempt, GpuAllocation
 from portal.work.jobs.services.placing import attempt_start
 from tests.portal import given

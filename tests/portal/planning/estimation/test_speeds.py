@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from portal.cluster.models import GpuType
 from portal.people.tenants.models import Tenant
-from portal.planning.estimation.keeping import KEEP_ENDED, KEEP_UNUSED, signatures_expire
 from portal.planning.estimation.models import NodeSpeed, Signature, ThroughputCell
 from portal.planning.estimation.speeds import SIGNATURES_LEAST, speed_factor, speeds_refresh
+from portal.planning.estimation.tasks import KEEP_ENDED, KEEP_UNUSED, signatures_expire
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Job

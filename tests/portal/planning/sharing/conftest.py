@@ -4,8 +4,7 @@ import pytest
 
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.services import settings_update
-from portal.planning.sharing.companion import Companion
-from portal.planning.sharing.shadow import Question, Runner
+from portal.planning.sharing.shadow import Companion, Question, Runner
 from tests.portal import given
 
 

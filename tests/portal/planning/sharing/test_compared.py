@@ -6,10 +6,9 @@ import pytest
 from django.utils import timezone
 
 from portal.planning.estimation.models import PairSpeed, Signature
-from portal.planning.sharing.companion import ShadowFailed
 from portal.planning.sharing.models import ShadowPlanning
 from portal.planning.sharing.selectors import comparison, pair_last, use_course
-from portal.planning.sharing.shadow import Runner
+from portal.planning.sharing.shadow import Runner, ShadowFailed
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

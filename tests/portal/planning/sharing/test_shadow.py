@@ -9,10 +9,9 @@ from django.utils import timezone
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.services import settings_update
-from portal.planning.sharing.companion import Companion, ShadowFailed
 from portal.planning.sharing.keeping import shadow_expire
 from portal.planning.sharing.models import ShadowDecision, ShadowPlanning
-from portal.planning.sharing.shadow import Question, Runner
+from portal.planning.sharing.shadow import Companion, Question, Runner, ShadowFailed
 from portal.work.jobs.models import GpuAllocation
 from tests.portal import given
 

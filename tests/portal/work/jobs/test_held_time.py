@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.planning.rounds.record.utilisation import utilisations_now
+from portal.planning.rounds.record.metrics import utilisations_now
 from portal.work.jobs.held_time import active_rates
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation
 from tests.portal import given

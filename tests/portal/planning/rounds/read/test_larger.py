@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.planning.rounds.read.larger import larger_sentence
+from portal.planning.rounds.read.explained import larger_sentence
 
 
 @pytest.mark.django_db

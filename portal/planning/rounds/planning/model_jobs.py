@@ -6,12 +6,12 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.planning.rounds.planning.despite import DETAIL
 from portal.planning.rounds.planning.images import images_refused, refused_figures
 from portal.planning.rounds.planning.memory import Beside
 from portal.planning.rounds.planning.queued import jobs_blocked, waits_of
-from portal.planning.rounds.planning.restored import Restored
 from portal.planning.rounds.planning.sharing import shared_memory
+from portal.planning.rounds.planning.unsettled_nodes import UnsettledNodes
+from portal.planning.rounds.planning.without_failing_jobs import DETAIL
 from portal.work.jobs.models import Job
 from portal.work.jobs.services.tuning import cores_tuned
 from portal.work.jobs.states import JobState
@@ -45,7 +45,7 @@ def may_harvest(job: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What jobs are described by beside their rows. `promises`, `profiled` (since when), `apart` (signatures): by job.
+    """The sources of jobs' descriptions beside their rows. `promises`, `profiled` (since when), `apart` (signatures): by job.
 
     `shared`: by GPU type the memory (MiB) of the largest GPU that jobs may share; {} = none is shared, or sharing is off.
     """
@@ -58,7 +58,7 @@ class Known:
     apart: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def part(self, job: Any) -> model.GpuPart | None:
-        """Return what a job asks of a shared GPU; None where it gets GPUs of its own.
+        """Return a job's part of a shared GPU; None where it gets GPUs of its own.
 
         That is so while no shared GPU of a type that it may use has the memory, and where it was promised GPUs.
         """
@@ -74,7 +74,7 @@ class Known:
     def cores(self, job: Any) -> int:
         """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any.
 
-        With a part of a GPU it gets a part of what the start rule says of a whole one.
+        With a part of a GPU it gets a part of the start rule's cores of a whole one.
         """
         promise = self.promises.get(job.pk)
         promised = promise.cores_wanted if promise is not None else None
@@ -89,7 +89,7 @@ class Known:
 
 
 class Times(NamedTuple):
-    """Of a job's row, in Unix seconds; `since_s`: since when it waits, where its waiting counts."""
+    """Times of a job's row, in Unix seconds; `since_s`: since when it waits, where its waiting counts."""
 
     submitted_s: float
     since_s: float | None
@@ -111,27 +111,27 @@ IN_TURN = Aside(None, {})
 """It does wait for its turn."""
 
 
-def jobs_described(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
-    """Describe the queue: waiting and held jobs. A task waits for what its array waits for."""
-    blocked, restored = jobs_blocked(), Restored.read(now_s=known.now_s)
+def to_model_jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
+    """Describe the queue: waiting and held jobs. A task waits for all that its array waits for."""
+    blocked, unsettled = jobs_blocked(), UnsettledNodes.read(now_s=known.now_s)
     refused = images_refused(look.rows)
 
     def make(row: QueuedJob) -> model.Job:
         waits = blocked.get(row.pk, blocked.get(row.array_id) if row.array_id else None)
         try:
-            aside = _aside(row, blocked=waits, restored=restored, refused=refused_figures(row, refused))
-            return job_described(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
+            aside = _aside(row, blocked=waits, unsettled=unsettled, refused=refused_figures(row, refused))
+            return to_model_job(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
         except Exception:
             log.exception("job %d cannot be described, which is a fault of Berth: it is set aside", row.pk)
             return _undescribed(row)
 
-    common = (known.tuned, restored, known.shared)
+    common = (known.tuned, unsettled, known.shared)
     beside = Beside(blocked, known.promises, known.profiled, known.apart, refused, common)
     return kept.describe(look, beside, known.now_s, make)
 
 
 def _undescribed(row: QueuedJob) -> model.Job:
-    """Return a job over which we fail, with what the others need to know of it: that it is there."""
+    """Return a job over which we fail, with the one fact that the others need: it is there."""
     return model.Job(
         id=row.pk,
         tenant=row.tenant_id,
@@ -143,14 +143,16 @@ def _undescribed(row: QueuedJob) -> model.Job:
     )
 
 
-def _aside(job: Any, *, blocked: Waits | None, restored: Restored, refused: dict[str, Any] | None = None) -> Aside:
+def _aside(
+    job: Any, *, blocked: Waits | None, unsettled: UnsettledNodes, refused: dict[str, Any] | None = None
+) -> Aside:
     if job.state == JobState.HELD:
         return Aside(model.Reason.HELD, {})
     if blocked is not None:
         return Aside(model.Reason.DEPENDENCY, dict(blocked))
     if refused is not None:
         return Aside(model.Reason.INVALID, refused)
-    return Aside(model.Reason.RESTORED, restored.figures) if restored.keeps(job) else IN_TURN
+    return Aside(model.Reason.RESTORED, unsettled.figures) if unsettled.keeps(job) else IN_TURN
 
 
 def times_of(job: Any) -> Times:
@@ -159,7 +161,7 @@ def times_of(job: Any) -> Times:
     return Times(job.submitted_at.timestamp(), since.timestamp() if since else None, job.started_at is not None)
 
 
-def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -> model.Job:
+def to_model_job(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -> model.Job:
     """Return a row (`Job` or `QueuedJob`) as the scheduler's job. `aside`: why it does not wait for its turn."""
     return model.Job(
         id=job.pk,
@@ -195,21 +197,21 @@ def job_described(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) 
     )
 
 
-def job_imagined(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
-    """Return what a snapshot would say of a job that is not stored. `job`: an unsaved row with an id that none has."""
+def unsaved_to_model_job(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
+    """Return a job that is not stored as a snapshot would have it. `job`: an unsaved row with an id that none has."""
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
     waits = waits_of(job, blocked=blocked)
-    aside = _aside(job, blocked=waits, restored=Restored())  # it is new: no restore concerns it
+    aside = _aside(job, blocked=waits, unsettled=UnsettledNodes())  # it is new: no restore concerns it
     known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
-    return job_described(job, times_of(job), known, aside)
+    return to_model_job(job, times_of(job), known, aside)
 
 
-def jobs_imagined(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
-    """Return what a snapshot would say of stored jobs if they came anew: with nothing run, waited or promised."""
+def to_new_model_jobs(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
+    """Return stored jobs as a snapshot would have them if they came anew: with nothing run, waited or promised."""
     tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
     known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
-    found = (job_described(row, times_of(row), known) for row in rows)
+    found = (to_model_job(row, times_of(row), known) for row in rows)
     return [
         replace(
             job, wait_s=0.0, age_s=None, done_fraction=0.0, checkpoint_domain=None, gave_back=False, attained_gpu_s=0.0

@@ -1,6 +1,6 @@
 """A planning that fails over a waiting job, or never ends, is made without it: the others do not wait for our mistake.
 
-The scheduler is pure, so it may be asked again: first from nothing, for what was remembered may be wrong; then with ever fewer
+The scheduler is pure, so it may be asked again: first from nothing, for the memory may be wrong; then with ever fewer
 jobs, until it is clear over which it fails. That one is set aside for a while, says so, and is then tried again.
 """
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST = 3
-"""So many jobs are looked for in one planning."""
+"""The most jobs that one planning sets aside."""
 SEARCH_S = 240.0
-"""Of processor time: a busy machine would else begin the same search again and again, and never come to its end."""
+"""Processor time of the search: on a busy machine it would else begin again and again, and never come to its end."""
 ASIDE_S, ENDLESS_ASIDE_S = 600.0, 3600.0
 """A search among plannings of which some never end takes minutes, so it is not made often."""
 DETAIL = "the planner fails over it, which is a fault of Berth; tell the operator"
@@ -35,7 +35,7 @@ _until_s: dict[int, float] = {}
 """The jobs that this process has set aside, and until when (monotonic)."""
 
 
-def culprits_aside(jobs: list[Job]) -> list[Job]:
+def set_failing_aside(jobs: list[Job]) -> list[Job]:
     """Return the queue with the jobs set aside over which plannings of this process failed."""
     now_s = time.monotonic()
     for job_id in [each for each, until_s in _until_s.items() if until_s < now_s]:
@@ -43,19 +43,19 @@ def culprits_aside(jobs: list[Job]) -> list[Job]:
     return _aside(jobs, _until_s) if _until_s else jobs
 
 
-def invalid_aside(state: ClusterState, ids: Collection[int]) -> ClusterState:
+def set_invalid_aside(state: ClusterState, ids: Collection[int]) -> ClusterState:
     """Return the state with those of these jobs set aside that would wait for their turn."""
     eligible = {job.id for job in state.jobs if job.eligible and job.id in ids} if ids else ids
     return _without(state, eligible, UNPLANNED) if eligible else state
 
 
-def plan_despite(
+def plan_without_failing_jobs(
     state: ClusterState, plan: Callable[[ClusterState, bool], Plan], clock: Clock
 ) -> tuple[ClusterState, Plan]:
     """Return a plan, and the state that it was made of. `plan` is called with a state, and whether to plan from nothing.
 
     `clock` goes by this thread's processor time. Where more jobs than MOST are to be found, or SEARCH_S are over, it is a plan
-    of the oldest jobs alone, as many as are known to be well. Raises what `plan` raises when no waiting job is the reason.
+    of only the oldest jobs, as many as are known to be well. Raises as `plan` does when no waiting job is the reason.
     """
     try:
         return state, plan(state, False)
@@ -125,7 +125,7 @@ def _bounds(
     def fails(count: int) -> bool:
         try:
             plan(_without(state, set(waiting[count:])), True)
-        except Exception:  # noqa: BLE001 - whatever it is, it was told above
+        except Exception:  # noqa: BLE001 - any failure, and it is logged above
             return True
         return False
 

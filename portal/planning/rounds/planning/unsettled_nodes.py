@@ -9,13 +9,13 @@ from portal.cluster.selectors import nodes_unsettled
 from portal.foundation.environment import env
 
 NAMED = 3
-"""So many nodes are named in the reason; the others are counted."""
+"""The number of nodes named in the reason; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class UnsettledNodes:
     """The nodes that have not spoken since the restore at `since_s` (Unix seconds), and whether every lease from before it
-    is over: what had one has been killed by its own node by then, silent or not.
+    is over: its own node has killed each such job by then, silent or not.
     """
 
     nodes: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Restored:
     leases_over: bool = False
 
     @classmethod
-    def read(cls, *, now_s: float) -> Restored:
+    def read(cls, *, now_s: float) -> UnsettledNodes:
         """Read which nodes are waited for. One query."""
         rows = nodes_unsettled()
         if not rows:

@@ -9,7 +9,7 @@ from portal.planning.rounds.asking.dryrun import dry_run
 from portal.planning.rounds.asking.forecasting import forecasts_refresh
 from portal.planning.rounds.endless import Endless, within
 from portal.planning.rounds.models import Explanation, Planning
-from portal.planning.rounds.planning import described, despite
+from portal.planning.rounds.planning import model_jobs, without_failing_jobs
 from portal.planning.rounds.planning import run as planning
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.read.explained import explanation
@@ -29,7 +29,7 @@ QUICK_S = 0.3
 @pytest.fixture
 def cluster(cluster, monkeypatch):
     """With room for all, in a process that knows of no such job."""
-    monkeypatch.setattr(despite, "_until_s", {})
+    monkeypatch.setattr(without_failing_jobs, "_until_s", {})
     given.node_make("n2", gpus=8, cores=256, memory_mib=2**20)
     return cluster
 
@@ -89,7 +89,7 @@ def test_who_asks_another_process_gets_an_answer(cluster, planner, monkeypatch):
     planner(poisoned)
     own = plan_module.plan_on
     assert planning_run().placed == 0
-    despite._until_s.clear()
+    without_failing_jobs._until_s.clear()
     monkeypatch.setattr(
         plan_module, "plan_on", lambda memory, state, *rest, **more: failing_or(own, memory, state, rest, more)
     )
@@ -119,7 +119,10 @@ def test_one_over_which_it_never_ends_is_found_too(cluster, planner, monkeypatch
     assert (record.status, record.error, record.placed) == ("applied", "", 3)
     assert (states("bad"), states("good")) == ({"PENDING"}, {"STARTING"})
     bad = Job.objects.get(name="bad")
-    assert f"the planner fails over job {bad.pk}: it is set aside for {despite.ENDLESS_ASIDE_S:.0f} s" in caplog.text
+    assert (
+        f"the planner fails over job {bad.pk}: it is set aside for {without_failing_jobs.ENDLESS_ASIDE_S:.0f} s"
+        in caplog.text
+    )
 
 
 def endless(memory, state):
@@ -159,7 +162,7 @@ def test_it_is_tried_again_later(cluster, planner, monkeypatch):
     monkeypatch.setattr(planning, "plan_on", plan_on)  # mended
     for until_s, placed in ((None, 0), (0.0, 1)):
         if until_s is not None:
-            despite._until_s[job.pk] = until_s
+            without_failing_jobs._until_s[job.pk] = until_s
         assert planning_run().placed == placed
 
 
@@ -174,7 +177,7 @@ def test_several_are_found_one_after_the_other(cluster, planner):
 
 def test_of_more_than_are_looked_for_those_before_them_are_placed_and_the_others_follow(cluster, planner):
     cluster.submit(name="first")
-    for _ in range(despite.MOST + 1):
+    for _ in range(without_failing_jobs.MOST + 1):
         cluster.submit(name="bad", model="poison")
     cluster.submit(name="last")
     planner(poisoned)
@@ -191,7 +194,7 @@ def test_what_was_remembered_is_forgotten_and_nobody_is_set_aside(cluster, plann
     cluster.submit()
     calls = planner(lambda memory, state: memory is not NOTHING)
     assert planning_run().placed == 1
-    assert (len(calls), despite._until_s) == (2, {})
+    assert (len(calls), without_failing_jobs._until_s) == (2, {})
 
 
 def test_where_no_job_is_the_reason_the_planning_fails_as_it_did(cluster, planner):
@@ -200,7 +203,7 @@ def test_where_no_job_is_the_reason_the_planning_fails_as_it_did(cluster, planne
     calls = planner(lambda *_: True)
     with pytest.raises(ZeroDivisionError):
         planning_run()
-    assert (Planning.objects.get().status, despite._until_s) == ("failed", {})
+    assert (Planning.objects.get().status, without_failing_jobs._until_s) == ("failed", {})
     assert len(calls) == 3
 
 
@@ -210,10 +213,12 @@ def test_a_search_without_time_places_those_that_are_known_to_be_well(cluster, p
     for number in range(8):
         cluster.submit(model="poison" if number == 5 else "", name="well" if number < 4 else "late")
     planner(poisoned)
-    own = planning.plan_despite
-    monkeypatch.setattr(planning, "plan_despite", lambda state, plan, _clock: own(state, plan, lambda: next(times)))
+    own = planning.plan_without_failing_jobs
+    monkeypatch.setattr(
+        planning, "plan_without_failing_jobs", lambda state, plan, _clock: own(state, plan, lambda: next(times))
+    )
     assert planning_run().placed == 4
-    assert (states("well"), states("late"), despite._until_s) == ({"STARTING"}, {"PENDING"}, {})
+    assert (states("well"), states("late"), without_failing_jobs._until_s) == ({"STARTING"}, {"PENDING"}, {})
 
 
 def failing_over(monkeypatch, module, name, is_bad):
@@ -230,7 +235,7 @@ def failing_over(monkeypatch, module, name, is_bad):
 
 def test_one_that_cannot_be_read_for_it_keeps_no_other_from_starting(cluster, monkeypatch, caplog):
     bad, good = cluster.submit(model="poison"), cluster.submit()
-    failing_over(monkeypatch, described, "job_described", lambda row: row.model == "poison")
+    failing_over(monkeypatch, model_jobs, "to_model_job", lambda row: row.model == "poison")
     assert planning_run().placed == 1
     bad.refresh_from_db()
     good.refresh_from_db()
