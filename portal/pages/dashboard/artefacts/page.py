@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     )
     from portal.pages.dashboard.parts.context import Choice, PlotContext
     from portal.people.tenants.models import User
-    from portal.work.artefacts.models import Artefact
     from portal.work.artefacts.selectors import Summary
     from portal.work.jobs.models import Job
 
@@ -144,7 +143,9 @@ def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
         "row": file_row(job, row, selected=row.path, under=query.under),
         "preview": preview,
         "picture_url": picture_url(job, row) if preview is not None and preview.kind == "picture" else None,
-        "download_url": _download_url(job, row) if row.size is not None else None,
+        "download_url": f"{reverse('job-artefacts-download', args=[job.number])}?{urlencode({'path': row.path})}"
+        if row.size is not None
+        else None,
         "continue_url": continue_url(job, row.path) if row.size is not None else None,
         "sha256": row.sha256,
         "attempt": row.epoch,
@@ -211,7 +212,3 @@ def _quota(job: Job, found: Summary) -> QuotaRow:
 
 def _all_url(job: Job, under: str) -> str:
     return reverse("job-artefacts-download", args=[job.number]) + (f"?{urlencode({'under': under})}" if under else "")
-
-
-def _download_url(job: Job, row: Artefact) -> str:
-    return f"{reverse('job-artefacts-download', args=[job.number])}?{urlencode({'path': row.path})}"

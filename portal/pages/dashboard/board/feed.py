@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -17,7 +18,6 @@ from django.utils import timezone
 from portal.foundation.events.services import live_event
 from portal.foundation.events.shared import RELEASE, Away, Sharing, client
 from portal.pages.dashboard.board.board import board_made
-from portal.pages.dashboard.board.differences import difference
 from portal.pages.dashboard.board.facts import Facts, facts_read
 from portal.work.jobs.held_time import core_held_s, gpu_held_s
 from portal.work.jobs.queue_counts import demand_by_types
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     import redis
 
     from portal.pages.dashboard.board.board import Board
+
+
+COLUMNS = ("active", "use", "memory", "state", "health", "heard")
+"""Columns that are compared place by place; the others but `groups` are the board's shape."""
+SHAPE = ("h", "nodes", "gpus", "order", "titles")
+
 
 EVERY_S = 1.0
 FACTS_S = 0.8
@@ -116,3 +122,21 @@ def _shares(hours: int) -> dict[str, Any]:
         "gpus": gpu_held_s(hours=hours, now=now),
         "cores": core_held_s(hours=hours, now=now),
     }
+
+
+def difference(before: Board, after: Board) -> dict[str, Any] | None:
+    """Return {column: [place, value, place, value ...], "groups": ...} of what changed; {} for nothing.
+
+    None: another shape (nodes, GPUs, groups or their order changed), which is fetched whole.
+    """
+    if any(before[name] != after[name] for name in SHAPE):
+        return None
+    found: dict[str, Any] = {}
+    for name in COLUMNS:
+        pairs = enumerate(zip(before[name], after[name], strict=True))
+        changed = list(chain.from_iterable((place, new) for place, (old, new) in pairs if old != new))
+        if changed:
+            found[name] = changed
+    if before["groups"] != after["groups"]:
+        found["groups"] = after["groups"]
+    return found

@@ -35,7 +35,9 @@ def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
         facts.append(_window(why))
     return {
         "figures": [fact for fact in facts if fact],
-        "throughput_unit": "samples/s" if _is_measured(why) else "speed, assumed",
+        "throughput_unit": "samples/s"
+        if any(each["source"] in MEASURED for each in why["candidates"] or ())
+        else "speed, assumed",
         "candidates": [_shared(each, job) if job.shareable else each for each in _candidates(why)],
         "classes": _classes(why),
         "binding": _binding(why),
@@ -95,10 +97,6 @@ def _window(why: dict[str, Any]) -> Fact | None:
 
 
 # ---- candidates ------------------------------------------------------------------------------------------------------
-
-
-def _is_measured(why: dict[str, Any]) -> bool:
-    return any(each["source"] in MEASURED for each in why["candidates"] or ())
 
 
 def _candidates(why: dict[str, Any]) -> list[Candidate]:

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         OfTemplate,
         Since,
         TimelinePartContext,
-        Verb,
         WhyContext,
     )
     from portal.pages.dashboard.parts.context import LegendItem, PlotContext
@@ -191,13 +190,14 @@ def _actions(job: Job) -> list[ActionButton]:
         "requeue": f"Stop job {job.number} and let it wait again?",
     }
     return [
-        {"verb": verb, "label": _label(job, verb), "confirm": confirm.get(verb), "disabled": None}
+        {
+            "verb": verb,
+            "label": f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb],
+            "confirm": confirm.get(verb),
+            "disabled": None,
+        }
         for verb in reversed(actions_of(job))
     ]
-
-
-def _label(job: Job, verb: Verb) -> str:
-    return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
 
 
 def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:

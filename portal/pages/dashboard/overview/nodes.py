@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.urls import reverse
 
@@ -12,11 +12,11 @@ from portal.cluster.gpu_states import GpuState, gpu_state
 from portal.cluster.instances import count_words
 from portal.pages.dashboard.parts.formatting import duration
 from portal.pages.dashboard.parts.gpu_sharing import names_words, part_words
-from portal.pages.dashboard.parts.grouping import Holder, group_cells
 from portal.pages.dashboard.parts.masking import ANOTHERS
 from portal.work.jobs.occupancy import active_share
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from portal.cluster.models import Gpu, Node
@@ -180,3 +180,30 @@ def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
             cell["tone"] = "fail"
         cells.append(cell)
     return cells
+
+
+class Holder(NamedTuple):
+    """Who has a GPU, as this reader may see it; an idle GPU's caption says for how long."""
+
+    caption: str
+    job_id: int | str | None = None
+    job_url: str | None = None
+    note: str | None = None
+
+
+def group_cells(cells: Iterable[tuple[GpuCell, Holder]]) -> list[GpuGroup]:
+    """Fold cells, in order of GPU index, into groups of neighbours with an equal holder.
+
+    A job on GPUs 0, 1 and 5 makes two groups: a caption stands under the cells it names.
+    """
+    groups: list[GpuGroup] = []
+    for holder, members in groupby(cells, key=lambda pair: pair[1]):
+        group: GpuGroup = {
+            "cells": [cell for cell, _ in members],
+            "caption": holder.caption,
+            "job_id": holder.job_id,
+            "job_url": holder.job_url,
+            "note": holder.note,
+        }
+        groups.append(group)
+    return groups

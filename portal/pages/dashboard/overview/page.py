@@ -12,10 +12,10 @@ from django.urls import reverse
 
 from portal.cluster.models import HEALTHS
 from portal.foundation.errors import NotFound
+from portal.operate.health.health import health
 from portal.pages.dashboard.board.groups import GROUPINGS, groupings
 from portal.pages.dashboard.board.horizons import HORIZONS_H
 from portal.pages.dashboard.overview.nodes import node_contexts
-from portal.pages.dashboard.overview.problems import problem_sentences
 from portal.pages.dashboard.overview.queue import idle_notice, next_context, tenant_shares
 from portal.pages.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.pages.dashboard.parts import figures
@@ -81,7 +81,7 @@ def board_context(snapshot: Snapshot) -> BoardContext:
 
 
 def _board_note(facts: Facts) -> str:
-    counts = Counter(HEALTHS[health] for health in facts.health)
+    counts = Counter(HEALTHS[each] for each in facts.health)
     return ", ".join(f"{number(counts[word])} {word}" for word in HEALTHS if counts[word])
 
 
@@ -229,7 +229,7 @@ FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any], bool]] = {
     "head": ("next_planning", next_planning, False),
     "tiles": ("tiles", tile_contexts, False),
     "notice": ("notice", idle_notice, False),
-    "problems": ("problems", problem_sentences, True),
+    "problems": ("problems", lambda snapshot: health()[1] if snapshot.user.is_operator else [], True),
     "nodes": ("nodes", node_contexts, True),
     "next": ("next", next_context, True),
     "tenants": ("tenants", tenant_shares, True),

@@ -37,10 +37,6 @@ def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
     ]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def ratio_scale(points: Sequence[Point], *present: float | None) -> float:
     """Return the top of the scale that RAQLR and live LR share. With scales of their own, a jammed cluster would look calm."""
     past = [point.metrics.get("live_lr_mean") for point in points]
@@ -119,7 +115,7 @@ def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     facts = snapshot.facts
     uses = [use for use, held in zip(facts.uses, facts.held, strict=True) if held]
     measured = [use for use in uses if use is not None]
-    mean = _mean(measured)
+    mean = sum(measured) / len(measured) if measured else None
     return _tile(
         "gpu-use",
         "GPU utilisation",

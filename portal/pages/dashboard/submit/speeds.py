@@ -119,7 +119,12 @@ def _sentence(tenant: Tenant, label: str, found: Scaling) -> str:
 def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None) -> SpeedPanel:
     sizes = [each.sizes.get(gpus) for gpus in found.sizes]
     top = max(size.speed for every in found.types for size in every.sizes.values())
-    marks = [None if size is None else _mark(size) for size in sizes]
+    marks = [
+        None
+        if size is None
+        else Mark(size.speed, size.error or 0.0, measured=size.source == MEASURED, offered=size.offered)
+        for size in sizes
+    ]
     linear = [each.one * gpus for gpus in found.sizes]
     told = ", ".join(f"{count_of(size.gpus, 'GPU')} {_figure(size.speed, found)}" for size in each.sizes.values())
     tinted = [gpus in accepted for gpus in found.sizes]
@@ -133,10 +138,6 @@ def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int |
         "columns": columns,
         "words": [*_gains(each, accepted), _known_from(each.sizes.values()), *_not_offered(each, found)],
     }
-
-
-def _mark(size: SizeSpeed) -> Mark:
-    return Mark(size.speed, size.error or 0.0, measured=size.source == MEASURED, offered=size.offered)
 
 
 def _figure(speed: float, found: Scaling) -> str:

@@ -19,11 +19,10 @@ from portal.pages.dashboard.submit.code import code_choices, secrets_of
 from portal.pages.dashboard.submit.cores_past import cores_past_context
 from portal.pages.dashboard.submit.files import files_context
 from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
-from portal.pages.dashboard.submit.importing import import_read
 from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
 from portal.pages.dashboard.submit.request import names_of, request_text
 from portal.pages.dashboard.submit.speeds import speeds_context, tenant_chosen
-from portal.pages.dashboard.submit.start import again_values, description_saved, start_context
+from portal.pages.dashboard.submit.start import again_values, description_saved, import_read, start_context
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.selectors import tenants_of
 from portal.planning.rounds.read.selectors import cores_effects

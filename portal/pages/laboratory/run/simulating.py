@@ -112,11 +112,7 @@ def knobs_parse(*, given: Sequence[str]) -> dict[str, Any]:
         if knob is None or not equals:
             raise SimulationError("knob", f"{text!r} is not name=value with a name of {', '.join(known)}")
         try:
-            found[name] = knob.check(value if knob.choices else _number_or_none(value))
+            found[name] = knob.check(value if knob.choices else (float(value) if value.strip() else None))
         except ValueError as error:
             raise SimulationError("knob", f"{text!r}: {error}") from error
     return found
-
-
-def _number_or_none(text: str) -> float | None:
-    return float(text) if text.strip() else None

@@ -85,7 +85,13 @@ def _text(value: Any) -> str:
 def _files(payloads: Sequence[JobPayload]) -> list[dict[str, str]]:
     """Return of each job's files those that not all of them have alike, the first by path."""
     rows = [
-        {**{name: _file(data) for name, data in payload.files.items()}, **sent}
+        {
+            **{
+                name: _file_words(decoded_bytes(data), hashlib.sha256(base64.b64decode(data)).hexdigest())
+                for name, data in payload.files.items()
+            },
+            **sent,
+        }
         for payload, sent in zip(payloads, _sent(payloads), strict=True)
     ]
     paths = sorted({path for own in rows for path in own})
@@ -94,10 +100,6 @@ def _files(payloads: Sequence[JobPayload]) -> list[dict[str, str]]:
     if len(apart) > FILES_MOST:
         found[0]["More files"] = "differ, and are not named here"
     return found
-
-
-def _file(data: str) -> str:
-    return _file_words(decoded_bytes(data), hashlib.sha256(base64.b64decode(data)).hexdigest())
 
 
 def _file_words(size_bytes: int, sha256: str) -> str:

@@ -105,7 +105,9 @@ def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts |
         "Waited": cell(_waited(row)),
         "LR": cell("" if row["lr"] is None else number(row["lr"], 2)),
         "Started": _started(row),
-        "Ran": cell(duration(_ran_s(job, attempt)) if attempt else ""),
+        "Ran": cell(
+            duration(job.ran_s if attempt.ended_at else ran_s(job, attempt, timezone.now())) if attempt else ""
+        ),
         "Ended": _ended(row),
         "Attempts": cell(_attempts(job)),
         "Ran on": cell(*_nodes(attempt)),
@@ -133,10 +135,6 @@ def _ended(row: JobRow) -> Cell:
     if row["ended_at"] or row["ends"] is None:
         return cell(at=row["ended_at"])
     return cell(at=row["ends"]["earliest"], note="predicted")
-
-
-def _ran_s(job: Job, attempt: Attempt) -> float:
-    return job.ran_s if attempt.ended_at else ran_s(job, attempt, timezone.now())
 
 
 def _attempts(job: Job) -> str:
