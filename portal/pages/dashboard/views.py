@@ -163,7 +163,7 @@ def _back(request: HttpRequest) -> str | None:
 @login_required
 @require_GET
 def rounds(request: HttpRequest) -> HttpResponse:
-    """The list of plannings, or with `?fragment=table` its table alone; with `?each=yes` none stands for others."""
+    """The list of plannings, or with `?fragment=table` only its table; with `?each=yes` none stands for others."""
     page, fragment, each = request.GET.get("page"), request.GET.get("fragment"), request.GET.get("each")
     if each not in {None, "yes"}:
         raise BerthError("invalid", "`each` must be yes, or left out.", field="each")
@@ -187,7 +187,7 @@ def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_GET
 def rounds_metrics(request: HttpRequest) -> HttpResponse:
-    """Figures over time, or with `?fragment=rounds` the table of rounds alone."""
+    """Figures over time, or with `?fragment=rounds` only the table of rounds."""
     fragment = request.GET.get("fragment")
     if fragment not in {None, "rounds"}:
         raise NotFound("fragment")

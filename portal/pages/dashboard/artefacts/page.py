@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CARD_FILES, CARD_PLOTS = 4, 2
 PAGE_PLOTS = 12
 NOTES_SHOWN = 70
-"""The portal's own refusals, and what one node says."""
+"""The portal's own refusals, and those of a node."""
 REFRESH_S = 10
 QUERY_CHARS = 1024
 EMPTY = "Nothing yet. What the command writes to $BERTH_ARTEFACTS appears here."
@@ -51,7 +51,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class ArtefactQuery:
-    """What the address says: the folder, the file, and how curves are drawn."""
+    """The address in values: the folder, the file, and how curves are drawn."""
 
     under: str = ""
     path: str = ""
@@ -107,7 +107,7 @@ def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> Artefact
 
 
 def shown_part(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
-    """Fill the pane of the selected file alone, as it is now."""
+    """Fill only the pane of the selected file."""
     return {"id": job.number, "shown": shown_make(job, query), "may_remove": may(user, job.tenant, WORK)}
 
 

@@ -41,7 +41,7 @@ KEPT_S = 600
 LOCK_S = 20
 PATIENCE_S = 5.0
 SHARES_PER_H_S = 10.0
-"""Active shares are summed anew once in so many seconds an hour of h: 0.3 % of it."""
+"""Seconds between two sums of active shares, for each hour of h: 0.3 % of it."""
 
 
 def stream_of(hours: int) -> str:
@@ -54,12 +54,12 @@ def facts_now(sharing: Sharing) -> Facts:
 
 
 def board_now(hours: int) -> Board:
-    """Return the present board with its `version`. Without Redis it is made for this answer alone, as version 0."""
+    """Return the present board with its `version`. Without Redis it is made for this answer only, as version 0."""
     try:
         broker = client(settings.REDIS_URL)
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
-            stored = _stored(broker, hours)
+            stored = _read_stored(broker, hours)
             if stored and 0 <= time.time() - stored["at"] < SERVED_S:
                 return stored
             if made := tick(broker, hours):
@@ -70,7 +70,7 @@ def board_now(hours: int) -> Board:
     return _made(hours, None) | {"version": 0, "at": time.time()}
 
 
-def _stored(broker: redis.Redis, hours: int) -> Board | None:
+def _read_stored(broker: redis.Redis, hours: int) -> Board | None:
     found = broker.get(f"berth:board:{hours}")
     return json.loads(found) if found else None
 
@@ -81,7 +81,7 @@ def tick(broker: redis.Redis, hours: int) -> Board | None:
     if not broker.set(lock, holder, nx=True, ex=LOCK_S):
         return None
     try:
-        before = _stored(broker, hours)
+        before = _read_stored(broker, hours)
         now = time.time()
         if before and 0 <= now - before["at"] < 0.9 * EVERY_S:
             return before
@@ -125,7 +125,7 @@ def _shares(hours: int) -> dict[str, Any]:
 
 
 def difference(before: Board, after: Board) -> dict[str, Any] | None:
-    """Return {column: [place, value, place, value ...], "groups": ...} of what changed; {} for nothing.
+    """Return the changes as {column: [place, value, place, value ...], "groups": ...}; {} for nothing.
 
     None: another shape (nodes, GPUs, groups or their order changed), which is fetched whole.
     """

@@ -1,4 +1,4 @@
-"""Groups of nodes on the board: what they are, hold and lack. Pure: columns in, plain values out."""
+"""Groups of nodes on the board: their size, use and need. Pure: columns in, plain values out."""
 
 from __future__ import annotations
 

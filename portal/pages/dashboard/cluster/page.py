@@ -1,4 +1,4 @@
-"""The cluster page: nodes by GPU type, what happened to them, and (operators) what to do with one."""
+"""The cluster page: nodes by GPU type, their events, and (for operators) the actions on a node."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FRAGMENTS: dict[str, tuple[Callable[[Snapshot], dict[str, Any]], bool]] = {
 
 
 def fragment_html(name: str, snapshot: Snapshot) -> str:
-    """Return a fragment's HTML, shared by all who may see the same. Raises NotFound for an unknown name."""
+    """Return a fragment's HTML; readers with equal rights share it. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
         raise NotFound("fragment")
     if name == "nodes" and snapshot.is_large:

@@ -82,8 +82,8 @@ JOBS_MOST = 200
 @login_required
 @require_GET
 def overview_page(request: HttpRequest) -> HttpResponse:
-    """Show my jobs, my tenant's, or the cluster: what the address asks for, else what was chosen last."""
-    horizon(request.GET.get("h"))  # refuses what is none, whatever is shown
+    """Show my jobs, my tenant's, or the cluster: as the address asks, else as the last time."""
+    horizon(request.GET.get("h"))  # refuses a wrong one on every page
     scope = scope_of(request)
     if scope is None:
         return cluster_overview(request, view_choices(tenants_shown(request), CLUSTER))
@@ -114,7 +114,7 @@ def home_offer(request: HttpRequest) -> HttpResponse:
         try:
             offers_of(job, allow=partial(throttle_check, request, PlanThrottle))
         except BerthError:
-            return HttpResponse(status=204)  # what is kept stands; the next load asks again
+            return HttpResponse(status=204)  # the kept answer stands; the next load asks again
     return HttpResponse(status=204)
 
 

@@ -1,4 +1,4 @@
-"""The numbers beneath a job's sentence: waiting, share, window, and its candidates with what bound the best rejected."""
+"""The numbers beneath a job's sentence: waiting, share, window, candidates, and why the best one was rejected."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _shared(row: Candidate, job: Job) -> Candidate:
 
 
 def _configuration(each: dict[str, Any]) -> str:
-    """a100-01 x 4 where the nodes are told, else A100 x 4."""
+    """a100-01 x 4 where the nodes are known, else A100 x 4."""
     if isinstance(each["nodes"], dict):
         return " + ".join(f"{name} \u00d7 {part['gpus'] or 'CPU'}" for name, part in each["nodes"].items())
     spread = ", over several nodes" if each["spread"] else ""

@@ -1,4 +1,4 @@
-"""The per-node grid: one cell a GPU, with who holds it as its reader may see it."""
+"""The per-node grid: one cell for each GPU, with its holder as the reader may see it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
 
 
 def gpu_types(node: Node) -> Counter[str]:
-    """Count the GPUs present by type; none where the node told no type."""
+    """Count the GPUs present by type; none where the node has reported no type."""
     return Counter(name for gpu in node.gpus_present if (name := gpu.type_of(node)) is not None)
 
 
@@ -129,7 +129,7 @@ def _holder(gpu: Gpu, node: Node, parts: list[Allocation], snapshot: Snapshot, *
 
 
 def shared_holder(gpu: Gpu, parts: list[Allocation], reader: Reader) -> Holder:
-    """Return who is on a shared GPU: those that the reader may see by number, of others how many."""
+    """Return the jobs on a shared GPU: numbers of those that the reader may see, and a count of the others."""
     seen = [part for part in parts if reader.sees(part.attempt.job.tenant_id)]
     held = [row for part in parts for row in part.gpu_allocations.all() if row.gpu_id == gpu.pk]
     words = part_words(sum(row.compute for row in held), sum(row.memory_mib or 0 for row in held))
@@ -158,7 +158,7 @@ def _idle_words(gpu: Gpu, node: Node, snapshot: Snapshot) -> str:
 
 
 def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
-    """Return a cell for each GPU present: use and memory from the last sample, active from what was held."""
+    """Return a cell for each GPU present: use and memory from the last sample, active from the held time."""
     live = snapshot.live_gpus(node)
     held = {row.gpu_id for part in snapshot.parts_by_node[node.pk] for row in part.gpu_allocations.all()}
     since = max(snapshot.since, node.registered_at)
@@ -183,7 +183,7 @@ def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
 
 
 class Holder(NamedTuple):
-    """Who has a GPU, as this reader may see it; an idle GPU's caption says for how long."""
+    """The holder of a GPU, as this reader may see it; an idle GPU's caption says for how long."""
 
     caption: str
     job_id: int | str | None = None

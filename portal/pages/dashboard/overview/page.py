@@ -69,7 +69,7 @@ def board_url(hours: int) -> str:
 
 
 def board_context(snapshot: Snapshot) -> BoardContext:
-    """Return what the strips' frame needs; the figures come as JSON."""
+    """Return the strips' frame; the figures come as JSON."""
     facts = snapshot.facts
     return {
         "groupings": [
@@ -86,7 +86,7 @@ def _board_note(facts: Facts) -> str:
 
 
 def fragment_html(name: str, snapshot: Snapshot) -> str:
-    """Return a fragment's HTML, shared by all who may see the same. Raises NotFound for an unknown name."""
+    """Return a fragment's HTML; readers with equal rights share it. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
         raise NotFound("fragment")
     if name == "nodes" and snapshot.is_large:
@@ -235,4 +235,4 @@ FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any], bool]] = {
     "tenants": ("tenants", tenant_shares, True),
     "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings), False),
 }
-"""Fragment -> the name in its template, what makes it, and whether it names jobs or tenants (masked for its reader)."""
+"""Fragment -> the name in its template, the function that makes it, and whether it names jobs or tenants (then masked)."""

@@ -1,4 +1,4 @@
-"""Learned policies that are proposed, as the page Sharing shows them: what they learned from, and how they were judged."""
+"""Proposed policies, as the page Sharing shows them: the material that they learned from, and the judgement."""
 
 from __future__ import annotations
 

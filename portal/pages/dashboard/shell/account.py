@@ -73,7 +73,7 @@ def sign_in_locked(
 def tokens_context(
     user: User, *, fresh: str | None = None, form: QueryDict | None = None, error: BerthError | None = None
 ) -> TokensContext:
-    """Return the page's context. `form` and `error`: what was sent and why it was refused."""
+    """Return the page's context. `form` and `error`: a refused form, and the reason."""
     tokens = ApiToken.objects.visible_to(user).select_related("tenant")
     return {
         "tokens": [_row(token) for token in tokens],
@@ -165,7 +165,7 @@ def _expiry(days: str) -> datetime | None:
 
 
 def token_end(user: User, token_id: int) -> ApiToken:
-    """Revoke one of the user's own tokens. Raises NotFound alike for a missing and somebody else's."""
+    """Revoke one of the user's own tokens. Raises NotFound for a missing one and for another person's."""
     token = ApiToken.objects.visible_to(user).select_related("tenant").filter(pk=token_id).first()
     if token is None:
         raise NotFound("token")

@@ -44,7 +44,7 @@ def start_context(user: User) -> dict[str, Any]:
 
 
 def again_values(job: Job, artefact: str) -> dict[str, Any]:
-    """Return the form's values for a job like this one; `artefact`: what it begins with."""
+    """Return the form's values for a job like this one; `artefact`: the file that it begins with."""
     payload = job.array.payload if job.array_id else job.payload
     return initial_of(description_again(job, artefact)) | {"files": payload.files, "depends_on": ""}
 
@@ -57,11 +57,11 @@ def description_saved(user: User, number: str) -> dict[str, Any]:
 
 
 def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tuple[dict[str, Any] | None, ImportContext]:
-    """Return values for the form, and what is told above it. None: the text is no job, and `problems` says why."""
+    """Return values for the form, and the report above it. None: the text is no job, and `problems` says why."""
     text, words = post.get("script", ""), post.get("script_arguments", "")
     context: ImportContext = {"text": text, "arguments": words, "lines": [], "left_out": [], "problems": []}
     try:
-        context["text"] = text = _uploaded(uploads) or text
+        context["text"] = text = _read_upload(uploads) or text
         found = text_import(text, gpu_types=gpu_type_names(), arguments=_arguments(words))
     except BerthError as error:
         context["problems"] = [error.detail]
@@ -87,7 +87,7 @@ def _arguments(words: str) -> list[str]:
         raise BerthError("unreadable", detail, field="arguments") from None
 
 
-def _uploaded(uploads: Uploads | None) -> str:
+def _read_upload(uploads: Uploads | None) -> str:
     chosen = uploads.get("script_file") if uploads else None
     if chosen is None:
         return ""

@@ -96,7 +96,7 @@ def _of_policies(policies: Mapping[str, Any]) -> Table:
 
 
 def jobs_note(policies: Mapping[str, Any]) -> str:
-    """Return what means do not show: jobs that did not end, and why, when none of them ever started."""
+    """Return the note beside means: jobs that did not end, and why, when none of them ever started."""
     words = {
         "jobs_unfinished": "unfinished",
         "jobs_invalid": "refused",
@@ -138,7 +138,7 @@ def page_html(
     plots: Sequence[Plot] = (),
     policies: Sequence[str] = (),
 ) -> str:
-    """Return the page. `facts`: what was simulated, as (name, value); `policies`: for the legend, in the plots' order."""
+    """Return the page. `facts`: the simulation, as (name, value); `policies`: for the legend, in the plots' order."""
     return render_to_string(
         "simulations/report.html",
         {

@@ -29,7 +29,7 @@ class Source(Protocol):
 
     @property
     def form(self) -> str:
-        """Return the trace's format, or the name of what made the jobs."""
+        """Return the trace's format, or the name of the generator."""
         ...
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be simulated: one trace on one cluster, under each of the policies. `until_h`: cut off then."""
+    """A request: one trace on one cluster, under each of the policies. `until_h`: cut off then."""
 
     trace: Source
     cluster: ClusterFile

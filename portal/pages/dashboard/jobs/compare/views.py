@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @login_required
 @require_GET
 def job_compare(request: HttpRequest) -> HttpResponse:
-    """Show the jobs side by side, or with `fragment=table` the table alone, for live updates."""
+    """Show the jobs side by side, or with `fragment=table` only the table, for live updates."""
     is_part = request.GET.get("fragment") == "table"
     if not is_part:
         page_follow(request, "cluster")
