@@ -20,7 +20,6 @@ from portal.pages.dashboard.board.feed import board_now, stream_of
 from portal.pages.dashboard.board.horizons import HORIZONS_H, horizon
 from portal.pages.dashboard.cluster import node as cluster_page_node
 from portal.pages.dashboard.cluster import page as cluster_page
-from portal.pages.dashboard.cluster import rows as cluster_rows_page
 from portal.pages.dashboard.overview import page as overview
 from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
 from portal.pages.dashboard.parts.snapshot import Snapshot
@@ -78,7 +77,7 @@ def cluster_board(request: HttpRequest) -> HttpResponse:
 def cluster_rows(request: HttpRequest) -> HttpResponse:
     """The nodes of one group as a table, a page at a time."""
     by, group, page = request.GET.get("by", "type"), request.GET.get("group", ""), request.GET.get("page")
-    context = cluster_rows_page.rows_context(request.user, by=by, group=group, page=page)
+    context = cluster_page.rows_context(request.user, by=by, group=group, page=page)
     return render(request, "cluster/_rows.html", context)
 
 
@@ -164,7 +163,7 @@ def _back(request: HttpRequest) -> str | None:
 @login_required
 @require_GET
 def rounds(request: HttpRequest) -> HttpResponse:
-    """The list of plannings, or with `?fragment=table` its table alone; with `?each=yes` none stands for others."""
+    """The list of plannings, or with `?fragment=table` only its table; with `?each=yes` none stands for others."""
     page, fragment, each = request.GET.get("page"), request.GET.get("fragment"), request.GET.get("each")
     if each not in {None, "yes"}:
         raise BerthError("invalid", "`each` must be yes, or left out.", field="each")
@@ -188,7 +187,7 @@ def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_GET
 def rounds_metrics(request: HttpRequest) -> HttpResponse:
-    """Figures over time, or with `?fragment=rounds` the table of rounds alone."""
+    """Figures over time, or with `?fragment=rounds` only the table of rounds."""
     fragment = request.GET.get("fragment")
     if fragment not in {None, "rounds"}:
         raise NotFound("fragment")

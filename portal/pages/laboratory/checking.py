@@ -1,4 +1,4 @@
-"""Whether a simulation can be made as it is asked for, and what it is made from. Every refusal names its field."""
+"""Whether a simulation is possible as it is asked for, and its inputs. Every refusal names its field."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from scheduler.simulator.world.truth import TracedJob, World
 
 LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}
-"""Those that a file alone can be read in."""
+"""Formats that read no other file beside the trace."""
 MOST_DESCRIPTION_KIB = 256
 """2000 nodes described one by one take half of it; reading it takes 0.2 s of the portal's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationOrder:
-    """What a user asks for: a trace, or a generator and how many jobs; a cluster's description ("": the generator's)."""
+    """A user's request: a trace, or a generator and its number of jobs; a cluster's description ("": the generator's)."""
 
     name: str
     policies: Sequence[str]
@@ -56,7 +56,7 @@ class SimulationOrder:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the simulator is given, and the tenants' names by number."""
+    """The simulator's input, and the tenants' names by number."""
 
     jobs: Sequence[TracedJob]
     world: World
@@ -155,7 +155,7 @@ def _check_asked(order: SimulationOrder) -> None:
 
 
 def inputs_of(simulation: Simulation) -> Inputs:
-    """Return what a stored simulation is made from. The same row, the same inputs. Raises LabError."""
+    """Return the input of a stored simulation. The same row, the same input. Raises LabError."""
     cluster = cluster_checked(simulation.cluster) if simulation.cluster else None
     if simulation.trace is None:
         generator, seed = GENERATORS[simulation.generator], simulation.seed

@@ -1,4 +1,4 @@
-"""What the laboratory's commands have in common: how they refuse, and that they leave no traceback behind.
+"""Common parts of the laboratory's commands: how they refuse, without a traceback.
 
 Exit status: 0 done; 2 what was asked cannot be, and nothing was changed (as argparse has it for its own complaints); 130
 stopped by Ctrl-C.

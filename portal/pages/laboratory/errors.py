@@ -17,7 +17,7 @@ class SimulationError(Exception):
 
 
 class CurvesError(BerthError):
-    """What is stored of a simulation's curves cannot be read. Code curves_unreadable."""
+    """The stored curves of a simulation cannot be read. Code curves_unreadable."""
 
     def __init__(self, number: int) -> None:
         detail = (

@@ -1,4 +1,4 @@
-"""What may be asked of a simulation: the same limits for form, REST and command."""
+"""The limits of a simulation: the same for form, REST and command."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class SharedWith(TextChoices):
 
 
 class Owned(models.Model):
-    """A row that belongs to one user in one tenant, and who else may see it.
+    """A row that belongs to one user in one tenant, with its other readers.
 
     `TELLS_OF_ALL`: the field that says that it tells of other tenants' jobs too.
     """

@@ -27,7 +27,7 @@ FIELDS = tuple(
     """.split()
 )
 MOST_CHARS = 100
-"""Of a policy's, a knob's or a generator's name; an error repeats it."""
+"""Most characters of the name of a policy, a knob or a generator; an error repeats it."""
 
 
 def cluster_chosen(*, choice: str, description: str, user: User, tenant: Tenant | None = None) -> tuple[str, str]:
@@ -57,7 +57,7 @@ def knobs_away(knobs: Mapping[str, Any]) -> dict[str, Any]:
 def order_parse(body: Mapping[str, Any], *, user: User, tenant: Tenant | None = None) -> SimulationOrder:
     """Return the order that a JSON body asks for. `tenant`: the one that the token is restricted to, or None.
 
-    Raises BerthError naming the field that is not of its kind; what can be simulated is for `order_check` to say.
+    Raises BerthError naming the field that is not of its kind; `order_check` says whether it can be simulated.
     """
     for name in body:
         if name not in FIELDS:

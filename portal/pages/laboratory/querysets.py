@@ -24,5 +24,5 @@ class OwnedQuerySet(models.QuerySet):
         return self.filter(own | Q(shared_with="tenant", tenant__in=user.tenants.all()))
 
     def within(self, tenant: Tenant | None) -> OwnedQuerySet:
-        """Keep what belongs to the tenant of a restricted token and tells nothing of others' jobs. None: keep all."""
+        """Keep rows of a restricted token's tenant that tell nothing of foreign jobs. None: keep all."""
         return self if tenant is None else self.filter(tenant=tenant).exclude(**{self.model.TELLS_OF_ALL: True})

@@ -1,4 +1,4 @@
-"""A learned sharing policy is trained again from what this cluster's jobs used, judged, and proposed. One at a time, bounded.
+"""A learned sharing policy is trained again from this cluster's jobs, judged, and proposed. One at a time, bounded.
 
 Half of the measured pairs are taught, the truth of the judgement is all of them (or, where none was measured, the law).
 """
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 LIMIT_S = 600.0
 """A training that takes longer is given up."""
 SIGNATURES = 200
-"""Of so many kinds of jobs, those that ran last, it learns."""
+"""Kinds of jobs to learn from: those that ran last."""
 JUDGED = tuple(range(1_000_001, 1_000_006))
 """Seeds of the workloads that policies are judged on; no training draws these."""
 Speeds = dict[tuple[str, str], float]
@@ -86,7 +86,7 @@ def trained(*, seed: int, ends_s: float, updates: int | None = None) -> dict[str
 
 
 def speeds_measured() -> Speeds:
-    """Return the measured pairs: the part of its speed alone that the first kept beside the second; of several types the mean."""
+    """Return the measured pairs: the part of its own speed that the first kept beside the second; of several types the mean."""
     found: dict[tuple[str, str], list[float]] = {}
     for (own, beside, _), (cell, _) in pairs_measured().items():
         found.setdefault((own, beside), []).append(cell.mean)

@@ -1,4 +1,4 @@
-"""Read the laboratory: what a user may see of it, and the cluster as it is now, as a description to simulate."""
+"""Read the laboratory: a user's simulations and traces, and the cluster as it is now, as a description to simulate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}\Z", re.ASCII)
 
 
 def simulations_for(*, user: User, tenant: Tenant | None = None) -> QuerySet[Simulation]:
-    """What the user may see; `tenant` narrows to the one that a token is restricted to."""
+    """The rows that the user may see; `tenant` narrows to the one that a token is restricted to."""
     rows = Simulation.objects.visible_to(user).within(tenant)
     return rows.select_related("tenant", "owner", "trace").defer("trace__content")
 
@@ -107,7 +107,7 @@ def curves_of(simulation: Simulation) -> dict[str, dict[str, Any]]:
     packed = bytes(simulation.curves)
     try:
         return json.loads(zlib.decompress(packed)) if packed else {}
-    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+    except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage
         raise CurvesError(simulation.pk) from error
 
 
@@ -118,9 +118,9 @@ def simulations_chosen(user: User, numbers: Sequence[int]) -> list[Simulation]:
 
 
 def cluster_described(*, user: User, tenant: Tenant | None = None) -> dict[str, Any]:
-    """Return this cluster as a description: groups of alike nodes, the GPU types' relative speeds. {} without nodes.
+    """Return this cluster as a description: groups of equal nodes, the GPU types' relative speeds. {} without nodes.
 
-    What a restart takes is told of the jobs that the user may see. For operators it has every tenant's weight and quota.
+    The length of a restart is the mean of the jobs that the user may see. For operators it has every tenant's weight and quota.
     `tenant`: the only one that the token is restricted to.
     """
     rows = Node.objects.alive().select_related("gpu_type", "speed").order_by("pk")

@@ -1,4 +1,4 @@
-"""What users do in the laboratory: bring traces, ask for simulations, cancel, share and delete them."""
+"""Acts of users in the laboratory: bring traces, ask for simulations, cancel, share and delete them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def history_add(*, user: User, tenant: Tenant, days: float, name: str, within: T
 
 
 def trace_delete(*, trace: LabTrace, actor: User) -> None:
-    """Delete a trace and what was simulated on it. Raises Conflict while a simulation of it is open."""
+    """Delete a trace and its simulations. Raises Conflict while a simulation of it is open."""
     work_check(actor, trace.tenant)
     with transaction.atomic():
         rows = Simulation.objects.select_for_update().filter(trace=trace)
@@ -97,7 +97,7 @@ def trace_delete(*, trace: LabTrace, actor: User) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """What tells a request that is sent again: the sender's key, and the digest of the body that came with it."""
+    """The mark of a repeated request: the sender's key, and the digest of the body that came with it."""
 
     key: str = ""
     digest: str = ""
@@ -115,12 +115,12 @@ def simulation_known(*, user: User, request: RequestKey) -> Simulation | None:
 def simulation_order(
     *, user: User, tenant: Tenant, order: SimulationOrder, request: RequestKey = RequestKey()
 ) -> Simulation:
-    """Queue a simulation. Raises BerthError for what cannot be simulated, Conflict above the tenant's limit."""
+    """Queue a simulation. Raises BerthError for an impossible one, Conflict above the tenant's limit."""
     disk_require()
     _member(user, tenant)
     order_check(user=user, order=order)
     try:
-        return _queued(user, tenant, order, request)
+        return _queue(user, tenant, order, request)
     except IntegrityError:
         # Two requests with one key at once: the first to commit made it, the second answers with it.
         if known := simulation_known(user=user, request=request):
@@ -128,7 +128,7 @@ def simulation_order(
         raise
 
 
-def _queued(user: User, tenant: Tenant, order: SimulationOrder, request: RequestKey) -> Simulation:
+def _queue(user: User, tenant: Tenant, order: SimulationOrder, request: RequestKey) -> Simulation:
     with transaction.atomic():
         _tenant_lock(tenant)
         most = knobs_current()["laboratory_queue"]

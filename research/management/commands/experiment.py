@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from portal.pages.laboratory.command import INTERRUPTED, LabCommand, Refused, file_write, outputs_check
 from portal.pages.laboratory.errors import SimulationError
-from portal.pages.laboratory.output.page import page_html
+from portal.pages.laboratory.output.told import page_html
 from portal.pages.laboratory.run.bars import progress_bars
 from research.experiments.base import ExperimentError, Options
 from research.experiments.registry import MODULES, experiment_named

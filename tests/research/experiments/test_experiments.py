@@ -3,8 +3,8 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from portal.pages.laboratory.output.page import page_html
 from portal.pages.laboratory.output.tables import Table
+from portal.pages.laboratory.output.told import page_html
 from research.experiments.base import Experiment, ExperimentError, Figure, Options
 from research.experiments.registry import MODULES, experiment_named
 from research.management.commands.experiment import Command

@@ -1,1 +1,1 @@
-"""What a job wrote: its files as a tree, a preview of one, and its curves."""
+"""The files that a job wrote: a tree, a preview of one file, and its curves."""

@@ -1,4 +1,4 @@
-"""What the pages of a job's artefacts are given. The rules stand in `parts.context`."""
+"""Contexts of the pages of a job's artefacts. `parts.context` has the rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FileRow(TypedDict):
 
 
 class FolderRow(TypedDict):
-    """A folder with what lies in it. `open`: it has the selected file, or is one of few."""
+    """A folder and its entries. `open`: it has the selected file, or it is one of few."""
 
     name: str
     url: str
@@ -43,7 +43,7 @@ class QuotaRow(TypedDict):
 
 
 class CurvesContext(TypedDict):
-    """Plots of curves; `scales`, `smoothings` and `axes` are links. `notes`: what was left out."""
+    """Plots of curves; `scales`, `smoothings` and `axes` are links. `notes` name the curves that are left out."""
 
     plots: list[PlotContext]
     scales: list[Choice]
@@ -97,7 +97,7 @@ class BeganRow(TypedDict):
 
 
 class LineageContext(TypedDict):
-    """What a job began from, and the newest jobs that began from it; `others`: how many beside the first, `more`: not listed."""
+    """The start of a job, and the newest jobs that began from it; `others`: their count beside the first, `more`: not listed."""
 
     began: list[BeganRow]
     later: list[dict[str, str]]

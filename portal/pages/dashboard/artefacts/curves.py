@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVERY_S = 5.0
 MOST_ROWS = 1000
 PASSING = {"passing": True}
-"""Among what was told: nobody can look at this moment, and later somebody can."""
+"""The refusals that pass: nobody can look now, and later somebody can."""
 
 
 def curves_of(job: Job) -> dict[str, Any] | None:
@@ -69,7 +69,7 @@ def _none(why: str) -> dict[str, Any]:
 
 
 def given_of(job: Job, row: Artefact) -> Given:
-    """Open a kept file for a look. What was replaced or removed meanwhile reads as empty; reading raises StoreAway."""
+    """Open a kept file. A file that is gone reads as empty; reading raises StoreAway."""
 
     def fetch(start: int, length: int) -> bytes:
         try:

@@ -24,7 +24,7 @@ def curve_figure(
     scale: str = "linear",
     smooth: float = 0.0,
 ) -> dict[str, Any]:
-    """Return the curve; smoothed, with what was measured pale behind it. A logarithmic scale leaves out what is not above 0.
+    """Return the curve; smoothed, with the raw values pale behind it. A logarithmic scale leaves out values up to 0.
 
     `times` (Unix s): when each point was written; the curve is drawn over these then.
     """

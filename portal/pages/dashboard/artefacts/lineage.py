@@ -1,4 +1,4 @@
-"""What a job began from and what began from it, as its page says it."""
+"""The sentences of a job's page on its start, and on the jobs that began from it."""
 
 from __future__ import annotations
 

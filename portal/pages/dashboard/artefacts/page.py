@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     )
     from portal.pages.dashboard.parts.context import Choice, PlotContext
     from portal.people.tenants.models import User
-    from portal.work.artefacts.models import Artefact
     from portal.work.artefacts.selectors import Summary
     from portal.work.jobs.models import Job
 
 CARD_FILES, CARD_PLOTS = 4, 2
 PAGE_PLOTS = 12
 NOTES_SHOWN = 70
-"""The portal's own refusals, and what one node says."""
+"""The portal's own refusals, and those of a node."""
 REFRESH_S = 10
 QUERY_CHARS = 1024
 EMPTY = "Nothing yet. What the command writes to $BERTH_ARTEFACTS appears here."
@@ -52,7 +51,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class ArtefactQuery:
-    """What the address says: the folder, the file, and how curves are drawn."""
+    """The address in values: the folder, the file, and how curves are drawn."""
 
     under: str = ""
     path: str = ""
@@ -108,7 +107,7 @@ def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> Artefact
 
 
 def shown_part(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
-    """Fill the pane of the selected file alone, as it is now."""
+    """Fill only the pane of the selected file."""
     return {"id": job.number, "shown": shown_make(job, query), "may_remove": may(user, job.tenant, WORK)}
 
 
@@ -144,7 +143,9 @@ def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
         "row": file_row(job, row, selected=row.path, under=query.under),
         "preview": preview,
         "picture_url": picture_url(job, row) if preview is not None and preview.kind == "picture" else None,
-        "download_url": _download_url(job, row) if row.size is not None else None,
+        "download_url": f"{reverse('job-artefacts-download', args=[job.number])}?{urlencode({'path': row.path})}"
+        if row.size is not None
+        else None,
         "continue_url": continue_url(job, row.path) if row.size is not None else None,
         "sha256": row.sha256,
         "attempt": row.epoch,
@@ -211,7 +212,3 @@ def _quota(job: Job, found: Summary) -> QuotaRow:
 
 def _all_url(job: Job, under: str) -> str:
     return reverse("job-artefacts-download", args=[job.number]) + (f"?{urlencode({'under': under})}" if under else "")
-
-
-def _download_url(job: Job, row: Artefact) -> str:
-    return f"{reverse('job-artefacts-download', args=[job.number])}?{urlencode({'path': row.path})}"

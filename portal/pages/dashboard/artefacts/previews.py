@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from portal.work.previews.shown import Preview
 
 MOST_KEPT = 16
-"""So many previews are kept in each process: a content never changes, and many may look at the same."""
+"""Previews that each process keeps: a content never changes, and many readers may look at it."""
 SANDBOX = "default-src 'none'; sandbox"
 _kept: OrderedDict[tuple[str, str, str], Preview] = OrderedDict()
 _lock = threading.Lock()
 
 
 def preview_or_why(job: Job, row: Artefact) -> Preview:
-    """Return what the file shows, or why it does not at the moment."""
+    """Return the file's preview, or why there is none at the moment."""
     try:
         return preview_kept(job, row)
     except StoreAway as error:
@@ -44,9 +44,9 @@ def preview_or_why(job: Job, row: Artefact) -> Preview:
 
 
 def preview_kept(job: Job, row: Artefact) -> Preview:
-    """Return what the file shows, made anew only for a content that was not looked at lately.
+    """Return the file's preview, made anew only for a content that was not looked at lately.
 
-    Raises StoreAway, Busy, OutOfTime: what is of this moment is not kept.
+    Raises StoreAway, Busy, OutOfTime: these pass, so none is kept.
     """
     key = (job.key, row.blob, row.path)
     with _lock:
@@ -78,9 +78,9 @@ def picture_url(job: Job, row: Artefact) -> str:
 
 
 def picture_answer(request: HttpRequest, job: Job, row: Artefact) -> HttpResponseBase:
-    """Send a picture as what its first bytes say it is, under a policy that lets it load and run nothing.
+    """Send a picture as the type that its first bytes show, under a policy that lets it load and run nothing.
 
-    Raises NotFound for what is no picture that a page shows; StoreAway, or BerthError `busy`, where nobody can look now.
+    Raises NotFound for any file that is no picture for a page; StoreAway, or BerthError `busy`, where nobody can look now.
     """
     headers = {
         "ETag": f'"{row.sha256}"',

@@ -1,4 +1,4 @@
-"""A job's files as a tree: folders first, by name, at most so many rows; a folder's link opens the rest of it."""
+"""A job's files as a tree: folders first, by name, with a limit of rows; a folder's link opens the rest of it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def icon_of(path: str) -> str:
 
 
 def tree_of(job: Job, rows: Iterable[Artefact], *, under: str, selected: str) -> tuple[FolderRow, int]:
-    """Return the folder `under` with what lies below it, and how many files of it have no row."""
+    """Return the folder `under` with everything below it, and the count of its files without a row."""
     top, listed, hidden = _folder(job, "", under), 0, 0
     places = {under: top}
     for row in rows:

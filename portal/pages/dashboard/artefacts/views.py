@@ -1,4 +1,4 @@
-"""The pages of what a job wrote: tree and preview, curves, pictures, downloads, removal."""
+"""The pages of a job's files: tree and preview, curves, pictures, downloads, removal."""
 
 from __future__ import annotations
 

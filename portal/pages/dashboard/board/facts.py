@@ -1,7 +1,7 @@
-"""What the cluster is and holds now, in plain columns: lists of equal length, a place a node or a GPU.
+"""The cluster now, in plain columns: lists of equal length, with a place for each node or each GPU.
 
 Nothing here names a job, a tenant by name or a user, so every signed-in reader may be given figures made of it. Eight
-queries, whatever the size of the cluster.
+queries for a cluster of any size.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Facts:
     `own_types`, the one that its node goes by. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
     per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU; `shared`: several
     jobs may have parts of it, so it is no idle one. `cores_measured`: held cores of jobs whose use is known,
-    `cores_used`: what these use of them. `held_by_tenant`: GPUs by tenant id, parts counted.
+    `cores_used`: the part of them in use. `held_by_tenant`: GPUs by tenant id, parts counted.
     """
 
     at: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -17,7 +18,6 @@ from django.utils import timezone
 from portal.foundation.events.services import live_event
 from portal.foundation.events.shared import RELEASE, Away, Sharing, client
 from portal.pages.dashboard.board.board import board_made
-from portal.pages.dashboard.board.differences import difference
 from portal.pages.dashboard.board.facts import Facts, facts_read
 from portal.work.jobs.held_time import core_held_s, gpu_held_s
 from portal.work.jobs.queue_counts import demand_by_types
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
     from portal.pages.dashboard.board.board import Board
 
+
+COLUMNS = ("active", "use", "memory", "state", "health", "heard")
+"""Columns that are compared place by place; the others but `groups` are the board's shape."""
+SHAPE = ("h", "nodes", "gpus", "order", "titles")
+
+
 EVERY_S = 1.0
 FACTS_S = 0.8
 SERVED_S = 3.0
@@ -35,7 +41,7 @@ KEPT_S = 600
 LOCK_S = 20
 PATIENCE_S = 5.0
 SHARES_PER_H_S = 10.0
-"""Active shares are summed anew once in so many seconds an hour of h: 0.3 % of it."""
+"""Seconds between two sums of active shares, for each hour of h: 0.3 % of it."""
 
 
 def stream_of(hours: int) -> str:
@@ -48,12 +54,12 @@ def facts_now(sharing: Sharing) -> Facts:
 
 
 def board_now(hours: int) -> Board:
-    """Return the present board with its `version`. Without Redis it is made for this answer alone, as version 0."""
+    """Return the present board with its `version`. Without Redis it is made for this answer only, as version 0."""
     try:
         broker = client(settings.REDIS_URL)
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
-            stored = _stored(broker, hours)
+            stored = _read_stored(broker, hours)
             if stored and 0 <= time.time() - stored["at"] < SERVED_S:
                 return stored
             if made := tick(broker, hours):
@@ -64,7 +70,7 @@ def board_now(hours: int) -> Board:
     return _made(hours, None) | {"version": 0, "at": time.time()}
 
 
-def _stored(broker: redis.Redis, hours: int) -> Board | None:
+def _read_stored(broker: redis.Redis, hours: int) -> Board | None:
     found = broker.get(f"berth:board:{hours}")
     return json.loads(found) if found else None
 
@@ -75,7 +81,7 @@ def tick(broker: redis.Redis, hours: int) -> Board | None:
     if not broker.set(lock, holder, nx=True, ex=LOCK_S):
         return None
     try:
-        before = _stored(broker, hours)
+        before = _read_stored(broker, hours)
         now = time.time()
         if before and 0 <= now - before["at"] < 0.9 * EVERY_S:
             return before
@@ -116,3 +122,21 @@ def _shares(hours: int) -> dict[str, Any]:
         "gpus": gpu_held_s(hours=hours, now=now),
         "cores": core_held_s(hours=hours, now=now),
     }
+
+
+def difference(before: Board, after: Board) -> dict[str, Any] | None:
+    """Return the changes as {column: [place, value, place, value ...], "groups": ...}; {} for nothing.
+
+    None: another shape (nodes, GPUs, groups or their order changed), which is fetched whole.
+    """
+    if any(before[name] != after[name] for name in SHAPE):
+        return None
+    found: dict[str, Any] = {}
+    for name in COLUMNS:
+        pairs = enumerate(zip(before[name], after[name], strict=True))
+        changed = list(chain.from_iterable((place, new) for place, (old, new) in pairs if old != new))
+        if changed:
+            found[name] = changed
+    if before["groups"] != after["groups"]:
+        found["groups"] = after["groups"]
+    return found

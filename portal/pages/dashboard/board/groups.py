@@ -1,4 +1,4 @@
-"""Groups of nodes on the board: what they are, hold and lack. Pure: columns in, plain values out."""
+"""Groups of nodes on the board: their size, use and need. Pure: columns in, plain values out."""
 
 from __future__ import annotations
 
@@ -73,12 +73,8 @@ def _group(
         "sharing": sum(facts.for_sharing(place) for place in places),
         "kept": sum(facts.kept[place] for place in places if facts.health[place] == UP),
         "largest": largest,
-        "short": short_of(demand, _types(facts, alive), largest),
+        "short": short_of(demand, {each.gpu_type for place in alive for each in facts.blocks[place]}, largest),
     }
-
-
-def _types(facts: Facts, places: Sequence[int]) -> set[str | None]:
-    return {each.gpu_type for place in places for each in facts.blocks[place]}
 
 
 def _gpu_shares(facts: Facts, places: Sequence[int], active: Sequence[float | None]) -> list[float]:

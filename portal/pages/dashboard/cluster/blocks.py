@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.parts.snapshot import Snapshot
 
 STEPS = 4
-"""Steps of either ramp: one a job to spare or short, the last for so many and more."""
+"""Steps of either ramp: one for each job to spare or short; the last stands for all higher counts."""
 
 
 def blocks_context(snapshot: Snapshot) -> BlocksContext | None:

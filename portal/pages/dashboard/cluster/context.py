@@ -1,4 +1,4 @@
-"""What the cluster's and a node's templates are given; `parts.context` has the rules, and what pages share."""
+"""Contexts of the cluster's and a node's templates; `parts.context` has the rules and the shared parts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NodeRow(TypedDict):
     cores_gpu_jobs: int
     cores_cpu_jobs: int
     cores_total: int
-    memory_used_gib: float | None  # asked for by what runs there
+    memory_used_gib: float | None  # the sum of its jobs' requests
     memory_total_gib: float
     note: str | None
     kept: list[KeptRow]
@@ -93,7 +93,7 @@ class NodeJob(TypedDict):
 
 
 class NodeProblem(TypedDict):
-    """What a node's agent tells the operator; `at` in Unix seconds."""
+    """A sentence of a node's agent to the operator; `at` in Unix seconds."""
 
     at: float
     subject: str
@@ -101,7 +101,7 @@ class NodeProblem(TypedDict):
 
 
 class FindingRow(TypedDict):
-    """What a check of the node found; `remedy` is for operators."""
+    """A finding of a node's checks; `remedy` is for operators."""
 
     what: str
     level: str

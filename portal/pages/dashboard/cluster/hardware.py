@@ -28,7 +28,7 @@ LEVELS = {"warn": "told", "drain": "no new jobs", "fail": "failed"}
 
 
 def finding_rows(node: Node, snapshot: Snapshot) -> list[FindingRow]:
-    """Return what the node's checks find now, and who else uses its GPUs; what to do about it is for operators."""
+    """Return the findings of the node's checks, and foreign users of its GPUs; remedies are for operators."""
     operates = snapshot.user.is_operator
     rows: list[FindingRow] = [
         {
@@ -64,7 +64,7 @@ def gpu_rows(node: Node, snapshot: Snapshot) -> list[GpuRow]:
 
 
 def _short_names(types: Iterable[str]) -> dict[str, str]:
-    """Return what each GPU says of its type where they differ: of instances of one GPU the profile alone, `MIG 1g.10gb`."""
+    """Return each GPU's words about its type where they differ; an instance shows only its profile, `MIG 1g.10gb`."""
     cut = {name: found for name in types if (found := instance_of(name)) is not None}
     alike = len({found.whole for found in cut.values()}) == 1
     names = {name: f"MIG {cut[name].profile}" if alike and name in cut else name for name in types}

@@ -1,4 +1,4 @@
-"""A node's page: what it is, what runs there, what happened to it, and its last hour."""
+"""A node's page: its hardware, its jobs, its events, and its last hour."""
 
 from __future__ import annotations
 
@@ -171,11 +171,11 @@ WALLS = {
     "memory": ("Limit of memory", "held by the kernel"),
     "cores": ("Cores", "held by the kernel"),
 }
-"""What a node can tell of: the label, and what it is good for where it stands."""
+"""A property that a node can report: the label, and its use where it holds."""
 
 
 def _wall_facts(isolation: dict[str, Any]) -> list[Fact]:
-    """Return which walls stand on the node, as it has tried them at its start; what does not stand says why."""
+    """Return the walls that stand on the node, as it tried them at its start; a missing wall says why."""
     told = {wall["name"]: wall for wall in isolation.get("walls", ())}
     facts: list[Fact] = [
         {"label": label, "value": f"yes ({told[name]['by']})", "note": good}
@@ -202,7 +202,7 @@ NETWORKS = {
 
 
 def _network_fact(told: dict[str, str] | None) -> list[Fact]:
-    """Return how far the node's network is apart, and what does not hold; nothing from an agent that tells none."""
+    """Return how far the node's network is apart, and which walls are missing; nothing from an older agent."""
     if not told or told["by"] not in NETWORKS:
         return []
     value, note = NETWORKS[told["by"]]
@@ -210,7 +210,7 @@ def _network_fact(told: dict[str, str] | None) -> list[Fact]:
 
 
 def _sharing_fact(told: dict[str, str] | None) -> list[Fact]:
-    """Return by what means jobs share a GPU of the node; nothing from an agent that tells none."""
+    """Return the means by which jobs share a GPU of the node; nothing from an older agent."""
     if not told:
         return []
     note = "the shares of threads and memory that jobs were granted are held by NVIDIA's MPS daemon" * (not told["why"])
@@ -218,7 +218,7 @@ def _sharing_fact(told: dict[str, str] | None) -> list[Fact]:
 
 
 def software_facts(told: dict[str, Any]) -> list[Fact]:
-    """Return what software the node offers to jobs, and what not with the remedy; nothing from an agent that tells none."""
+    """Return the software that the node offers to jobs, and the remedy where it cannot; nothing from an older agent."""
     if not told:
         return []
     builder = f"{told['installer']}, for Python {told['python']}" if told["installer"] else "none"
@@ -235,7 +235,7 @@ def software_facts(told: dict[str, Any]) -> list[Fact]:
 
 
 def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
-    """Return what the node's jobs cannot reach, as the value and the note of a fact."""
+    """Return the value and the note of the fact on the files that the node's jobs cannot reach."""
     why = isolation["why"]
     if not isolation["files"]:
         return "none", f"a job may read whatever the agent may: {why}"

@@ -1,30 +1,37 @@
-"""The cluster page: nodes by GPU type, what happened to them, and (operators) what to do with one."""
+"""The cluster page: nodes by GPU type, their events, and (for operators) the actions on a node."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.urls import reverse
+from django.utils.http import urlencode
 
 from portal.cluster.selectors import event_told, node_events
-from portal.foundation.errors import NotFound
+from portal.foundation.errors import BerthError, NotFound
 from portal.foundation.layout import Layout, read_json
 from portal.pages.dashboard.board.facts import UP
+from portal.pages.dashboard.board.groups import group_titles, groupings
 from portal.pages.dashboard.cluster.blocks import blocks_context
 from portal.pages.dashboard.overview.nodes import active_words, gpu_cells, gpu_types, health_word
 from portal.pages.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
 from portal.pages.dashboard.parts.formatting import GIB_MIB, count_of, number
 from portal.pages.dashboard.parts.kept import kept_rows
 from portal.pages.dashboard.parts.sharing_html import shared_html
+from portal.pages.dashboard.parts.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.cluster.models import Node, NodeEvent
     from portal.pages.dashboard.cluster.context import ClusterContext, ClusterEvent, NodeRow, NodeTypeGroup
-    from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.people.tenants.models import User
+
+
+ROWS_A_PAGE = 25
+
 
 EVENTS_SHOWN = 20
 PLOT_HOURS = 6
@@ -62,7 +69,7 @@ FRAGMENTS: dict[str, tuple[Callable[[Snapshot], dict[str, Any]], bool]] = {
 
 
 def fragment_html(name: str, snapshot: Snapshot) -> str:
-    """Return a fragment's HTML, shared by all who may see the same. Raises NotFound for an unknown name."""
+    """Return a fragment's HTML; readers with equal rights share it. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
         raise NotFound("fragment")
     if name == "nodes" and snapshot.is_large:
@@ -157,3 +164,31 @@ def _join_command() -> str | None:
     mode = read_json(Layout.at(settings.DATA_DIR).mode)
     url = (mode or {}).get("base_url") or settings.BASE_URL
     return f"./berth node --join {url} --token TOKEN" if url else None
+
+
+def rows_context(user: User, *, by: str, group: str, page: str | None) -> dict[str, Any]:
+    """Return one page of a group's nodes by name. Raises BerthError for an unknown grouping, NotFound for a group."""
+    whole = Snapshot(user)
+    if by not in groupings(whole.facts):
+        raise BerthError("invalid", f"`by` must be one of {', '.join(groupings(whole.facts))}.", field="by")
+    titles = group_titles(whole.facts, by)
+    names = [name for name, title in zip(whole.facts.names, titles, strict=True) if title == group]
+    if not names:
+        raise NotFound("group")
+    shown = Paginator(sorted(names), ROWS_A_PAGE).get_page(page)
+    own = Snapshot(user, names=list(shown.object_list), reader=whole.reader)
+    last = shown.paginator.num_pages
+    return {
+        "title": group,
+        "rows": [node_row(node, own) for node in own.nodes],
+        "can_operate": user.is_operator,
+        "paging": {
+            "summary": f"{shown.start_index()}\u2013{shown.end_index()} of {len(names)} nodes",
+            "previous_url": _url(by, group, shown.number - 1) if shown.number > 1 else None,
+            "next_url": _url(by, group, shown.number + 1) if shown.number < last else None,
+        },
+    }
+
+
+def _url(by: str, group: str, page: int) -> str:
+    return f"{reverse('cluster-rows')}?{urlencode({'by': by, 'group': group, 'page': page})}"

@@ -1,4 +1,4 @@
-"""A node's plots: what it measured in the last hour, day, week or 90 days, as finely as that is kept."""
+"""A node's plots: measures of the last hour, day, week or 90 days, as finely as they are kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Series = list[float | None]
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: what it shows, its colour, and where a batch has it."""
+    """A plot: its measure, its colour, and its place in a batch."""
 
     title: str
     note: str
@@ -41,7 +41,7 @@ class Plot:
 
 
 def _of_gpus(measure: str, pick: Callable[[list[float]], float], batch: dict[str, Any]) -> Series:
-    """Return one value a sample of what the GPUs measured then."""
+    """Return one value for each sample of the GPUs."""
     rows = [gpu.get(measure) or [] for gpu in (batch.get("gpus") or {}).values()]
     known = [[value for value in then if value is not None] for then in zip(*filter(None, rows), strict=False)]
     return [pick(values) if values else None for values in known]
@@ -145,7 +145,7 @@ def plot_contexts(node: Node, chosen: str | None = None) -> list[PlotContext]:
 
 
 def figure_make(node: Node, figure: str, *, seconds: int) -> figures.Figure:
-    """Return one measure over so many seconds until now. Raises NotFound for an unknown figure."""
+    """Return one measure over a number of seconds until now. Raises NotFound for an unknown figure."""
     plot = PLOTS.get(figure)
     if plot is None:
         raise NotFound("figure")

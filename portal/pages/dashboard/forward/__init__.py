@@ -1,1 +1,1 @@
-"""Forwarded ports: a program's socket, carried to what a running job listens on."""
+"""Forwarded ports: a program's socket, carried to a port of a running job."""

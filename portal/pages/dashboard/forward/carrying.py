@@ -22,7 +22,7 @@ Ended = tuple[str, str]
 
 
 class Connections:
-    """`send` hands a frame to the program's socket, and waits while that is full. `asked`: what the node is asked for."""
+    """`send` hands a frame to the program's socket, and waits while that is full. `asked`: the request to the node."""
 
     def __init__(self, place: Place, asked: dict[str, Any], send: Callable[[bytes], Awaitable[None]]) -> None:
         self._place, self._asked, self._send = place, asked, send

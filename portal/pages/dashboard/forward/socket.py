@@ -2,7 +2,7 @@
 
 It says first `{"port": 8888}` and gets `{"state": "open", "node"}`; binary messages then are frames of streams, as on a
 node's channel (docs/agent-protocol.md): the program opens a stream for each connection. At the end it gets
-`{"state": "ended", "code", "detail"}`. No browser comes here: what a job serves has no business at the portal's own origin.
+`{"state": "ended", "code", "detail"}`. No browser comes here: a job's pages have no business at the portal's own origin.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.terminal.rights import Place
 
 ASKED_S = 15.0
-"""A program says in so long what it wants."""
-ACTION = "job.forward"
+"""A program must send its request within this time."""
 AWAY = "The portal's database does not answer."
 GONE = "The attempt of the job that it led to has ended."
 
 
 async def forward_application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Take a program by its token. Whoever has none is turned away, a signed-in browser too."""
+    """Take a program by its token. A caller without a token is turned away, a signed-in browser too."""
     await program_serve(scope, receive, send, _told)
 
 
@@ -82,7 +81,7 @@ async def _recorded(caller: Caller, receive: Any, send: Any, place: Place, port:
     """Carry it between two entries of the audit trail."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    about: dict[str, Any] = {"user": caller.user, "place": place, "action": ACTION, "port": port}
+    about: dict[str, Any] = {"user": caller.user, "place": place, "action": "job.forward", "port": port}
     try:
         await database_sync_to_async(begun_record)(**about)
         await send({"type": "websocket.send", "text": json.dumps({"state": "open", "node": place.node})})

@@ -1,4 +1,4 @@
-"""What changed for me in the last day: starts, ends, stops and what they cost, of my jobs alone."""
+"""The changes of my jobs in the last day: starts, ends, stops and their cost."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ STATES = {
     "released": "PENDING",
     "offer-accepted": "PENDING",
 }
-"""The kinds of events that are told, and the state whose glyph stands beside each."""
+"""The kinds of events that are shown, and the state whose glyph stands beside each."""
 FOLLOWS = {"preempted": "stop-ordered", "requeued": "preempted"}
-"""What only follows from the job's event before is no line of its own: by kind, the kind before."""
+"""Kinds that only follow from the job's event before, which get no line: by kind, the kind before."""
 
 
 def changes_make(scope: Scope) -> list[HomeChange]:

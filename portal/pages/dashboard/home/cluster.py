@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.parts.snapshot import Snapshot
 
 CELLS_UP_TO = 24
-"""Up to so many nodes a cell each GPU; above, a bar each GPU type."""
+"""Up to this number of nodes each GPU has a cell; above, each GPU type has a bar."""
 CLASSES = ("mine", "ours", "others", "sharing", "out", "idle")
 WORDS = dict(zip(CLASSES, ("yours", "your tenant's", "other tenants'", "for sharing", "out", "idle"), strict=True))
 FREE = {GpuState.FOR_SHARING: "sharing", GpuState.OUT: "out"}
-"""Of GPUs that nobody holds; the others are idle."""
+"""Classes of GPUs that nobody holds; the others are idle."""
 
 
 def cluster_make(scope: Scope, snapshot: Snapshot) -> HomeCluster:

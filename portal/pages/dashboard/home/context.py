@@ -1,4 +1,4 @@
-"""What the templates of the overview of my jobs, or of my tenant's, are given; `parts.context` has the rules."""
+"""Contexts of the overview of my jobs, or of my tenant's; `parts.context` has the rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class NeedLine(TypedDict):
-    """A line of the band "Needs you". `what` and `jobs`: what is put aside when it is dismissed."""
+    """A line of the band "Needs you". `what` and `jobs` say which line a dismissal puts aside."""
 
     icon: str
     tone: str
@@ -25,7 +25,7 @@ class NeedLine(TypedDict):
 
 
 class HomeJob(TypedDict):
-    """One row, in four columns: job, GPUs and place, what goes on, when."""
+    """One row, in four columns: job, GPUs and place, event, time."""
 
     number: int | str
     name: str
@@ -63,7 +63,7 @@ class HomeJobs(TypedDict):
 
 
 class HomeBar(TypedDict):
-    """A figure with its bar: how much of what. `cells`: whose each GPU is, on few GPUs; else a bar."""
+    """A figure with its bar. On few GPUs `cells` give each GPU's holder; else there is a bar."""
 
     value: str
     label: str

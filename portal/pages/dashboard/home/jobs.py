@@ -1,4 +1,4 @@
-"""My jobs in three groups alike: running, waiting, ended today."""
+"""My jobs in three groups of the same form: running, waiting, ended today."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from portal.planning.rounds.read.forecasts import Start
 
 ROWS = 5
-TODAY = WITHIN["24h"][1]
 WAITING = tuple(state for state in JobState if state not in FINAL and state not in LIVE)
 
 
@@ -66,7 +65,7 @@ def _group(name: str, count: int, rows: list[HomeJob], url: str, note: str = "")
 
 @dataclass
 class _Live:
-    """What rows of running jobs are made of."""
+    """The material of rows of running jobs."""
 
     now: datetime
     attempts: dict[int, Attempt]
@@ -140,7 +139,7 @@ def _run_row(job: Job, live: _Live) -> HomeJob:
 
 
 def _speed_words(attempt: Attempt) -> str:
-    """Say its measured speed, and how it compares with what was predicted."""
+    """Say its measured speed, and compare it with the predicted one."""
     speed = getattr(attempt, "speed", None)
     measured = speed.samples_per_s if speed else None
     if speed is None or measured is None:
@@ -157,7 +156,7 @@ def _speed_words(attempt: Attempt) -> str:
 def _waiting(scope: Scope) -> HomeGroup:
     jobs = scope.jobs.filter(state__in=WAITING)
     order = (F("start_forecast__earliest_at").asc(nulls_last=True), "pk")
-    first = list(jobs.order_by(*order).values_list("pk", flat=True)[:ROWS])  # of keys alone: the rows are wide
+    first = list(jobs.order_by(*order).values_list("pk", flat=True)[:ROWS])  # only keys: the rows are wide
     found = Job.objects.select_related("tenant", "owner").in_bulk(first)
     rows = [found[pk] for pk in first if pk in found]
     numbers, starts = JobNumbers(job.reason_figures for job in rows), starts_of(rows, scope.now)
@@ -187,8 +186,8 @@ def _wait_row(job: Job, scope: Scope, numbers: JobNumbers, start: Start | None) 
 
 
 def _ended(scope: Scope) -> HomeGroup:
-    """What ended in the last day, failed ones first."""
-    jobs = scope.jobs.filter(ended_at__gte=scope.now - TODAY)
+    """The jobs that ended in the last day, failed ones first."""
+    jobs = scope.jobs.filter(ended_at__gte=scope.now - WITHIN["24h"][1])
     failed = _read(jobs.filter(state__in=RETRIED).order_by("-ended_at"))
     rows = failed + _read(jobs.exclude(state__in=RETRIED).order_by("-ended_at"))
     last = {each.job_id: each for each in Attempt.objects.runs().filter(job__in=rows[:ROWS]).order_by("epoch")}

@@ -1,4 +1,4 @@
-"""What needs me: failures not looked at, offers that have something over sooner, quotas and time limits about to hurt."""
+"""The things that need me: new failures, offers that start a job sooner, quotas and time limits that are near."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MINE, CLUSTER = "mine", "cluster"
 KEPT = "overview"
-"""The session's word for what the reader chose last."""
+"""The session's key of the reader's last choice."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Scope:
 
     @cached_property
     def use(self) -> dict[int, Use]:
-        """What each of the reader's tenants uses of its quotas, by its key."""
+        """Each of the reader's tenants' use of its quotas, by its key."""
         return tenants_use(Tenant.objects.filter(pk__in=[tenant.pk for tenant in self.tenants]))
 
     @property
@@ -63,7 +63,7 @@ class Scope:
 
     @property
     def key(self) -> str:
-        """Who is given the same page: one person, for "mine" is a person's, and so are the cells."""
+        """The readers of the same page: one person, for "mine" and the cells belong to a person."""
         return f"{self.user.pk}:{self.view}"
 
 

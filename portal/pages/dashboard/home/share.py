@@ -1,4 +1,4 @@
-"""My tenant's share and quota: what it holds now, mine and the others' apart, and what it is entitled to."""
+"""My tenant's share and quota: the GPUs that it holds now (mine apart), and its right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from portal.work.jobs.use import Use
 
 CELLS = 40
-"""Up to so many GPUs a cell each."""
+"""Up to this number each GPU has a cell."""
 
 
 def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
@@ -43,7 +43,7 @@ def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
 
 
 def _held(gpus: float) -> str:
-    """13, 5.5, 0.25: parts of GPUs are told, so that mine and the others' come to the whole."""
+    """13, 5.5, 0.25: parts of GPUs are shown, so that mine and the others' add up to the whole."""
     return number(gpus, next((digits for digits in (0, 1) if round(gpus, digits) == round(gpus, 2)), 2))
 
 

@@ -1,22 +1,28 @@
-"""The overview of my jobs, its live parts, and what a reader puts aside."""
+"""The overview of my jobs or of the cluster: its parts, and how long each is kept for its reader."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from portal.foundation.api.throttles import PlanThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
+from portal.pages.dashboard.board.feed import stream_of
 from portal.pages.dashboard.board.horizons import horizon
-from portal.pages.dashboard.home.page import home_context, part_html
-from portal.pages.dashboard.home.scope import CLUSTER, scope_of, tenants_shown, view_choices
-from portal.pages.dashboard.overview.shown import cluster_overview
+from portal.pages.dashboard.home.changes import changes_make
+from portal.pages.dashboard.home.cluster import cluster_make
+from portal.pages.dashboard.home.jobs import jobs_make
+from portal.pages.dashboard.home.needs import needs_make
+from portal.pages.dashboard.home.scope import CLUSTER, Scope, scope_of, tenants_shown, view_choices
+from portal.pages.dashboard.home.share import share_make
+from portal.pages.dashboard.overview.page import overview_context
 from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
 from portal.pages.dashboard.parts.snapshot import Snapshot
 from portal.pages.dashboard.shell.frame import page_follow
@@ -26,7 +32,49 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.states import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.http import HttpRequest
+
+    from portal.foundation.events.shared import Sharing
+    from portal.pages.dashboard.parts.context import Choice
+
+
+EVERY_S = 3.0
+"""A part is made anew for one reader no more often than this, however many events come and tabs are open."""
+
+PARTS: dict[str, Callable[[Scope, Snapshot], Any]] = {
+    "needs": lambda scope, _: needs_make(scope),
+    "jobs": lambda scope, _: jobs_make(scope),
+    "share": lambda scope, snapshot: share_make(scope, gpus_total=snapshot.gpus_total),
+    "changes": lambda scope, _: changes_make(scope),
+    "cluster": cluster_make,
+}
+
+
+def home_context(scope: Scope, snapshot: Snapshot) -> dict[str, Any]:
+    """Return the page's frame, and its parts in `html`."""
+    return {
+        "views": view_choices(scope.tenants, scope.view),
+        "view": scope.view,
+        "mine": scope.is_mine,
+        "html": {name: part_html(name, scope, snapshot) for name in PARTS},
+    }
+
+
+def part_html(name: str, scope: Scope, snapshot: Snapshot) -> str:
+    """Return one part's HTML, kept for a few seconds for its reader. Raises NotFound for an unknown name."""
+    make = PARTS.get(name)
+    if make is None:
+        raise NotFound("part of the page")
+
+    def rendered(inner: Sharing) -> str:
+        own = Snapshot(snapshot.user, sharing=inner, reader=snapshot.reader)
+        return render_to_string(f"home/_{name}.html", {name: make(scope, own), "view": scope.view})
+
+    html: str = snapshot.sharing.get(f"home:{name}:{scope.key}", rendered, every_s=EVERY_S)
+    return html
+
 
 JOBS_MOST = 200
 
@@ -34,8 +82,8 @@ JOBS_MOST = 200
 @login_required
 @require_GET
 def overview_page(request: HttpRequest) -> HttpResponse:
-    """Show my jobs, my tenant's, or the cluster: what the address asks for, else what was chosen last."""
-    horizon(request.GET.get("h"))  # refuses what is none, whatever is shown
+    """Show my jobs, my tenant's, or the cluster: as the address asks, else as the last time."""
+    horizon(request.GET.get("h"))  # refuses a wrong one on every page
     scope = scope_of(request)
     if scope is None:
         return cluster_overview(request, view_choices(tenants_shown(request), CLUSTER))
@@ -66,7 +114,7 @@ def home_offer(request: HttpRequest) -> HttpResponse:
         try:
             offers_of(job, allow=partial(throttle_check, request, PlanThrottle))
         except BerthError:
-            return HttpResponse(status=204)  # what is kept stands; the next load asks again
+            return HttpResponse(status=204)  # the kept answer stands; the next load asks again
     return HttpResponse(status=204)
 
 
@@ -90,3 +138,13 @@ def home_dismiss(request: HttpRequest) -> HttpResponse:
     snapshot = Snapshot(request.user)
     snapshot.sharing.forget(f"home:needs:{scope.key}")
     return HttpResponse(part_html("needs", scope, snapshot))
+
+
+def cluster_overview(request: HttpRequest, views: list[Choice]) -> HttpResponse:
+    """Show it to a signed-in reader. `views`: the switch to other overviews."""
+    hours = horizon(request.GET.get("h"))
+    page_follow(request, "cluster", stream_of(hours))
+    snapshot = Snapshot(request.user, hours=hours)
+    context = {**overview_context(snapshot), "views": views}
+    page_numbers(request, snapshot.sharing)
+    return render(request, "dashboard/overview.html", context)

@@ -52,5 +52,5 @@ def columns_parse(wanted: Sequence[str]) -> list[str]:
 
 
 def columns_known(kept: Sequence[str]) -> list[str]:
-    """Return what was kept without columns that there are no more; the usual ones for nothing."""
+    """Return the kept columns that still exist; the usual ones for nothing."""
     return [name for name in kept if name in COLUMNS] or list(USUAL)

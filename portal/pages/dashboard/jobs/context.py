@@ -1,4 +1,4 @@
-"""What the jobs' pages are given: list, one job, submit form. The rules stand in `parts.context`."""
+"""Contexts of the jobs' pages: list, one job, submit form. `parts.context` has the rules."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class JobRow(TypedDict):
     started_at: str | None
     ended_at: str | None
     starts: StartsContext | None  # of a waiting job: the start range, where there is one
-    ends: EndsContext | None  # of one that has not ended: what is expected
+    ends: EndsContext | None  # the expected end of one that has not ended
     category: str
     labels: str  # "run=7, team"
     priority: int
     submitted_at: str
     array: ArraySummary | None
-    actions: list[Verb]  # what applies, for the bulk bar
+    actions: list[Verb]  # those that apply, for the bulk bar
     task: NotRequired[bool]  # a row inside an opened array
 
 
@@ -93,7 +93,7 @@ class WhyContext(TypedDict):
     ahead: Rich | None  # "Place 3 of 21 in the queue for jobs of 1 to 3 GPUs."
     starts: StartsContext | None
     no_starts: str | None  # why there is no range
-    remedy: Rich | None  # what the tenant can do about it
+    remedy: Rich | None  # for the tenant
 
 
 class Candidate(TypedDict):
@@ -130,7 +130,7 @@ class Span(TypedDict):
 
 
 class ProfileRow(TypedDict):
-    """One profile. `found`: what is known of the model on that GPU type by now, in words; empty = nothing."""
+    """One profile. `found`: the knowledge of the model on that GPU type by now, in words; empty = nothing."""
 
     state: str
     gpu_type: str
@@ -163,7 +163,7 @@ class AttemptRow(TypedDict):
     ended_at: str | None
     run_s: float | None
     exit: str | None  # "exit 0", "signal 9"
-    cause: str | None  # why it was stopped, or what its node said
+    cause: str | None  # why it was stopped, or its node's words
     restart_s: float | None  # from the stop of the attempt before until this one ran
 
 
@@ -230,7 +230,7 @@ class JobLog(TypedDict):
 
 
 class JobLogContext(JobIdContext, JobLog):
-    """The log viewer alone."""
+    """The log viewer."""
 
 
 class JobBody(TypedDict):
@@ -252,7 +252,7 @@ class JobBody(TypedDict):
 
 
 class JobBodyContext(JobIdContext, JobBody):
-    """What changes with the job's state, alone."""
+    """The parts that change with the job's state."""
 
 
 class JobChain(TypedDict):
@@ -260,7 +260,7 @@ class JobChain(TypedDict):
 
 
 class JobChainContext(JobIdContext, JobChain):
-    """The jobs before and after it, alone."""
+    """The jobs before and after it."""
 
 
 class JobPageContext(JobHeaderContext, JobBody, JobLog, JobChain):

@@ -1,4 +1,4 @@
-"""The facts of a job's page: what it asks for, one label and value each."""
+"""The facts of a job's page: its request, with a label and a value for each field."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _brought(job: Job) -> list[Fact]:
 
 
 def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, str]]:
-    """Return labels and values of what it asks for; of what it does not say there are none."""
+    """Return labels and values of the request, without fields that it does not give."""
     words = gpus_words(job, attempts[0] if attempts else None)
     gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
     facts: list[tuple[str, Any]] = [
@@ -72,7 +72,7 @@ def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, s
 
 
 def _plain(field: JobField, job: Job) -> str | None:
-    """Return what it asks for in a field, in the words of the field's kind and unit; None for nothing, and for the default."""
+    """Return a field's value in the words of its kind and unit; None for nothing, and for the default."""
     value = getattr(job, field.name)
     if value is None or value == field.default:
         return None
@@ -104,7 +104,7 @@ def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
 
 
 def _sharing(job: Job) -> list[Fact]:
-    """Return the part of a GPU that it asks for, and with whom it shares one now; others' jobs are counted only."""
+    """Return the part of a GPU that it asks for, and its present neighbours there; foreign jobs are only counted."""
     if not job.shareable or job.gpu_compute is None:
         return []
     waits = "its answers are waited for" if job.latency_class == Job.LatencyClass.LATENCY else ""

@@ -1,4 +1,4 @@
-"""A job's plots from what its nodes measured: GPU use, cores used against held, memory."""
+"""A job's plots from the measures of its nodes: GPU use, cores used against held, memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _samples(
 ) -> Iterator[tuple[int, float]]:
     """Yield (slot, value) of a series within the attempt's time, `span` in Unix seconds.
 
-    A mean counts if its five minutes touch that time. Of what others use before and after (`shared`), it counts if they
+    A mean counts if its five minutes touch that time. For the use of others before and after (`shared`), it counts if they
     lie within it, unless the attempt was too short for that.
     """
     first, last = span
@@ -98,7 +98,7 @@ def _gpu(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -
                     _add(slots, span, batch, series, step_s)
     low, high = slots["low"], slots["high"]
     rows = [(_iso(slot), sum(v) / len(v), min(low[slot]), max(high[slot])) for slot, v in sorted(slots["mean"].items())]
-    return figures.gpu_use(_gapped(rows, step_s, 4), **axis)
+    return figures.gpu_use(_add_gaps(rows, step_s, 4), **axis)
 
 
 def _add(
@@ -113,7 +113,7 @@ def _add(
 
 
 def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, float]]:
-    """Return (time, sum over the job's parts) of what its own processes used: the mean of each slot, node by node."""
+    """Return (time, sum over the job's parts) of its own processes' use: the mean of each slot, node by node."""
     slots: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         span = _seconds(attempt)
@@ -133,16 +133,16 @@ def _cores(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any])
             (end.isoformat(), attempt.cores),
             (end.isoformat(), None),
         ]
-    return figures.cores(_gapped(_own(attempts, "cpu_cores", step_s), step_s, 2), held, **axis)
+    return figures.cores(_add_gaps(_own(attempts, "cpu_cores", step_s), step_s, 2), held, **axis)
 
 
 def _memory(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -> dict[str, Any]:
     used = [(at, mib / GIB_MIB) for at, mib in _own(attempts, "memory_mib", step_s)]
     limit = job.memory_mib / GIB_MIB if job.memory_mib else None
-    return figures.memory(_gapped(used, step_s, 2), limit, **axis)
+    return figures.memory(_add_gaps(used, step_s, 2), limit, **axis)
 
 
-def _gapped(rows: list[Any], step_s: int, width: int) -> list[Any]:
+def _add_gaps(rows: list[Any], step_s: int, width: int) -> list[Any]:
     """Put an empty row where nothing was measured for a while: a line across a gap would be invented."""
     out: list[Any] = []
     for row in rows:

@@ -51,12 +51,11 @@ CHIP_STATES = (
     S.CANCELLED,
     S.NODE_FAIL,
 )
-ORDER_NOTE = "Waiting first, then running, then ended."
 ARRAYS_NOTE = "An array is one row; the queue counts its tasks."
 FILTERS_NOTE = "Filters are in the address."
 FORM = {"owner", "node", "label", "category", "when", "within", "since", "until"}
 SHARES_MOST = 20
-"""Tenants to choose from; who has more (an operator) shares no view."""
+"""Tenants to choose from; a reader with more (an operator) shares no view."""
 
 
 TIME_WORDS = {"submitted": "Submitted", "started": "Started", "ended": "Ended"}
@@ -81,7 +80,9 @@ def list_context(*, user: User, query: ListQuery) -> JobListContext:
         "hidden_filters": [(name, value) for name, value in query.chosen().items() if name != "q"],
         "filters": _filters(tenants=[tenant.name for tenant in tenants], query=query, reasons=counts.reasons),
         "fields": _fields(query),
-        "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}" if query.sort else f"{ORDER_NOTE} {ARRAYS_NOTE} {FILTERS_NOTE}",
+        "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}"
+        if query.sort
+        else f"Waiting first, then running, then ended. {ARRAYS_NOTE} {FILTERS_NOTE}",
         "columns": [_head(key, query) for key in shown],
         "picker": _picker(columns, view),
         "views": _views(views, view, user=user, tenants=tenants),

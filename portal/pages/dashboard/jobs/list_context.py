@@ -1,4 +1,4 @@
-"""What the job list's page is given. The rules stand in `parts.context`."""
+"""Contexts of the job list's page. `parts.context` has the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers beneath a job's sentence: waiting, share, window, and its candidates with what bound the best rejected."""
+"""The numbers beneath a job's sentence: waiting, share, window, candidates, and why the best one was rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
         facts.append(_window(why))
     return {
         "figures": [fact for fact in facts if fact],
-        "throughput_unit": "samples/s" if _is_measured(why) else "speed, assumed",
+        "throughput_unit": "samples/s"
+        if any(each["source"] in MEASURED for each in why["candidates"] or ())
+        else "speed, assumed",
         "candidates": [_shared(each, job) if job.shareable else each for each in _candidates(why)],
         "classes": _classes(why),
         "binding": _binding(why),
@@ -95,10 +97,6 @@ def _window(why: dict[str, Any]) -> Fact | None:
 
 
 # ---- candidates ------------------------------------------------------------------------------------------------------
-
-
-def _is_measured(why: dict[str, Any]) -> bool:
-    return any(each["source"] in MEASURED for each in why["candidates"] or ())
 
 
 def _candidates(why: dict[str, Any]) -> list[Candidate]:
@@ -163,7 +161,7 @@ def _shared(row: Candidate, job: Job) -> Candidate:
 
 
 def _configuration(each: dict[str, Any]) -> str:
-    """a100-01 x 4 where the nodes are told, else A100 x 4."""
+    """a100-01 x 4 where the nodes are known, else A100 x 4."""
     if isinstance(each["nodes"], dict):
         return " + ".join(f"{name} \u00d7 {part['gpus'] or 'CPU'}" for name, part in each["nodes"].items())
     spread = ", over several nodes" if each["spread"] else ""

@@ -48,7 +48,7 @@ def jobs_ordered(jobs: QuerySet[Job], sort: str, groups: Sequence[Sequence[str]]
 
 
 def _value(name: str) -> Any:
-    """Return what one of `SORTS` sorts by. Waiting time includes the present wait, as `rounds.read.selectors.waited_s`."""
+    """Return the key of one of `SORTS`. Waiting time includes the present wait, as `rounds.read.selectors.waited_s`."""
     if name != "waited":
         return F(SORTS[name])
     stretch_s = Value(timezone.now().timestamp(), output_field=FloatField()) - Epoch("waiting_since")

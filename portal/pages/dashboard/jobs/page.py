@@ -13,9 +13,8 @@ from portal.pages.dashboard.jobs.chain.page import chain_make
 from portal.pages.dashboard.jobs.extending import extensions
 from portal.pages.dashboard.jobs.facts import facts_make
 from portal.pages.dashboard.jobs.files import payload_rows
-from portal.pages.dashboard.jobs.history import attempt_cause
 from portal.pages.dashboard.jobs.numbers import numbers_make
-from portal.pages.dashboard.jobs.profiles import profiles_make
+from portal.pages.dashboard.jobs.profiles import attempt_cause, profiles_make
 from portal.pages.dashboard.jobs.rows import actions_of, failed_count
 from portal.pages.dashboard.jobs.speed import speed_make
 from portal.pages.dashboard.jobs.timeline import timeline_make
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
         OfTemplate,
         Since,
         TimelinePartContext,
-        Verb,
         WhyContext,
     )
     from portal.pages.dashboard.parts.context import LegendItem, PlotContext
@@ -60,12 +58,12 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN = 30
 MEASURED_EVERY_S = 5
-"""While it runs its plots are drawn anew so often."""
+"""Seconds between two drawings of the plots while it runs."""
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
 
 
 def page_context(*, job: Job, user: User) -> JobPageContext:
-    """Fill the whole page. The functions below also answer with its live parts alone."""
+    """Fill the whole page. The functions below answer with its live parts."""
     attempts = list(attempts_of(job))  # each of these with its nodes, GPUs and searches: several queries
     header = header_make(job, attempts, user=user)
     return {**header, **body_make(job, attempts), **log_choices(job, attempts), **chain_part(job)}
@@ -143,12 +141,12 @@ def _slowed(job: Job) -> list[SlowedRow]:
 
 
 def chain_part(job: Job) -> JobChainContext:
-    """Fill the chain of dependencies alone: it changes with other jobs."""
+    """Fill the chain of dependencies: it changes with other jobs."""
     return {"id": job.number, "chain": chain_make(job)}
 
 
 def timeline_part(job: Job) -> TimelinePartContext:
-    """Fill the timeline alone: it moves on by itself while the job runs."""
+    """Fill the timeline: it moves on by itself while the job runs."""
     attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
     timeline = timeline_make(job=job, attempts=attempts, profiles=profiles)
     return {"id": job.number, "timeline": timeline, "plots": _plots(job, attempts)}
@@ -191,13 +189,14 @@ def _actions(job: Job) -> list[ActionButton]:
         "requeue": f"Stop job {job.number} and let it wait again?",
     }
     return [
-        {"verb": verb, "label": _label(job, verb), "confirm": confirm.get(verb), "disabled": None}
+        {
+            "verb": verb,
+            "label": f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb],
+            "confirm": confirm.get(verb),
+            "disabled": None,
+        }
         for verb in reversed(actions_of(job))
     ]
-
-
-def _label(job: Job, verb: Verb) -> str:
-    return f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb]
 
 
 def _plots(job: Job, attempts: Sequence[Attempt]) -> list[PlotContext]:

@@ -1,4 +1,4 @@
-"""A job's profiles: where and when its speed was measured while it waited, how that ended, and what was found."""
+"""A job's profiles: where and when its speed was measured while it waited, how that ended, and its result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.jobs.history import attempt_cause
 from portal.planning.estimation.selectors import profiles_found
+from portal.work.jobs.services.preempting import stop_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.jobs.context import ProfileRow, Span
     from portal.planning.estimation.selectors import Found
     from portal.work.jobs.models import Attempt
+
 
 PATTERNS: Mapping[str, str] = {
     "OVERLAPPED": "loads data during the backward pass",
@@ -85,3 +86,10 @@ def profile_spans(profiles: Sequence[Attempt]) -> list[Span]:
         }
         for each in reversed(profiles)
     ]
+
+
+def attempt_cause(attempt: Attempt) -> str | None:
+    """Return why an attempt ended, in words: a planning's stop with its cause, else what its node said."""
+    if not attempt.stop_cause:
+        return attempt.end_detail or None
+    return stop_words(attempt=attempt, cause=attempt.stop_cause, wanted=attempt.stop_for, to_gpus=attempt.stop_to_gpus)

@@ -1,4 +1,4 @@
-"""What the address of the job list asks for: filters, order, page and view. A value that means nothing is refused."""
+"""The address of the job list: filters, order, page and view. A value that means nothing is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ FILTERS = (
     *("owner", "state", "tenant", "reason", "category", "label", "node", "q", "when", "within", "since", "until"),
     "looked",
 )
-LOOKED = ("no",)
 LONGEST = 320
 CATEGORIES = tuple(Job.Category.values)
 
@@ -67,7 +66,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class ListQuery:
-    """What the address asks for. A value that means nothing is refused, not ignored.
+    """The address in values. A value that means nothing is refused, not ignored.
 
     `state`: one state, or several with commas. `when`: one of submitted, started and ended, to which `within`, or `since` and
     `until`, apply. `looked` no: only jobs at whose bad end the reader has not looked.
@@ -102,7 +101,7 @@ class ListQuery:
         _known(text["category"], "category", CATEGORIES)
         _known(text["when"], "when", TIMES)
         _known(text["within"], "within", tuple(WITHIN))
-        _known(text["looked"], "looked", LOOKED)
+        _known(text["looked"], "looked", ("no",))
         text["state"] = _states(text["state"])
         if text["within"] and (text["since"] or text["until"]):
             raise BerthError("invalid", "Give `within`, or `since` and `until`, not both.", field="within")
@@ -176,7 +175,7 @@ class ListQuery:
         return jobs_ordered(self.jobs(user=user), self.sort, GROUPS)
 
     def page_of_jobs(self, *, user: User, counts: Counts) -> list[Job]:
-        """Return the page's jobs; `counts`: as `counts` told."""
+        """Return the page's jobs; `counts`: the answer of `counts`."""
         first = (self.page - 1) * PAGE_ROWS
         if not self.sort:
             jobs = self.jobs(user=user, with_state=False)

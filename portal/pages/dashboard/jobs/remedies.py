@@ -1,4 +1,4 @@
-"""What a tenant can do about a job that did not complete: an end comes with its cause and a suggested remedy."""
+"""Remedies for a job that did not complete: an end comes with its cause and a suggestion."""
 
 from __future__ import annotations
 

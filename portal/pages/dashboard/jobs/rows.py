@@ -1,4 +1,4 @@
-"""The rows of the job list: what one line says of a job, of a folded array, and what can be done to it."""
+"""The rows of the job list: a line for a job or a folded array, and the actions on it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
 
 
 def actions_of(job: Job) -> list[Verb]:
-    """Return what can be done to a job now."""
+    """Return the actions that a job allows now."""
     retry: list[Verb] = ["retry"] if failed_count(job) else []
     if job.state in FINAL:
         return retry

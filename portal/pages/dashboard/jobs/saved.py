@@ -1,4 +1,4 @@
-"""What a reader changes of the job list for oneself or the tenant: the columns, and saved views."""
+"""A reader's changes of the job list, for oneself or the tenant: the columns, and saved views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
 
-def _asked(request: HttpRequest) -> ListQuery:
+def _read_query(request: HttpRequest) -> ListQuery:
     """Return the list that the form stood on. Raises BerthError."""
     try:
         asked = urlsplit(request.POST.get("next", "")).query
@@ -38,14 +38,14 @@ def job_columns(request: HttpRequest) -> HttpResponse:
     usual = request.POST.get("usual") == "1"
     columns = [] if usual else columns_parse(request.POST.getlist("column"))
     columns_keep(user=request.user, columns=[] if columns == list(USUAL) else columns)
-    return redirect(_asked(request).url(view=""))
+    return redirect(_read_query(request).url(view=""))
 
 
 @login_required
 @require_POST
 def job_view_save(request: HttpRequest) -> HttpResponse:
     """Save filters, order and columns as they stand, under a name."""
-    query = _asked(request)
+    query = _read_query(request)
     try:
         columns = view_get(user=request.user, number=query.view).columns if query.view else columns_of(request.user)
         view = view_save(

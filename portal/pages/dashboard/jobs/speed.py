@@ -37,7 +37,7 @@ class SpeedRow(TypedDict):
     source: str  # of the prediction, in words
     deviation: float | None
     iterations: int
-    lost: float | None  # samples that its end cost; None: it runs, or told of no checkpoint
+    lost: float | None  # samples that its end cost; None: it runs, or has reported no checkpoint
 
 
 class SpeedContext(TypedDict):
@@ -47,7 +47,7 @@ class SpeedContext(TypedDict):
 
 
 def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
-    """`attempts` as `attempts_of` reads them, the last one first. None for what has not run, for an array's parent, and for a
+    """`attempts` as `attempts_of` reads them, the last one first. None for a job that has not run, an array's parent, and a
     CPU job that records nothing.
     """
     if job.array_size or not any(attempt.started_at for attempt in attempts):
@@ -109,7 +109,7 @@ def _queries(job: Job, speeds: Sequence[AttemptSpeed]) -> list[Fact]:
 
 
 def _unsaved(speeds: Sequence[AttemptSpeed]) -> list[Fact]:
-    """What the last attempt has done since its checkpoint, and its end costs; nothing where it told of none."""
+    """The last attempt's work since its checkpoint, which its end costs; nothing without a checkpoint."""
     latest = max(speeds, key=lambda speed: speed.at, default=None)
     if latest is None or latest.samples_lost is None:
         return []

@@ -1,4 +1,4 @@
-"""A job that ends when nobody uses it: what its page says before that, and *Keep it running*."""
+"""A job that ends when nobody uses it: the warning on its page, and *Keep it running*."""
 
 from __future__ import annotations
 

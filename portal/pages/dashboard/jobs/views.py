@@ -1,4 +1,4 @@
-"""The jobs' pages: list, one job, its log, what people do to it. A view guards, fetches, validates, acts, answers."""
+"""The jobs' pages: list, one job, its log, actions. A view guards, fetches, validates, acts, answers."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
     if verb not in VERBS:
         raise NotFound("action")
     try:
-        VERBS[verb](job=job, actor=request.user, **_narrowed(request, verb))
+        VERBS[verb](job=job, actor=request.user, **_narrow(request, verb))
     except BerthError as error:
         messages.error(request, error.detail)
     else:
@@ -137,7 +137,7 @@ def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
     return redirect("job-detail", number=job.number)
 
 
-def _narrowed(request: HttpRequest, verb: str) -> dict[str, Any]:
+def _narrow(request: HttpRequest, verb: str) -> dict[str, Any]:
     """Return which of an array's failed tasks a retry is for; nothing: all of them."""
     states = request.POST.getlist("state") if verb == "retry" else []
     if any(state not in RETRIED for state in states):

@@ -43,7 +43,7 @@ def why_make(job: Job, why: dict[str, Any], attempts: Sequence[Attempt]) -> WhyC
 
 
 def silent_words(attempt: Attempt, now: datetime) -> str | None:
-    """Say that nodes of a live attempt are not heard, and what follows; None while all are."""
+    """Say that nodes of a live attempt are silent, and the consequences; None while all are heard."""
     live = [part for part in attempt.allocations.all() if part.released_at is None]
     silent = [part for part in live if not part.node.is_reachable]
     if not silent:
@@ -115,7 +115,7 @@ def _end_sentence(job: Job, attempts: Sequence[Attempt]) -> str:
         JobState.NODE_FAIL: "Lost with its node",
     }[JobState(job.state)]
     if "(gpu_memory_mib)" in job.end_detail or job.end_detail.endswith(IDLE_END):
-        word = "Stopped"  # the detail says for what
+        word = "Stopped"  # the detail has the reason
     times = f" in attempt {job.epoch}" if job.epoch > 1 else ""
     detail = f": {job.end_detail}" if job.end_detail and job.state != JobState.COMPLETED else ""
     ran = ""

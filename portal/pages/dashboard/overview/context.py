@@ -1,4 +1,4 @@
-"""What the overview's templates are given; `parts.context` has the rules, and what pages share."""
+"""Contexts of the overview's templates; `parts.context` has the rules and the shared parts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The per-node grid: one cell a GPU, with who holds it as its reader may see it."""
+"""The per-node grid: one cell for each GPU, with its holder as the reader may see it."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.urls import reverse
 
@@ -12,11 +12,11 @@ from portal.cluster.gpu_states import GpuState, gpu_state
 from portal.cluster.instances import count_words
 from portal.pages.dashboard.parts.formatting import duration
 from portal.pages.dashboard.parts.gpu_sharing import names_words, part_words
-from portal.pages.dashboard.parts.grouping import Holder, group_cells
 from portal.pages.dashboard.parts.masking import ANOTHERS
 from portal.work.jobs.occupancy import active_share
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from portal.cluster.models import Gpu, Node
@@ -52,7 +52,7 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
 
 
 def gpu_types(node: Node) -> Counter[str]:
-    """Count the GPUs present by type; none where the node told no type."""
+    """Count the GPUs present by type; none where the node has reported no type."""
     return Counter(name for gpu in node.gpus_present if (name := gpu.type_of(node)) is not None)
 
 
@@ -129,7 +129,7 @@ def _holder(gpu: Gpu, node: Node, parts: list[Allocation], snapshot: Snapshot, *
 
 
 def shared_holder(gpu: Gpu, parts: list[Allocation], reader: Reader) -> Holder:
-    """Return who is on a shared GPU: those that the reader may see by number, of others how many."""
+    """Return the jobs on a shared GPU: numbers of those that the reader may see, and a count of the others."""
     seen = [part for part in parts if reader.sees(part.attempt.job.tenant_id)]
     held = [row for part in parts for row in part.gpu_allocations.all() if row.gpu_id == gpu.pk]
     words = part_words(sum(row.compute for row in held), sum(row.memory_mib or 0 for row in held))
@@ -158,7 +158,7 @@ def _idle_words(gpu: Gpu, node: Node, snapshot: Snapshot) -> str:
 
 
 def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
-    """Return a cell for each GPU present: use and memory from the last sample, active from what was held."""
+    """Return a cell for each GPU present: use and memory from the last sample, active from the held time."""
     live = snapshot.live_gpus(node)
     held = {row.gpu_id for part in snapshot.parts_by_node[node.pk] for row in part.gpu_allocations.all()}
     since = max(snapshot.since, node.registered_at)
@@ -180,3 +180,30 @@ def gpu_cells(node: Node, snapshot: Snapshot) -> list[GpuCell]:
             cell["tone"] = "fail"
         cells.append(cell)
     return cells
+
+
+class Holder(NamedTuple):
+    """The holder of a GPU, as this reader may see it; an idle GPU's caption says for how long."""
+
+    caption: str
+    job_id: int | str | None = None
+    job_url: str | None = None
+    note: str | None = None
+
+
+def group_cells(cells: Iterable[tuple[GpuCell, Holder]]) -> list[GpuGroup]:
+    """Fold cells, in order of GPU index, into groups of neighbours with an equal holder.
+
+    A job on GPUs 0, 1 and 5 makes two groups: a caption stands under the cells it names.
+    """
+    groups: list[GpuGroup] = []
+    for holder, members in groupby(cells, key=lambda pair: pair[1]):
+        group: GpuGroup = {
+            "cells": [cell for cell, _ in members],
+            "caption": holder.caption,
+            "job_id": holder.job_id,
+            "job_url": holder.job_url,
+            "note": holder.note,
+        }
+        groups.append(group)
+    return groups

@@ -12,10 +12,10 @@ from django.urls import reverse
 
 from portal.cluster.models import HEALTHS
 from portal.foundation.errors import NotFound
+from portal.operate.health.health import health
 from portal.pages.dashboard.board.groups import GROUPINGS, groupings
 from portal.pages.dashboard.board.horizons import HORIZONS_H
 from portal.pages.dashboard.overview.nodes import node_contexts
-from portal.pages.dashboard.overview.problems import problem_sentences
 from portal.pages.dashboard.overview.queue import idle_notice, next_context, tenant_shares
 from portal.pages.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.pages.dashboard.parts import figures
@@ -69,7 +69,7 @@ def board_url(hours: int) -> str:
 
 
 def board_context(snapshot: Snapshot) -> BoardContext:
-    """Return what the strips' frame needs; the figures come as JSON."""
+    """Return the strips' frame; the figures come as JSON."""
     facts = snapshot.facts
     return {
         "groupings": [
@@ -81,12 +81,12 @@ def board_context(snapshot: Snapshot) -> BoardContext:
 
 
 def _board_note(facts: Facts) -> str:
-    counts = Counter(HEALTHS[health] for health in facts.health)
+    counts = Counter(HEALTHS[each] for each in facts.health)
     return ", ".join(f"{number(counts[word])} {word}" for word in HEALTHS if counts[word])
 
 
 def fragment_html(name: str, snapshot: Snapshot) -> str:
-    """Return a fragment's HTML, shared by all who may see the same. Raises NotFound for an unknown name."""
+    """Return a fragment's HTML; readers with equal rights share it. Raises NotFound for an unknown name."""
     if name not in FRAGMENTS:
         raise NotFound("fragment")
     if name == "nodes" and snapshot.is_large:
@@ -229,10 +229,10 @@ FRAGMENTS: dict[str, tuple[str, Callable[[Snapshot], Any], bool]] = {
     "head": ("next_planning", next_planning, False),
     "tiles": ("tiles", tile_contexts, False),
     "notice": ("notice", idle_notice, False),
-    "problems": ("problems", problem_sentences, True),
+    "problems": ("problems", lambda snapshot: health()[1] if snapshot.user.is_operator else [], True),
     "nodes": ("nodes", node_contexts, True),
     "next": ("next", next_context, True),
     "tenants": ("tenants", tenant_shares, True),
     "rounds": ("rounds", lambda snapshot: rounds_context(snapshot.last_plannings), False),
 }
-"""Fragment -> the name in its template, what makes it, and whether it names jobs or tenants (masked for its reader)."""
+"""Fragment -> the name in its template, the function that makes it, and whether it names jobs or tenants (then masked)."""

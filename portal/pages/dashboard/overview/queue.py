@@ -1,4 +1,4 @@
-"""The overview's right side and its notice: who is next, what each tenant holds, and idle GPUs beside waiting jobs."""
+"""The overview's right side and its notice: next jobs, tenants' GPUs, and idle GPUs beside waiting jobs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def needs_words(gpus: list[int]) -> str:
 
 
 def next_context(snapshot: Snapshot) -> NextContext:
-    """Return who is expected to start next, an array as one row.
+    """Return the jobs that are expected to start next, an array as one row.
 
     Those with a start range come by its middle, then the others in the order of the last planning, then who came after it.
     """
@@ -83,7 +83,7 @@ def next_context(snapshot: Snapshot) -> NextContext:
 
 
 class _Told:
-    """What is kept of these jobs: start ranges, and for those that the reader may see what must come free, and where."""
+    """The kept forecasts of these jobs: start ranges, and for visible jobs the GPUs that must come free."""
 
     def __init__(self, jobs: Sequence[Job], ranges: Mapping[int, StartForecast], snapshot: Snapshot) -> None:
         self.reader, self._now, self.ranges = snapshot.reader, snapshot.now, ranges
@@ -124,7 +124,7 @@ def _next_job(job: Job, count: int, told: _Told) -> NextJob:
 
 
 def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
-    """Return what each tenant holds; those that the reader is not a member of are one row."""
+    """Return each tenant's GPUs; tenants without the reader as a member are one row."""
     held = defaultdict[int, float](float, {int(pk): gpus for pk, gpus in snapshot.facts.held_by_tenant.items()})
     tenants = list(Tenant.objects.filter(is_active=True))
     own = [tenant for tenant in tenants if snapshot.reader.sees(tenant.pk)]

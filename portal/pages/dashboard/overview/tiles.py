@@ -1,4 +1,4 @@
-"""The tiles: each a figure as of now, what it is a part of, and its course over the last h hours of plannings."""
+"""The tiles: each a figure as of now, its whole, and its course over the last h hours of plannings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SPARK_POINTS = 60
 POINTS_READ = 180
 """More than are drawn, so that each stretch finds a planning of its own."""
-NO_DATA = "no data"
 
 
 def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
@@ -35,10 +34,6 @@ def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
         _live_ratio(snapshot, points, highest),
         _fragments(snapshot, points),
     ]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def ratio_scale(points: Sequence[Point], *present: float | None) -> float:
@@ -74,7 +69,7 @@ def _share(name: str) -> Callable[[dict[str, Any]], float | None]:
 
 
 def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> TileContext:
-    figure = NO_DATA if text is None else text
+    figure = "no data" if text is None else text
     return {
         "name": name,
         "label": label,
@@ -119,7 +114,7 @@ def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     facts = snapshot.facts
     uses = [use for use, held in zip(facts.uses, facts.held, strict=True) if held]
     measured = [use for use in uses if use is not None]
-    mean = _mean(measured)
+    mean = sum(measured) / len(measured) if measured else None
     return _tile(
         "gpu-use",
         "GPU utilisation",

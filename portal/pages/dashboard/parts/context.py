@@ -1,6 +1,6 @@
-"""What the templates of several pages are given. What one page's alone are is in the `context` of its own room.
+"""Contexts of templates that several pages use. Those of one page are in the `context` of its own room.
 
-Rules for whoever fills these. A figure that is not computed is None and its block is then absent, never 0 or "n/a".
+Rules for all that fill these. A figure that is not computed is None and its block is then absent, never 0 or "n/a".
 Times are ISO 8601 UTC strings; the browser shows them in the reader's zone. Durations are seconds, shares are 0..1
 unless the name ends in `_percent`; text is plain (templates escape it). `Rich` is a sentence with emphasis:
 a plain string, or a list of segments, printed by the tag `{% rich %}`.
@@ -87,7 +87,7 @@ class PlotContext(TypedDict):
     url: str  # answers figure JSON, see figures.py
     legend: list[LegendItem]
     height_px: NotRequired[int]
-    refresh_s: NotRequired[int]  # drawn anew every so many seconds, whatever happens
+    refresh_s: NotRequired[int]  # seconds between two drawings
     topics: NotRequired[str]  # live topics that refetch the figure, default "planning metrics"
 
 

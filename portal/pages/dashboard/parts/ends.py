@@ -1,4 +1,4 @@
-"""When a running job is expected to end: by what it says of itself, else by its expected run time."""
+"""The expected end of a running job: by its own report, else by its expected run time."""
 
 from __future__ import annotations
 

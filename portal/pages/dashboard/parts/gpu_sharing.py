@@ -1,4 +1,4 @@
-"""Who shares a GPU with whom, of all tenants. Pages must mask it for their reader (invariant 8)."""
+"""The jobs that share a GPU, of all tenants. Pages must mask them for their reader (invariant 8)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Job
 
 NAMED = 3
-"""So many jobs are named one by one."""
+"""Jobs that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a job holds of a shared GPU now, and the jobs beside it there."""
+    """A job's part of a shared GPU now, and the jobs beside it there."""
 
     node: str
     gpu: int
@@ -40,7 +40,7 @@ def place_of(job: Job) -> Place | None:
 
 
 def beside_words(job: Job, place: Place) -> str:
-    """Who is beside a job, for its own tenant: others' jobs are counted only. Empty for nobody."""
+    """The neighbours of a job, for its own tenant: foreign jobs are only counted. Empty for none."""
     own = [f"#{each.number}" for each in place.beside if each.tenant_id == job.tenant_id]
     return names_words(own, len(place.beside) - len(own))
 

@@ -1,4 +1,4 @@
-"""What is kept for jobs, in words: on the cluster and node pages for whom and until when, on the job's own page where."""
+"""GPUs that are kept for jobs, in words: job and end time on the cluster and node pages, the place on the job's own page."""
 
 from __future__ import annotations
 

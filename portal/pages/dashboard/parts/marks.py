@@ -23,7 +23,7 @@ CHARACTER_PERCENT = 0.9  # of the timeline's width, for a caption's letter where
 NARROW = " b-span-narrow"  # words left out on a narrow screen
 ON_GPUS = {"running", "starting"}
 GAP = 0.6  # between two amounts on one track, in per cent of its width
-FULL = 99.99  # per cent: what ends there fills the track to its end
+FULL = 99.99  # per cent: a mark that ends here fills the track to its end
 HATCH = SafeString(
     '<defs><pattern id="b-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="7" height="7" class="b-hatch-ground"></rect><path d="M0 0V7" class="b-hatch-line"></path>'
@@ -96,7 +96,7 @@ def bar(
 
 
 def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str) -> SafeString:
-    """Several amounts end to end on one track; what is left of `total` stays track."""
+    """Several amounts end to end on one track; the rest of `total` stays track."""
     whole = total or sum(amount for _, amount in parts) or 1
     rows, at = [], 0.0
     for token, amount in parts:

@@ -18,7 +18,7 @@ OTHER_TENANT = "another tenant"
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads. An operator sees all tenants' jobs."""
+    """The reader. An operator sees all tenants' jobs."""
 
     user: User
     tenant_ids: frozenset[int]

@@ -12,12 +12,12 @@ WARNING_PERCENT = 90
 
 
 def near(used: float, quota: int | None) -> bool:
-    """Say whether so much is used that it is to be said (`WARNING_PERCENT`)."""
+    """Whether the use is near enough to the quota for a warning (`WARNING_PERCENT`)."""
     return bool(quota) and used * 100 >= WARNING_PERCENT * (quota or 0)
 
 
 def quota_sentence(tenant: Tenant, use: Use) -> str | None:
-    """Return what is nearly used, and what follows for the next job; None: nothing is."""
+    """Return the quotas that are nearly used, and the consequence for the next job; None: there are none."""
     rows = (
         ("GPUs at one time", use.gpus, tenant.gpu_quota, "further jobs wait for it"),
         ("CPU cores at one time", use.cores, tenant.core_quota, "further jobs wait for it"),

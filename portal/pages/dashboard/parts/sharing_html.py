@@ -1,4 +1,4 @@
-"""Fragments of HTML that many readers are given: rendered once for all who may see the same."""
+"""Shared fragments of HTML: rendered once for all readers with equal rights."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     from portal.foundation.events.shared import Sharing
 
-EVERYBODY = "all"
-
 
 def shared_html(
     snapshot: Snapshot, key: str, template: str, context: Callable[[Snapshot], dict[str, Any]], *, masked: bool
 ) -> str:
     """Return a fragment's HTML. `masked`: it names jobs, so it is shared by readers of the same tenants only."""
-    audience = snapshot.reader.key if masked else EVERYBODY
+    audience = snapshot.reader.key if masked else "all"
 
     def make(inner: Sharing) -> str:
         own = Snapshot(snapshot.user, hours=snapshot.hours, sharing=inner, reader=snapshot.reader)

@@ -1,6 +1,6 @@
 """One look at the cluster for one answer: each part is read once, when a page or fragment first asks for it.
 
-What is the same for every reader (facts, queue) comes from the shared values that one process computes for all. What names
+Values that are the same for every reader (facts, queue) come from the shared values that one process computes for all. What names
 jobs is read for the reader, of all nodes or of `names` only.
 """
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from portal.work.jobs.occupancy import Interval
 
 CELLS_UP_TO = 64
-"""Up to so many nodes a page shows a cell a GPU in HTML; above, a strip a node, drawn from the board."""
+"""Up to this number of nodes a page shows each GPU's cell in HTML; above, the board draws a strip for each node."""
 
 
 class Snapshot:
-    """What a reader's page is made of. `hours` is h: how far back active rates and ratios look."""
+    """The material of a reader's page. `hours` is h: how far back active rates and ratios look."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Snapshot:
 
     @cached_property
     def kept_by_node(self) -> dict[str, list[KeptFor]]:
-        """What is kept for jobs, by node name, as the reader may see it."""
+        """The GPUs that are kept for jobs, by node name, as the reader may see them."""
         found: dict[str, list[KeptFor]] = defaultdict(list)
         for each in kept_now(user=self.user):
             for name in each.nodes:

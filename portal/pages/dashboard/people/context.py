@@ -1,4 +1,4 @@
-"""What the account's and the tenants' pages are given."""
+"""Contexts of the account's and the tenants' pages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def account_context(
 
 
 def _notifications(user: User) -> dict[str, Any]:
-    """Fill what one is told of. `mail_why`: why no mail can go; None where it can."""
+    """Fill the choice of mails. `mail_why`: why no mail can go; None where it can."""
     wishes, address = wishes_of(user), mail_address(user)
     why = None if address else "Your account has no mail address; an operator sets it in the console."
     return {
@@ -97,7 +97,7 @@ def _hooks(user: User | None = None, tenant: Tenant | None = None) -> dict[str, 
 
 
 def _second(user: User, error: BerthError | None, codes: list[str] | None) -> dict[str, Any]:
-    """Fill what is told of the second factor. `codes`: its recovery codes, shown in this answer alone."""
+    """Fill the card of the second factor. `codes`: its recovery codes, shown only in this answer."""
     factor = SecondFactor.objects.select_related("user").filter(user=user).first()
     begun = factor is not None and factor.confirmed_at is None and readable(factor)
     return {
@@ -113,7 +113,7 @@ def _second(user: User, error: BerthError | None, codes: list[str] | None) -> di
 
 
 def tenant_context(user: User, tenant: Tenant, link: str | None = None) -> dict[str, Any]:
-    """Fill a tenant's page. `link`: a new invitation, shown in this answer alone."""
+    """Fill a tenant's page. `link`: a new invitation, shown only in this answer."""
     manages = may(user, tenant, MANAGE)
     return {
         "tenant": tenant,

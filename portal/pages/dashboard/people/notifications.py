@@ -1,4 +1,4 @@
-"""What a person is told of, and webhooks: the person's own and a tenant's."""
+"""A person's mails, and webhooks: the person's own and a tenant's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @login_required
 @require_POST
 def wishes(request: HttpRequest) -> HttpResponse:
-    """Set what the person is told of by mail."""
+    """Set the person's mails."""
     try:
         wishes_set(user=request.user, mail=request.POST.getlist("mail"), waits_h=request.POST.get("waits_h", "24")[:20])
     except BerthError as error:

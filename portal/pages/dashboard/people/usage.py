@@ -1,4 +1,4 @@
-"""The page of a tenant's usage: who held GPUs for how long in a stretch of time, and how much of it idle."""
+"""The page of a tenant's usage: GPU time by person in a stretch of time, and its idle part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queue's templates are given; `parts.context` has the rules, and what pages share."""
+"""Contexts of the queue's templates; `parts.context` has the rules and the shared parts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class QueueContext(TypedDict):
     at: str | None
     arrays: list[QueueArray]
     shares: list[QueueShare]
-    kept: list[Rich]  # what is kept for whom
+    kept: list[Rich]  # GPUs that are kept for jobs
     aside: str | None
     newcomers: int
     record: str | None

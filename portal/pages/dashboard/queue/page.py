@@ -1,4 +1,4 @@
-"""The queue page: each queue's order with the window drawn in, why each job stands where it does, and what it needs.
+"""The queue page: each queue's order with the window drawn in, the reason of each place, and each job's need.
 
 A constant number of queries whatever the length of the queue: the order comes from the last planning's columns, and
 only the jobs of the rows shown are read. Foreign jobs keep their place and nothing else (invariant 8).
@@ -124,7 +124,7 @@ def _has_shares(decisions: Decisions) -> bool:
 
 
 def _window_words(window: Mapping[str, Any], considered: Mapping[str, int]) -> Rich:
-    """Say whom the planning considered, what closed the window, and how far the front reaches."""
+    """Name the jobs that the planning considered, the limit that closed the window, and the end of the front."""
     if not window["jobs"]:
         return f"It considered none of them; its window closes at {count_of(window['capacity'], 'GPU')}."
     jobs = f"{number(considered['considered'])} job{'s' if considered['considered'] != 1 else ''}"
@@ -212,7 +212,7 @@ def _share(name: str, held: float, picked: float | None, capacity: float, weight
 
 
 def kept_words(kept: list[KeptFor]) -> list[Rich]:
-    """Say what is kept for whom: "#1042: 4 GPUs on a100-01, until it starts", one line each."""
+    """Say which GPUs are kept: "#1042: 4 GPUs on a100-01, until it starts", one line each."""
     lines: list[Rich] = []
     for each in kept:
         gpus = f"{each.gpus} GPU{'s' if each.gpus != 1 else ''} on " if each.gpus else ""
@@ -240,7 +240,7 @@ def _newcomers(decisions: Decisions) -> int:
 
 
 def _record(waiting: int) -> str | None:
-    """Say how past ranges fared, and for whom none are computed."""
+    """Say how past ranges fared, and which jobs have none."""
     known = record_words(forecast_record())
     if waiting <= RANGES_MOST:
         return known

@@ -1,4 +1,4 @@
-"""One row of the queue page: a job's place, why it stands there, why it waits, and what it needs to start."""
+"""One row of the queue page: a job's place with its reason, why it waits, and its need."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Rows:
         }
 
     def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> WhyItWaits:
-        """Say why a job waits, and what it needs to start."""
+        """Say why a job waits, and its need."""
         figures = self._turns.told(place, job, figures_of(entry, job, self._details.get(job.pk)))
         figures = self._numbers.told(self._keepers.told(job, entry["reason"], figures))
         return {

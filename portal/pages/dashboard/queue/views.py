@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @login_required
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
-    """Show each array's order, or with `?fragment=arrays` that part alone, for live updates."""
+    """Show each array's order, or with `?fragment=arrays` only that part, for live updates."""
     fragment = request.GET.get("fragment")
     if fragment not in {None, "arrays"}:
         raise NotFound("fragment")

@@ -1,4 +1,4 @@
-"""What the templates of rounds, metrics and plannings are given; `parts.context` has the rules, and what pages share."""
+"""Contexts of rounds, metrics and plannings; `parts.context` has the rules and the shared parts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class DecisionRow(TypedDict):
 
 
 class OutcomeRow(TypedDict):
-    """What a planning did besides starting jobs. `what`: "Stopped", "Promised", "Promise lapsed", "Reserved"."""
+    """A planning's act besides starting jobs. `what`: "Stopped", "Promised", "Promise lapsed", "Reserved"."""
 
     what: str
     job_id: str | None  # None: another tenant's

@@ -32,13 +32,13 @@ def rounds_context(page: str | None, *, each: bool = False) -> RoundsPageContext
     url = reverse("rounds") + ("?each=yes" if each else "")
     return {
         "subtitle": _subtitle(found[0] if found and place == 1 else None, total),
-        "rows": rows if each else _folded(rows),
+        "rows": rows if each else _fold(rows),
         "each": each,
         "paging": page_links(url, "planning", place, start=start, shown=len(found), total=total),
     }
 
 
-def _folded(rows: list[PlanningRow]) -> list[PlanningRow]:
+def _fold(rows: list[PlanningRow]) -> list[PlanningRow]:
     """Let the newest of plannings in a row that changed nothing stand for all: the clock asks for one at each tick."""
     shown: list[PlanningRow] = []
     for row in rows:
@@ -110,7 +110,7 @@ def solve_ms(row: Planning) -> int | None:
 def fragments_of(row: Planning) -> int | None:
     if row.metrics.get("fragments_cores") is None:
         return None
-    kept: int = row.metrics.get("fragments_kept") or 0  # plannings of an older version told nothing of them
+    kept: int = row.metrics.get("fragments_kept") or 0  # plannings of an older version have none
     return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
 
 

@@ -1,4 +1,4 @@
-"""The page of figures over time: what the overview's tiles show now, for an hour, a day and a week, and round by round."""
+"""The page of figures over time: the overview's figures for an hour, a day and a week, and round by round."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LINES = {"active": ACTIVE, "queue": QUEUE, "latency-ratio": RATIOS}
 
 @dataclass
 class Span:
-    """A range of time that ends now, and what is known of it, each part read once."""
+    """A range of time that ends now, and its figures, each part read once."""
 
     text: str | None
 
@@ -162,11 +162,11 @@ def _bar(each: Stretch) -> tuple[str, *tuple[float | None, ...]]:
     """Return a bar in the middle of its stretch of time."""
     middle = each.start + (each.until - each.start) / 2
     return middle.isoformat(), *(
-        _rounded(each.figures.get(f"fragments_{kind}")) for kind in ("cores", "scattered", "kept")
+        _round(each.figures.get(f"fragments_{kind}")) for kind in ("cores", "scattered", "kept")
     )
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 

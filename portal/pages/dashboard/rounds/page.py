@@ -128,11 +128,9 @@ def _figures(planning: Planning) -> list[Fact]:
         _fact("Window", planning.window_jobs, _closing(metrics.get("window_gpus"))),
         _fact("Placed", planning.placed, f"{planning.dropped} no longer fitted" if planning.dropped else None),
         _fact("Formulation", solver.get("formulation") if solved else None, _words(solver.get("status"))),
-        _fact(
-            "Candidates", solver.get("candidates") if solved else None, _counted(solver.get("variables"), "variable")
-        ),
-        _fact("Objective", _rounded(solver.get("objective")), _bounded(solver.get("bound"))),
-        _fact("Gap", _rounded(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
+        _fact("Candidates", solver.get("candidates") if solved else None, _count(solver.get("variables"), "variable")),
+        _fact("Objective", _round(solver.get("objective")), _bounded(solver.get("bound"))),
+        _fact("Gap", _round(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
         _fact(
             "Not looked at",
             solver.get("unseen") or None,
@@ -155,7 +153,7 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms"
 
 
-def _rounded(value: float | None) -> str | None:
+def _round(value: float | None) -> str | None:
     return None if value is None else f"{value:.4g}"
 
 
@@ -168,7 +166,7 @@ def _words(status: str | None) -> str | None:
     return status.replace("-", " ") if status else None
 
 
-def _counted(count: int | None, noun: str) -> str | None:
+def _count(count: int | None, noun: str) -> str | None:
     return None if count is None else f"{count} {noun}{'s' if count != 1 else ''}"
 
 

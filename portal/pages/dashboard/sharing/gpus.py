@@ -1,4 +1,4 @@
-"""Shared GPUs now: who holds what of each, for operators."""
+"""Shared GPUs now: the parts that each job holds, for operators."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     Slowdowns = Mapping[tuple[str, frozenset[str]], float]
 
 SHOWN = 24
-"""So many GPUs are drawn: those with most jobs."""
+"""GPUs that are drawn: those with most jobs."""
 DRAWN, NAMED = 4, 6
-"""So many holders have a colour of their own, and so many a line."""
+"""Holders with a colour of their own, and holders with a line."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class SharedNow:
 
     @property
     def granted(self) -> float | None:
-        """What of the GPUs with jobs is granted, in per cent of their compute."""
+        """The granted part of the GPUs with jobs, in per cent of their compute."""
         sums = [sum(each.compute for each in there) for there in self.holders.values()]
         return sum(sums) / len(sums) / 10 if sums else None
 

@@ -1,4 +1,4 @@
-"""The page Sharing, for operators: shared GPUs, last admissions, who slows whom, and the acting policy beside its shadow."""
+"""The page Sharing, for operators: shared GPUs, last admissions, slowdowns, and the acting policy beside its shadow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LABELS = {"24h": "24 h", "7d": "7 d", "30d": "30 d"}
 
 @dataclass
 class Asked:
-    """What a reader asked for."""
+    """The reader's choice."""
 
     range_text: str | None = None
     only_text: str | None = None
@@ -186,7 +186,7 @@ def use_figure(asked: Asked) -> figures.Figure:
 
 
 def matrix_context(limit: float | None) -> dict[str, Any]:
-    """Who slows whom: time beside the other over time alone."""
+    """The pairs that slow each other: time beside the other over time without it."""
     found = matrices()
     most = 1.0 + limit if limit is not None else float("inf")
     return {

@@ -1,4 +1,4 @@
-"""Learned policies that are proposed, as the page Sharing shows them: what they learned from, and how they were judged."""
+"""Proposed policies, as the page Sharing shows them: the material that they learned from, and the judgement."""
 
 from __future__ import annotations
 
@@ -48,7 +48,16 @@ def _row(row: Proposal) -> dict[str, Any]:
         "decided": f"by {row.decided_by_name}" if row.decided_by_name else "",
         "error": row.error,
         "record": _record(row.about),
-        "judged": [{"name": name, "cells": _cells(told)} for name, told in row.judged.items()],
+        "judged": [
+            {
+                "name": name,
+                "cells": [
+                    number(told[name], digits) if told.get(name) is not None else "\u2013"
+                    for name, _, digits in COLUMNS
+                ],
+            }
+            for name, told in row.judged.items()
+        ],
         "ready": row.state == S.READY,
         "curve_url": reverse("sharing-curve", args=[row.pk]) if row.curve else None,
     }
@@ -61,10 +70,6 @@ def _record(about: Mapping[str, Any]) -> str:
         f"learned in {about['updates']} updates from {about['signatures']} kinds of jobs and {about['pairs_known']} of "
         f"{about['pairs_measured']} measured pairs; the others are for judging"
     )
-
-
-def _cells(told: Mapping[str, float | None]) -> list[str]:
-    return [number(told[name], digits) if told.get(name) is not None else "\u2013" for name, _, digits in COLUMNS]
 
 
 def curve_figure(number_of: int) -> Figure:

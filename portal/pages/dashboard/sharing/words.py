@@ -1,4 +1,4 @@
-"""Sentences of the page Sharing: what was decided of a job, and what a comparison comes to."""
+"""Sentences of the page Sharing: decisions on a job, and the result of a comparison."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAID = {
 
 
 def decision_row(told: dict[str, Any]) -> dict[str, Any]:
-    """Return what the table shows of a decision."""
+    """Return a decision's row of the table."""
     return {
         **told,
         "at": told["at"].isoformat(),
@@ -63,7 +63,7 @@ def _side(side: dict[str, Any]) -> dict[str, Any]:
 
 
 def verdict(told: dict[str, Any], limit: float | None) -> str:
-    """One paragraph: what the shadow would do otherwise, and when one could think of changing. Nothing changes by itself."""
+    """One paragraph: how the shadow would decide, and when a change is worth a thought. Nothing changes by itself."""
     acting, shadow = told["policies"]
     if not told["asked"]:
         return "Both were asked about no job in this time."

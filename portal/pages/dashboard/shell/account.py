@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from axes.helpers import get_client_username, get_cool_off
 from django.shortcuts import render
@@ -22,8 +22,28 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse, QueryDict
 
     from portal.pages.dashboard.parts.context import Choice, FieldContext
-    from portal.pages.dashboard.shell.account_context import TokenRow, TokensContext
     from portal.people.tenants.models import User
+
+
+class TokenRow(TypedDict):
+    id: int
+    name: str
+    prefix: str
+    tenant: str
+    scopes: str
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    revoked: bool
+
+
+class TokensContext(TypedDict):
+    """The account page. `fresh` is the secret, given once, in the answer to the POST that made it."""
+
+    tokens: list[TokenRow]
+    fresh: str | None
+    fields: dict[str, FieldContext]  # name, tenant, scopes, expires
+
 
 LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
 SCOPE_NOTES = {
@@ -53,7 +73,7 @@ def sign_in_locked(
 def tokens_context(
     user: User, *, fresh: str | None = None, form: QueryDict | None = None, error: BerthError | None = None
 ) -> TokensContext:
-    """Return the page's context. `form` and `error`: what was sent and why it was refused."""
+    """Return the page's context. `form` and `error`: a refused form, and the reason."""
     tokens = ApiToken.objects.visible_to(user).select_related("tenant")
     return {
         "tokens": [_row(token) for token in tokens],
@@ -145,7 +165,7 @@ def _expiry(days: str) -> datetime | None:
 
 
 def token_end(user: User, token_id: int) -> ApiToken:
-    """Revoke one of the user's own tokens. Raises NotFound alike for a missing and somebody else's."""
+    """Revoke one of the user's own tokens. Raises NotFound for a missing one and for another person's."""
     token = ApiToken.objects.visible_to(user).select_related("tenant").filter(pk=token_id).first()
     if token is None:
         raise NotFound("token")

@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 HEARTBEAT_S = 4
 """The rights are asked again with each."""
 MOST_CHARS = 16 * 1024
-"""Of one message."""
+"""The limit of one message."""
 MOST_MESSAGES = 30
-"""Of one socket between two heartbeats; a page sends one."""
+"""Most messages of one socket between two heartbeats; a page sends one."""
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
@@ -130,7 +130,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             return await live_rights.still_allowed(self.scope, list(self.streams))
         except (DatabaseError, InterfaceError) as error:
             log.warning("live: rights not checked, the database does not answer: %s", error)
-            return True  # asked again at the next check; what is followed holds no figures
+            return True  # asked again at the next check; the streams hold no figures
 
     async def _heartbeat(self) -> None:
         streams = sorted(self.streams)

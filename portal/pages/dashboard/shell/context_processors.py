@@ -1,4 +1,4 @@
-"""What every template knows: the frame of a signed-in page, as `shell`; nothing before sign-in."""
+"""The context of every template: the frame of a signed-in page, as `shell`; nothing before sign-in."""
 
 from __future__ import annotations
 

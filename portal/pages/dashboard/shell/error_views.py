@@ -1,4 +1,4 @@
-"""What is answered when Django itself refuses or fails: JSON to programs under /api/, a page to people."""
+"""Answers when Django itself refuses or fails: JSON to programs under /api/, a page to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may see what a live stream is of, by the stream's kind.
+"""Rights to follow a live stream, by the stream's kind.
 
 Apart from `live_rights`, since rooms above add their kinds as Django starts: every process that sets Django up reads
 this, and not each of them needs the board and all that it imports.

@@ -1,4 +1,4 @@
-"""The frame of a signed-in page: who reads it, which entry of the navigation it stands under, what it follows live."""
+"""The frame of a signed-in page: its reader, its entry in the navigation, and the stream that it follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may follow what over the live socket, asked when a stream is asked for and again while the socket is open."""
+"""Rights on the live socket, checked when a page asks for a stream and again while the socket is open."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
 
 MOST_STREAMS = 20
-"""Of one socket."""
+"""Streams that one socket may follow."""
 OPEN_STREAMS = {"cluster", *map(stream_of, HORIZONS_H)}
-"""What every signed-in user may follow: it names no job."""
+"""The streams that every signed-in user may follow: they name no job."""
 _STREAM = re.compile(r"(job|simulation):([1-9][0-9]{0,17})|(node):([A-Za-z0-9][A-Za-z0-9._-]{0,86})", re.ASCII)
 """A node's name makes a group's, which Channels bounds at 99 characters."""
 

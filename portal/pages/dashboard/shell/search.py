@@ -35,7 +35,7 @@ def search_target(user: User, text: str) -> str | None:
 
 
 def search_context(user: User, text: str) -> dict[str, Any]:
-    """Return what the names of jobs, nodes and tenants have of `text`, and jobs' labels, at most 20 each.
+    """Return jobs, nodes and tenants with `text` in their name, and jobs with it in a label, at most 20 each.
 
     Raises BerthError if it is too long.
     """

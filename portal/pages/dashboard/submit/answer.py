@@ -1,4 +1,4 @@
-"""What would happen now to a job of the form: the card beside it."""
+"""The card beside the form: how a planning would treat the job now."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def dry_run_context(user: User, description: dict[str, Any]) -> DryRunContext:
-    """Return what a planning would do with a valid description now. Raises BerthError where it is refused after all."""
+    """Return the result of a planning of a valid description now. Raises BerthError where it is refused after all."""
     tenant, parsed = submission_check(user=user, description=description, r_num=knobs_current()["r_num"])
     answer = plan_dry_run(description=parsed, tenant=tenant, user=user)
     none = "part of a GPU" if parsed.shareable else "CPU"
@@ -75,7 +75,7 @@ def _iso(at: datetime | None) -> str | None:
 
 
 def refused_context(problems: list[BerthError]) -> DryRunContext:
-    """Return what is said where there is nothing to plan yet."""
+    """Return the words of a card without anything to plan yet."""
     impossible = problems[0].code == "unsatisfiable" and len(problems) == 1
     more = f" {len(problems) - 1} more beside the fields." if len(problems) > 1 else ""
     return {

@@ -1,4 +1,4 @@
-"""What the submit form's templates are given; `parts.context` has the rules, and what pages share."""
+"""Contexts of the submit form's templates; `parts.context` has the rules and the shared parts."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class DryRunContext(TypedDict):
 
 
 class RequestContext(TypedDict):
-    """The same request as text, from what the form holds."""
+    """The form as the text of the same request."""
 
     curl: str
     python: str
 
 
 class ImportContext(TypedDict):
-    """A script that was read into the form. `problems`: why it was not; `left_out`: what the form has no field for."""
+    """A script that was read into the form. `problems`: why it was not; `left_out`: directives without a field."""
 
     text: str
     arguments: str

@@ -1,4 +1,4 @@
-"""What tuning found for the reader's own earlier jobs, beside the cores that the form asks for."""
+"""The results of tuning for the reader's own earlier jobs, beside the cores that the form asks for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CoresPastContext(TypedDict):
 
 
 def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> CoresPastContext | None:
-    """Return the largest number that tuning found for the last jobs alike; None for a CPU job, and where none was tuned."""
+    """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
     label, category = (str(values.get(name) or "").strip() for name in ("model", "category"))

@@ -33,7 +33,7 @@ KIB = 1024
 
 
 def files_of(post: QueryDict, uploads: Uploads | None) -> dict[str, Any]:
-    """Return `files`, {name: {"base64": ...}}, and `upload`, a digest, where the form has them. What is too large is not read."""
+    """Return `files`, {name: {"base64": ...}}, and `upload`, a digest, where the form has them. A too large file is not read."""
     found = kept_files(post.get(KEPT, ""))
     upload = {"upload": digest} if (digest := post.get("upload", "").strip()) else {}
     chosen = uploads.getlist("files") if uploads else []

@@ -1,4 +1,4 @@
-"""The submit form: what it asks, and the values that its fields begin with.
+"""The submit form: its fields, and the values that they begin with.
 
 `reading` reads what was filled in.
 """
@@ -34,7 +34,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return form values for a description, to edit and relaunch it."""
     given = {SHORT_NAMES.get(name, name): value for name, value in description.items()}
     values: dict[str, Any] = {
-        name: _written(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
+        name: _write(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
     }
     gpus = given.get("gpus", [1])
     values["gpu_mode"] = "range" if isinstance(gpus, dict) else "cpu" if gpus in (0, [0]) else "set"
@@ -48,7 +48,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     return values | rate_values(given.get("learning_rate"))
 
 
-def _written(field: JobField, value: Any) -> Any:
+def _write(field: JobField, value: Any) -> Any:
     """Return a value of the description as the field's one control says it."""
     if field.name in WRITTEN:
         return WRITTEN[field.name](value)
@@ -70,7 +70,7 @@ def _amount(field: JobField, value: float) -> str:
 
 
 def dependencies_text(depends_on: object) -> str:
-    """Return what the form says for the `depends_on` of a description."""
+    """Return the form's value for the `depends_on` of a description."""
     found = []
     for each in depends_on if isinstance(depends_on, list) else []:
         job, kind = (each.get("job"), each.get("kind", "ok")) if isinstance(each, dict) else (each, "ok")

@@ -1,4 +1,4 @@
-"""What a submit form's fields say, as the job description that REST takes; all that cannot be read is told at once.
+"""The fields of a submit form as the job description that REST takes; all mistakes are answered at once.
 
 `description_examine` is the one that judges it: here a text only becomes a number, a list or a mapping.
 """
@@ -53,7 +53,7 @@ class Reading:
 
 
 def description_read(post: QueryDict, uploads: Uploads | None = None) -> Reading:
-    """Read every field. What cannot be read is left out of the description and stands in `problems`."""
+    """Read every field. A mistake is left out of the description and stands in `problems`."""
     reading = Reading()
     for field in TABLE:
         if field.form and field.name not in APART:
@@ -73,7 +73,7 @@ def _given(field: JobField, post: QueryDict) -> dict[str, Any]:
 
 
 def _read(field: JobField, text: str) -> Any:
-    """Return what a field's one control says, as REST takes it; None for nothing."""
+    """Return the value of a field's one control, as REST takes it; None for nothing."""
     name = field.name
     if name in OWN:
         return OWN[name](text)

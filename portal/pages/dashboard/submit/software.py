@@ -25,7 +25,7 @@ NO_BUILDER = "No node here builds environments: neither uv nor pip was found. An
 
 
 def software_read(post: QueryDict) -> dict[str, Any]:
-    """Return what the form says, as the description's field; nothing for the node's own software."""
+    """Return the form's choice, as the description's field; nothing for the node's own software."""
     kind = post.get("software", "")
     if kind.startswith(NAMED):
         return {"software": {"environment": kind.removeprefix(NAMED)}}
@@ -47,7 +47,7 @@ def software_values(software: Any) -> dict[str, str]:
 
 
 def software_choices(chosen: str, told: Iterable[Mapping[str, Any]]) -> list[Choice]:
-    """Return the choices: what nodes offer by name stands after the node's own. `told`: what each node tells."""
+    """Return the choices: the node's own, then the names that nodes offer. `told`: each node's offer."""
     names = sorted(name for name in {name for each in told for name in node_offers(each)} if name.startswith(NAMED))
     if chosen.startswith(NAMED) and chosen not in names:
         names.append(chosen)  # no node has it any more: the page says so when it is sent
@@ -57,7 +57,7 @@ def software_choices(chosen: str, told: Iterable[Mapping[str, Any]]) -> list[Cho
 
 
 def software_help(told: Sequence[Mapping[str, Any]]) -> str:
-    """Return what has to be known of the choice here."""
+    """Return the note on the choice."""
     if told and not any(BUILD in node_offers(each) for each in told):
         return NO_BUILDER
     return "Packages beside the node's own. What is built is kept for your tenant's next jobs."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from django.utils.safestring import SafeString
 
 HIGH, FOOT, HEAD = 112, 6, 14
-"""Pixels: the whole picture, and what stays free beneath and above the marks."""
+"""Pixels: the whole picture, and the free space beneath and above the marks."""
 
 
 class Mark(NamedTuple):
@@ -41,7 +41,7 @@ def picture(
     )
     ideal = _line("linear", [(x, _y(value, top)) for x, value in zip(middle, linear, strict=True)][: len(there)])
     known = _line("line", [(x, _y(mark.speed, top)) for x, mark in there])
-    drawn = format_html_join("", "{}", ((_drawn(x, mark, top),) for x, mark in there))
+    drawn = format_html_join("", "{}", ((_draw(x, mark, top),) for x, mark in there))
     return format_html(
         '<svg class="b-speed" width="100%" height="{}" role="img" aria-label="{}">{}'
         '<line class="b-speed-base" x1="0" x2="100%" y1="{}" y2="{}"></line>{}{}{}</svg>',
@@ -68,7 +68,7 @@ def _line(kind: str, points: Sequence[tuple[float, float]]) -> SafeString:
     )
 
 
-def _drawn(x: float, mark: Mark, top: float) -> SafeString:
+def _draw(x: float, mark: Mark, top: float) -> SafeString:
     at, y = f"{x:.2f}", _y(mark.speed, top)
     if not mark.offered:
         return format_html(

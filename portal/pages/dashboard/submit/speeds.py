@@ -28,7 +28,7 @@ SOURCES = {
     "assumed": "assumed",
 }
 FULL, LITTLE = 0.85, 0.5
-"""What each further GPU adds, in GPUs: from here on nearly a whole one, below there little."""
+"""The gain of each further GPU, in GPUs: from here on nearly a whole one, below there little."""
 
 
 class SpeedColumn(TypedDict):
@@ -62,10 +62,10 @@ class SpeedsContext(TypedDict):
 
 
 def speeds_context(tenant: Tenant | None, values: Mapping[str, Any]) -> SpeedsContext | None:
-    """Return the picture for what the form holds; None for a CPU job, without a tenant, and where no GPU is."""
+    """Return the picture for the form's values; None for a CPU job, without a tenant, and where no GPU is."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
-    label, accepted = str(values.get("model") or "").strip(), _accepted(values)
+    label, accepted = str(values.get("model") or "").strip(), _find_accepted(values)
     types = [str(name) for name in values.get("gpu_types") or [] if name]
     found = scaling(tenant=tenant, label=label, accepted=accepted, gpu_types=types)
     if not found.types:
@@ -95,7 +95,7 @@ def whole_of(value: object) -> int | None:
     return int(text) or None if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def _accepted(values: Mapping[str, Any]) -> set[int]:
+def _find_accepted(values: Mapping[str, Any]) -> set[int]:
     if values.get("gpu_mode") != "range":
         return {int(size) for size in values.get("gpus") or [] if size}
     ends = {name: whole_of(values.get(f"gpus.{name}")) for name in ("min", "max")}
@@ -119,7 +119,12 @@ def _sentence(tenant: Tenant, label: str, found: Scaling) -> str:
 def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None) -> SpeedPanel:
     sizes = [each.sizes.get(gpus) for gpus in found.sizes]
     top = max(size.speed for every in found.types for size in every.sizes.values())
-    marks = [None if size is None else _mark(size) for size in sizes]
+    marks = [
+        None
+        if size is None
+        else Mark(size.speed, size.error or 0.0, measured=size.source == MEASURED, offered=size.offered)
+        for size in sizes
+    ]
     linear = [each.one * gpus for gpus in found.sizes]
     told = ", ".join(f"{count_of(size.gpus, 'GPU')} {_figure(size.speed, found)}" for size in each.sizes.values())
     tinted = [gpus in accepted for gpus in found.sizes]
@@ -133,10 +138,6 @@ def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int |
         "columns": columns,
         "words": [*_gains(each, accepted), _known_from(each.sizes.values()), *_not_offered(each, found)],
     }
-
-
-def _mark(size: SizeSpeed) -> Mark:
-    return Mark(size.speed, size.error or 0.0, measured=size.source == MEASURED, offered=size.offered)
 
 
 def _figure(speed: float, found: Scaling) -> str:
@@ -158,7 +159,7 @@ def _column(
 
 
 def _gains(each: TypeScaling, accepted: set[int]) -> list[str]:
-    """Say what the largest accepted size (else the largest) is worth, and what its last GPUs add."""
+    """Say how fast the largest accepted size (else the largest) is, and the gain of its last GPUs."""
     sizes = [size for gpus, size in each.sizes.items() if gpus in accepted] or list(each.sizes.values())
     last = sizes[-1]
     if last.gpus == 1:

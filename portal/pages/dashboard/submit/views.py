@@ -1,4 +1,4 @@
-"""The submit page: the form, what would happen now, and the same request as text."""
+"""The submit page: the form, the forecast of the next planning, and the same request as text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from portal.pages.dashboard.submit.code import code_choices, secrets_of
 from portal.pages.dashboard.submit.cores_past import cores_past_context
 from portal.pages.dashboard.submit.files import files_context
 from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
-from portal.pages.dashboard.submit.importing import import_read
 from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
 from portal.pages.dashboard.submit.request import names_of, request_text
 from portal.pages.dashboard.submit.speeds import speeds_context, tenant_chosen
-from portal.pages.dashboard.submit.start import again_values, description_saved, start_context
+from portal.pages.dashboard.submit.start import again_values, description_saved, import_read, start_context
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.selectors import tenants_of
 from portal.planning.rounds.read.selectors import cores_effects
@@ -58,7 +57,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         elif saved := request.GET.get("saved"):
             values = DEFAULTS | initial_of(description_saved(request.user, saved))
         return render(request, "submit/submit.html", _context(request, values, problems=[]))
-    reading, problems = _examined(request)
+    reading, problems = _examine(request)
     if not problems:
         try:
             job = job_submit(user=request.user, description=reading.description, r_num=knobs_current()["r_num"])
@@ -67,13 +66,13 @@ def submit(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Submitted: job {job.number}.")
             return redirect("job-detail", number=job.number)
-    return _refused(request, reading, problems)
+    return _refuse(request, reading, problems)
 
 
 @login_required
 @require_POST
 def form_save(request: HttpRequest) -> HttpResponse:
-    """Save the whole form under a name, without its files; or show it with what is wrong beside the fields."""
+    """Save the whole form under a name, without its files; or show it with its mistakes beside the fields."""
     reading = description_read(request.POST, request.FILES)
     problems, values = list(reading.problems), dict(reading.description)
     for name in ("files", "upload"):
@@ -86,11 +85,11 @@ def form_save(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Saved as {saved.name}, without files.")
             return redirect(f"{reverse('job-submit')}?saved={saved.pk}")
-    return _refused(request, reading, problems)
+    return _refuse(request, reading, problems)
 
 
-def _refused(request: HttpRequest, reading: Reading, problems: list[BerthError]) -> HttpResponse:
-    """Show the form as it was sent, with what is wrong."""
+def _refuse(request: HttpRequest, reading: Reading, problems: list[BerthError]) -> HttpResponse:
+    """Show the form as it was sent, with its mistakes."""
     files = {name: each["base64"] for name, each in reading.description.get("files", {}).items()}
     context = _context(request, initial_of_post(request.POST) | {"files": files}, problems=problems)
     return render(request, "submit/submit.html", context, status=problems[0].status)
@@ -110,9 +109,9 @@ def from_script(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def dry_run(request: HttpRequest) -> HttpResponse:
-    """Answer with the cards beside the form (what would happen now, the request as text) and with every problem."""
+    """Answer with the cards beside the form (forecast, request as text) and with every problem."""
     throttle_check(request, FormThrottle)
-    reading, problems = _examined(request)
+    reading, problems = _examine(request)
     values = initial_of_post(request.POST)
     tenant = tenant_chosen(tenants_of(request.user), values)
     context: dict[str, Any] = {
@@ -135,12 +134,12 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     return render(request, "submit/_dryrun.html", context)
 
 
-def _examined(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
+def _examine(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
     """Read the form. Return it with every reason for which a submission would be refused, at most one for each field."""
     reading = description_read(request.POST, request.FILES)
     description = _with_requirements(request, reading.description)
     if any(form_field_of(problem) == "gpus" for problem in reading.problems):
-        description["gpus"] = 1  # so that the other fields can be judged: what is said of it is left out below
+        description["gpus"] = 1  # the other fields can be judged then: its own refusal is left out below
     found = {form_field_of(problem) for problem in reading.problems}
     problems = list(reading.problems)
     for problem in submission_problems(user=request.user, description=description, r_num=knobs_current()["r_num"]):
@@ -206,7 +205,7 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
 
 
 def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
-    """List what is wrong in the order of the form; a field that the form does not show belongs to the whole form."""
+    """List mistakes in the order of the form; a field that the form does not show belongs to the whole form."""
     labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
     labels |= {name: field["label"] for name, field in fields.items()}
     first = ("name", "model", "tenant", "command", "working_directory", "files", "gpus")

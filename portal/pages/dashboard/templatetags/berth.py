@@ -104,7 +104,7 @@ def state(code: str, pill: bool = False, word: str | None = None) -> SafeString:
 
 @register.simple_tag
 def state_glyph(code: str) -> SafeString:
-    """The glyph alone, coloured, where the word stands beside it already."""
+    """Only the coloured glyph, where the word stands beside it already."""
     glyph, _, tone = STATES[code]
     return format_html('<span class="b-state b-tone-{}">{}</span>', tone, icon(f"s-{glyph}", 14))
 
@@ -188,7 +188,7 @@ FOR_SHARING = "for jobs that share a GPU"
 
 @register.filter
 def cell_title(cell: GpuCell) -> str:
-    """What a cell says in words, for the pointer and the screen reader."""
+    """A cell in words, for the pointer and the screen reader."""
     now = "idle now" if cell["idle"] else FOR_SHARING if cell.get("sharing") else f"use {percent(cell['use_percent'])}"
     parts = [f"GPU {cell['index']}", now]
     if cell["active"] is not None:
@@ -202,7 +202,7 @@ def cell_title(cell: GpuCell) -> str:
 
 @register.simple_tag
 def gpu_cell(cell: GpuCell, mini: bool = False) -> SafeString:
-    """A GPU's cell; `mini` shows its use alone. Made in one go: a page has hundreds. board.js writes the same figures."""
+    """A GPU's cell; `mini` shows only its use. Made in one go: a page has hundreds. board.js writes the same figures."""
     title, use, memory = cell_title(cell), cell["use_percent"], cell["memory_percent"]
     is_free = cell["idle"] or cell.get("sharing", False)
     kinds = f"{' b-cell-mini' if mini else ''}{' b-cell-idle' if is_free else ''}"

@@ -17,7 +17,7 @@ register = template.Library()
 
 
 class SwitchNode(template.Node):
-    """`pieces`: what each word shows. A word without a piece is a mistake of the template: KeyError."""
+    """`pieces`: the content by word. A word without a piece is a mistake of the template: KeyError."""
 
     child_nodelists = ()
 

@@ -25,7 +25,7 @@ SIZES = "One count, or all that it accepts: 1, 2, 4; or 1-8."
 
 
 def values_posted(document: Document, post: QueryDict) -> dict[str, Any]:
-    """Return what the form says of each parameter, unchecked."""
+    """Return the form's text of each parameter, unchecked."""
     found: dict[str, Any] = {}
     for each in document.parameters:
         text = post.get(PREFIX + each.name, "")
@@ -102,7 +102,7 @@ def errors_of(document: Document, problems: list[BerthError]) -> dict[str, str]:
 
 
 def summary_of(document: Document, errors: Mapping[str, str]) -> list[FormProblem]:
-    """List what is wrong in the form's order; what belongs to no field stands first."""
+    """List mistakes in the form's order; those without a field stand first."""
     labels = {PREFIX + each.name: each.label for each in document.parameters}
     labels |= {"tenant": "Tenant", "name": "Name", "save_as": "Save these settings as"}
     order = {name: place for place, name in enumerate(labels)}

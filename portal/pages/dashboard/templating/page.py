@@ -1,4 +1,4 @@
-"""What the pages of job templates show."""
+"""Contexts of the pages of job templates."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ job:
 
 
 def _number(text: str | None) -> int | None:
-    """Return a number of a query; None without one. Raises NotFound for what is none."""
+    """Return a number of a query; None without one. Raises NotFound for other text."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= MOST_NUMBER):
@@ -99,11 +99,11 @@ def template_use(request: HttpRequest, number: int) -> HttpResponse:
     if request.method == "GET":
         context = use_context(request.user, template, version, document, _beginning(request, document), [])
         return render(request, "templating/use.html", context)
-    given, order, problems = _examined(request, template, version, document)
+    given, order, problems = _examine(request, template, version, document)
     if order is not None and not problems:
         try:
             if request.POST.get("act") == "save":
-                return _saved(request, template, order)
+                return _save(request, template, order)
             job = order_submit(order, user=request.user, tenant=None)
         except BerthError as error:
             problems = [error]
@@ -126,10 +126,10 @@ def _beginning(request: HttpRequest, document: Document) -> dict[str, Any]:
     return {"values": {}}
 
 
-def _examined(
+def _examine(
     request: HttpRequest, template: JobTemplate, version: TemplateVersion, document: Document
 ) -> tuple[dict[str, Any], Order | None, list[BerthError]]:
-    """Read the form. Return what it says, the order that it makes, and every reason to refuse it."""
+    """Read the form. Return its values, the order that they make, and every reason to refuse it."""
     given: dict[str, Any] = {
         "values": values_posted(document, request.POST),
         **{name: request.POST.get(name, "").strip() for name in ("tenant", "name", "save_as")},
@@ -141,7 +141,7 @@ def _examined(
     return given, order, problems
 
 
-def _saved(request: HttpRequest, template: JobTemplate, order: Order) -> HttpResponse:
+def _save(request: HttpRequest, template: JobTemplate, order: Order) -> HttpResponse:
     name = request.POST.get("save_as", "")
     saved = values_save(user=request.user, template=template, name=name, values=order.origin["values"])
     messages.success(request, f"Saved as {saved.name}.")
@@ -151,10 +151,10 @@ def _saved(request: HttpRequest, template: JobTemplate, order: Order) -> HttpRes
 @login_required
 @require_POST
 def template_plan(request: HttpRequest, number: int) -> HttpResponse:
-    """Answer with the card beside the form, what would happen now, and with every problem."""
+    """Answer with the card beside the form, the forecast of the next planning, and every problem."""
     throttle_check(request, FormThrottle)
     template, version, document = _found(request, number)
-    given, order, problems = _examined(request, template, version, document)
+    given, order, problems = _examine(request, template, version, document)
     context: dict[str, Any] = {"oob": True, "problems": errors_of(document, problems), "command_line": None}
     if order is None or problems:
         context["dry_run"] = refused_context(problems)
@@ -176,7 +176,7 @@ def template_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         text, whose = request.POST.get("text", "").replace("\r\n", "\n"), request.POST.get("whose", "")
         try:
-            text = _uploaded(request) or text
+            text = _read_upload(request) or text
             owner = (
                 template_owner(user=request.user, name=whose or None, operators=False)
                 if whose != "*"
@@ -190,13 +190,13 @@ def template_new(request: HttpRequest) -> HttpResponse:
             messages.success(request, words)
             return redirect("template-detail", number=template.pk)
     else:
-        text, whose = _begun(request)
+        text, whose = _begin(request)
     tenants = [each.name for each in tenants_of(request.user)]
     context = {"text": text, "whose": whose, "tenants": tenants, "error": error}
     return render(request, "templating/new.html", context, status=error.status if error else 200)
 
 
-def _begun(request: HttpRequest) -> tuple[str, str]:
+def _begin(request: HttpRequest) -> tuple[str, str]:
     """Return the text that the page begins with, and whose template it would be."""
     if job_number := request.GET.get("from"):
         job = job_find(user=request.user, number=job_number)
@@ -211,7 +211,7 @@ def _begun(request: HttpRequest) -> tuple[str, str]:
     return EMPTY, ""
 
 
-def _uploaded(request: HttpRequest) -> str:
+def _read_upload(request: HttpRequest) -> str:
     chosen = request.FILES.get("file")
     if chosen is None:
         return ""

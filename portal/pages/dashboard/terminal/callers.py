@@ -1,4 +1,4 @@
-"""Who opens a terminal: a signed-in browser, or a program with a token. Each says what it may, and whether it may still."""
+"""Callers of a terminal: a signed-in browser, or a program with a token. Each knows its rights, now and later."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def caller_by_token(scope: dict[str, Any], sent: bytes) -> Caller:
 async def program_serve(
     scope: dict[str, Any], receive: Any, send: Any, serve: Callable[[Caller, Any, Any], Awaitable[None]]
 ) -> None:
-    """Take a program by its token, among the sockets that its person may have open; who has none is turned away."""
+    """Take a program by its token, within the limit of its person's open sockets; a caller without a token is turned away."""
     await receive()
     try:
         caller = await database_sync_to_async(caller_by_token)(scope, dict(scope["headers"]).get(b"authorization", b""))

@@ -1,4 +1,4 @@
-"""Who may open a terminal in a part of a job, or reach its ports, and what the audit trail keeps of it: never what is said."""
+"""The right to open a terminal in a part of a job, or to reach its ports, and the audit of it, which keeps no content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RANK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A running part. `asked`: how its node is told which one."""
+    """A running part. `asked` names it to its node."""
 
     job: Job
     attempt_id: int
@@ -37,7 +37,7 @@ def rank_of(text: str) -> int:
 
 
 def job_for(*, user: User, number: str, tenant: Tenant | None = None) -> Job:
-    """Return the job. Raises NotFound for a missing and a foreign one, Forbidden for a viewer. `tenant`: its jobs alone."""
+    """Return the job. Raises NotFound for a missing and a foreign one, Forbidden for a viewer. `tenant`: only its jobs."""
     job = job_find(user=user, number=number, tenant=tenant)
     work_check(user, job.tenant)
     return job

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 CALL_S = 30.0
 """How long it waits for the node to open its channel."""
 STUCK_S = 60.0
-"""What is typed waits so long for a job that does not read it."""
+"""Seconds that input waits for a job that does not read it."""
 
 
 async def terminal_carry(caller: Caller, receive: Any, send: Any, place: Place, asked: dict[str, Any]) -> None:
-    """Open a terminal, carry it, and tell the other end how it ended. `asked`: what the node gets beside the place."""
+    """Open a terminal, carry it, and send its end to the other side. `asked`: the request to the node beside the place."""
     if (why := PLACES.take(caller.user.pk, place)) is not None:
         await ended_tell(send, "too_many", why)
         return
@@ -57,7 +57,7 @@ def size_of(said: Any) -> tuple[int, int] | None:
 
 
 def json_of(text: str) -> Any:
-    """Return the value of a text message; None for what is no JSON."""
+    """Return the value of a text message; None for text that is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

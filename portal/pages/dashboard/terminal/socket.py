@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.terminal.rights import Place
 
 ASKED_S = 15.0
-"""A program says in so long what it wants."""
+"""A program must send its request within this time."""
 MOST_COMMAND = 2048
 """Bytes of a command; a frame to the node holds 4 KiB."""
 REFUSED = 4400
@@ -88,7 +88,7 @@ async def _asked_for(caller: Caller, receive: Any, send: Any) -> None:
 
 
 def asked_of(said: Any) -> dict[str, Any]:
-    """Return what the node is asked for beside the place. Raises BerthError."""
+    """Return the request to the node beside the place. Raises BerthError."""
     if not isinstance(said, dict):
         raise BerthError("invalid", "The first message is a JSON object: columns, rows, command, plain.")
     command, plain = said.get("command"), said.get("plain", False)

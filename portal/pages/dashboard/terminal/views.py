@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @login_required
 @require_GET
 def job_terminal(request: HttpRequest, number: str) -> HttpResponse:
-    """Show a terminal in one part of a running job; who may not act on the job gets 403, or 404 where it is foreign."""
+    """Show a terminal in one part of a running job; without the right to act on it 403, or 404 for a foreign job."""
     rank = rank_of(request.GET.get("rank", "0"))
     job = job_for(user=request.user, number=number)
     parts = parts_of(job)

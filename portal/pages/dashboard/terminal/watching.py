@@ -1,4 +1,4 @@
-"""What ends a session in a running job that nobody closes: nothing moves for long, or the person may no longer."""
+"""The ends of a session that nobody closes: nothing moves for long, or the person's right ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.terminal.rights import Place
 
 CHECK_S = 4.0
-"""So often it is asked whether the person may still."""
+"""Seconds between two checks of the person's right."""
 
 Ended = tuple[str, str]
 
@@ -34,7 +34,7 @@ async def session_watch(
     out: str,
     also: Callable[[], Awaitable[Ended | None]] | None = None,
 ) -> Ended:
-    """Return why the session ends, when it does. What moves is noted as use of the job, `by` what.
+    """Return why the session ends, when it does. Each movement is noted as use of the job, with its kind in `by`.
 
     `moved`: how many bytes went through so far. `idle` and `out` are the sentences of the two ends; `also` tells another.
     """
@@ -46,7 +46,7 @@ async def session_watch(
         if (present := moved()) != before:
             before, moved_at = present, loop.time()
             if place.job.idle_timeout_s is not None:
-                with contextlib.suppress(DatabaseError, InterfaceError):  # told again when more moves
+                with contextlib.suppress(DatabaseError, InterfaceError):  # noted again when more moves
                     await database_sync_to_async(idle_used)(attempt_id=place.attempt_id, by=by)
         if loop.time() - moved_at >= idle_s:
             return "idle", f"{idle} for {round(idle_s / 60)} minutes."

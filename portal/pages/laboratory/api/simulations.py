@@ -109,7 +109,7 @@ class SimulationsView(LaboratoryView):
         rows = simulations_for(user=request.user, tenant=tenant_of(request)).defer(
             "curves", "figures", "trace__content"
         )
-        rows = ordered(query, _filtered(query, rows), allowed=ORDERINGS, default="-id")
+        rows = ordered(query, _filter(query, rows), allowed=ORDERINGS, default="-id")
         return Response(page_of(query, rows, lambda page: SimulationSerializer(page, many=True).data))
 
     @documented(
@@ -141,7 +141,7 @@ class SimulationsView(LaboratoryView):
         return simulation_answer(request, made, status=201)
 
 
-def _filtered(query: Query, rows: QuerySet[Simulation]) -> QuerySet[Simulation]:
+def _filter(query: Query, rows: QuerySet[Simulation]) -> QuerySet[Simulation]:
     if states := query.choices("state", Simulation.State.values):
         rows = rows.filter(state__in=states)
     wanted = {

@@ -94,12 +94,12 @@ class TracesView(LaboratoryView):
             tenant=tenant_asked(request, query.values),
             name=query.values.get("name", ""),
             form=query.text("format", max_chars=32) or "",
-            content=_uploaded(request),
+            content=_read_upload(request),
         )
         return trace_answer(request, trace, status=201)
 
 
-def _uploaded(request: Request) -> bytes:
+def _read_upload(request: Request) -> bytes:
     """Return the body, at most one byte more than a trace may have."""
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != UPLOAD_TYPE:
         detail = f"Send the trace's bytes with `Content-Type: {UPLOAD_TYPE}`."

@@ -5,14 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
-from portal.pages.laboratory.output.page import page_html
-from portal.pages.laboratory.output.plots import plots_of
+from django.conf import settings
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from portal.pages.laboratory.output.plots import plots_of, styles_of
 from portal.pages.laboratory.output.tables import Table, cell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from portal.pages.laboratory.output.plots import Plot
+
+
+_FACES = re.compile(r"@font-face\s*\{[^}]*\}\s*")
+
 
 COLUMNS = {
     "mean_jct_h": "mean JCT, h",
@@ -86,7 +96,7 @@ def _of_policies(policies: Mapping[str, Any]) -> Table:
 
 
 def jobs_note(policies: Mapping[str, Any]) -> str:
-    """Return what means do not show: jobs that did not end, and why, when none of them ever started."""
+    """Return the note beside means: jobs that did not end, and why, when none of them ever started."""
     words = {
         "jobs_unfinished": "unfinished",
         "jobs_invalid": "refused",
@@ -118,3 +128,51 @@ def _of_tenants(policies: Mapping[str, Any]) -> Table:
         for tenant, own in figures["tenants"].items()
     ]
     return Table("Tenants", ("policy", "tenant", *TENANT_COLUMNS.values()), rows)
+
+
+def page_html(
+    *,
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    tables: Sequence[Table],
+    plots: Sequence[Plot] = (),
+    policies: Sequence[str] = (),
+) -> str:
+    """Return the page. `facts`: the simulation, as (name, value); `policies`: for the legend, in the plots' order."""
+    return render_to_string(
+        "simulations/report.html",
+        {
+            "title": title,
+            "facts": facts,
+            "tables": [_shown(table) for table in tables],
+            "plots": [{"plot": plot, "table": _shown(plot.table)} for plot in plots],
+            "figures": {plot.key: plot.figure for plot in plots},
+            "legend": [
+                {
+                    "name": style.name,
+                    "token": style.token,
+                    "dash": "" if style.dash == "solid" else style.dash.replace("px", ""),
+                }
+                for style in styles_of(policies)
+            ],
+            "styles": _inline("css/tokens.css", "css/simulation-report.css"),
+            "plotly": _inline("vendor/plotly/plotly-cartesian.min.js") if plots else "",
+            "script": _inline("js/simulation-report.js"),
+        },
+    )
+
+
+def _shown(table: Table) -> dict[str, object]:
+    numeric = table.numeric
+    return {
+        "title": table.title,
+        "note": table.note,
+        "columns": list(zip(table.columns, numeric, strict=True)),
+        "rows": [list(zip(map(cell, row), numeric, strict=True)) for row in table.rows],
+    }
+
+
+def _inline(*names: str) -> SafeString:
+    """Return our own static files as text. Fonts are left out: the page uses those of the reader."""
+    text = "\n".join((settings.BASE_DIR / "static" / name).read_text() for name in names)
+    return mark_safe(_FACES.sub("", text).replace("</", "<\\/"))  # noqa: S308 - our own files; no tag can end early

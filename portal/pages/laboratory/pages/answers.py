@@ -65,10 +65,10 @@ def _best(name: str, good: str, digits: int, figures: Sequence[Mapping[str, Any]
     known = [own[name] for own in figures if own.get(name) is not None]
     if len(known) < 2:
         return None
-    return _shown(name, min(known) if good == "low" else max(known), digits)
+    return _show(name, min(known) if good == "low" else max(known), digits)
 
 
-def _shown(name: str, value: float, digits: int) -> str:
+def _show(name: str, value: float, digits: int) -> str:
     """Return a figure as text; below 1 with three decimals, because a demo's jobs take a hundredth of an hour."""
     shown = value * FACTORS.get(name, 1.0)
     return number(shown, max(digits, 3) if 0 < abs(shown) < 1 else digits)
@@ -76,7 +76,7 @@ def _shown(name: str, value: float, digits: int) -> str:
 
 def _cell(own: Mapping[str, Any], name: str, digits: int, best: str | None) -> dict[str, Any]:
     value = own.get(name)
-    text = None if value is None else _shown(name, value, digits)
+    text = None if value is None else _show(name, value, digits)
     return {"text": text, "best": text is not None and text == best}
 
 

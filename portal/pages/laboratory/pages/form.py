@@ -1,4 +1,4 @@
-"""The laboratory's form <-> an order: which fields there are, what was typed, and what it means."""
+"""The laboratory's form <-> an order: its fields, their text, and the meaning."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FOLDED = {"seed", "until_h", "knobs", *(each.name for each in PARAMETERS)}
 
 
 def order_of(post: QueryDict, *, user: User, tenant: Tenant) -> SimulationOrder:
-    """Return what the form asks for. Raises BerthError naming the field that cannot be read.
+    """Return the form's order. Raises BerthError naming the field that cannot be read.
 
     The cluster's last days are kept as a trace: call it in the transaction that makes the simulation.
     """
@@ -81,12 +81,12 @@ def typed_of(simulation: Simulation) -> dict[str, str]:
         "name": simulation.name,
         "tenant": simulation.tenant.name,
         "source": f"generator:{simulation.generator}" if drawn else f"trace:{simulation.trace_id}",
-        "jobs": _shown(simulation.generated_jobs),
+        "jobs": _show(simulation.generated_jobs),
         "cluster": DESCRIBED if simulation.cluster else OWN,
         **({"description": simulation.cluster} if simulation.cluster else {}),
-        "seed": _shown(simulation.seed),
-        "until_h": _shown(simulation.until_h),
-        **{f"knob_{name}": _shown(value) for name, value in knobs.items()},
+        "seed": _show(simulation.seed),
+        "until_h": _show(simulation.until_h),
+        **{f"knob_{name}": _show(value) for name, value in knobs.items()},
     }
 
 
@@ -130,7 +130,7 @@ def generator_choices() -> list[dict[str, Any]]:
 
 
 def knob_fields(typed: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the scheduler's knobs with what was typed, else with the value in force here."""
+    """Return the scheduler's knobs with the form's values, else with the value in force here."""
     now = knobs_current()
     return [
         {
@@ -139,12 +139,12 @@ def knob_fields(typed: Mapping[str, str]) -> list[dict[str, Any]]:
             "help": each.meaning,
             "unit": each.unit,
             "choices": each.choices,
-            "value": typed.get(f"knob_{each.name}", _shown(now[each.name])),
+            "value": typed.get(f"knob_{each.name}", _show(now[each.name])),
         }
         for each in PARAMETERS
         if each.name != "policy"
     ]
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

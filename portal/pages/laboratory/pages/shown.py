@@ -1,4 +1,4 @@
-"""What the laboratory's pages show."""
+"""Contexts of the laboratory's pages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MOST_COMPARED = 6
 STATES = {"QUEUED": ("PENDING", "Queued")}
-"""Shown as a job's states are; what waits here is queued."""
+"""Shown as a job's states are; a waiting one is queued."""
 
 
 def list_context(user: User) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def new_context(
     trace: LabTrace | None = None,
 ) -> dict[str, Any]:
     """Return the form: empty, as typed with the `error` after a refusal, as asked before (`again`), or for a `trace`."""
-    typed = _typed(post, again, trace)
+    typed = _fill(post, again, trace)
     knobs = knobs_current()
     return {
         "typed": BLANK | typed,
@@ -107,7 +107,7 @@ def new_context(
     }
 
 
-def _typed(post: QueryDict | None, again: Simulation | None, trace: LabTrace | None) -> dict[str, str]:
+def _fill(post: QueryDict | None, again: Simulation | None, trace: LabTrace | None) -> dict[str, str]:
     """Return the texts of the form's fields that are not blank: as posted, else of a trace, else as asked before."""
     if post is not None:
         return dict(post.dict())
@@ -138,7 +138,7 @@ gpu_types:
   A100: {speed: 1.0}
 """
 BLANK = {"name": "", "days": "7", "jobs": "", "seed": "1", "until_h": "", "cluster": HERE, "description": EXAMPLE}
-"""What the fields of a new form hold."""
+"""The values of a new form's fields."""
 
 
 def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:

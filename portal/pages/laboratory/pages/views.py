@@ -61,7 +61,7 @@ def new(request: HttpRequest) -> HttpResponse:
     try:
         throttle_check(request, LaboratoryThrottle)
         tenant = tenant_chosen(user=request.user, name=request.POST.get("tenant"))
-        with transaction.atomic():  # what was taken of the history for an order that is refused is not kept
+        with transaction.atomic():  # a refused order keeps nothing of the history
             order = form.order_of(request.POST, user=request.user, tenant=tenant)
             made = simulation_order(user=request.user, tenant=tenant, order=order)
     except BerthError as error:

@@ -30,7 +30,7 @@ def _size(cluster: str, generator: str, seed: int) -> Size:
 
 
 def report_of(simulation: Simulation) -> dict[str, Any]:
-    """Return what `simulation_run` answers: what was simulated, figures and curves. Conflict while there is none."""
+    """Return the answer of `simulation_run`: inputs, figures and curves. Conflict while there is none."""
     if simulation.state != Simulation.State.COMPLETED:
         state = simulation.state
         detail = f"It is {state}; only a COMPLETED simulation has a report." + (

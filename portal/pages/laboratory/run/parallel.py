@@ -1,6 +1,6 @@
 """Tasks in processes beside each other, with their progress: policies and seeds of a simulation, mostly.
 
-Processes are spawned, not forked: whoever asks may have threads (a progress bar, a web server). What a task holds and
+Processes are spawned, not forked: the caller may have threads (a progress bar, a web server). What a task holds and
 answers must therefore be picklable. One process, or one task, runs here.
 """
 
@@ -43,7 +43,7 @@ class Task:
 
 
 def run_tasks(tasks: Sequence[Task], *, processes: int = 1, watch: Watch | None = None) -> list[Any]:
-    """Return the tasks' answers, in their order. What a task raises is raised here, and ends the others.
+    """Return the tasks' answers, in their order. An error of a task is raised here, and ends the others.
 
     `watch` is called some times a second with the fraction done of each task. It may raise, to stop everything: what it
     raises is raised here.

@@ -29,7 +29,7 @@ class Source(Protocol):
 
     @property
     def form(self) -> str:
-        """Return the trace's format, or the name of what made the jobs."""
+        """Return the trace's format, or the name of the generator."""
         ...
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be simulated: one trace on one cluster, under each of the policies. `until_h`: cut off then."""
+    """A request: one trace on one cluster, under each of the policies. `until_h`: cut off then."""
 
     trace: Source
     cluster: ClusterFile
@@ -112,11 +112,7 @@ def knobs_parse(*, given: Sequence[str]) -> dict[str, Any]:
         if knob is None or not equals:
             raise SimulationError("knob", f"{text!r} is not name=value with a name of {', '.join(known)}")
         try:
-            found[name] = knob.check(value if knob.choices else _number_or_none(value))
+            found[name] = knob.check(value if knob.choices else (float(value) if value.strip() else None))
         except ValueError as error:
             raise SimulationError("knob", f"{text!r}: {error}") from error
     return found
-
-
-def _number_or_none(text: str) -> float | None:
-    return float(text) if text.strip() else None

@@ -45,7 +45,7 @@ TRIES = 2
 BEAT_EVERY_S = 1.0
 
 REFUSALS = (TraceError, SimulationError, LabError, SchedulerError, BerthError)
-"""What was asked cannot be simulated, and says why; anything else is a fault of ours."""
+"""The request cannot be simulated, and says why; anything else is a fault of ours."""
 
 
 class Ended(Exception):

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def cluster_text(cluster: ClusterFile) -> str:
-    """The cluster file that says the same: alike neighbours are one group, and nodes get their names anew."""
+    """The cluster file that says the same: equal neighbours are one group, and nodes get new names."""
     world = cluster.world
     groups: list[dict[str, Any]] = []
     bays: dict[int, list[Node]] = {}
     for node in world.nodes:
         bays.setdefault(node_of(node.id), []).append(node)
     for node, *others in bays.values():
-        own = _described(node, others, world)
+        own = _describe(node, others, world)
         if groups and {**groups[-1], "count": 1} == {**own, "name": groups[-1]["name"]}:
             groups[-1]["count"] += 1
         else:
@@ -43,7 +43,7 @@ def cluster_text(cluster: ClusterFile) -> str:
     return yaml.safe_dump({name: value for name, value in told.items() if value}, sort_keys=False, allow_unicode=True)
 
 
-def _described(node: Node, others: Sequence[Node], world: World) -> dict[str, Any]:
+def _describe(node: Node, others: Sequence[Node], world: World) -> dict[str, Any]:
     """`others`: the node's further bays, where it has GPUs of several types."""
     own: dict[str, Any] = {"name": node.name, "count": 1}
     if others:

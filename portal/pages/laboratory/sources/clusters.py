@@ -95,7 +95,7 @@ def cluster_parse(text: str, *, name: str = "cluster") -> ClusterFile:
     seen: set[str] = set()
     for n, each in enumerate(names):
         if each in seen:
-            raise top.wrong(f"tenants[{n}].name", f"{_shown(each)} is listed twice")
+            raise top.wrong(f"tenants[{n}].name", f"{_show(each)} is listed twice")
         seen.add(each)
     world = World(
         nodes,
@@ -113,7 +113,7 @@ _CUT = reprlib.Repr()
 _CUT.maxlevel, _CUT.maxstring, _CUT.maxother = 2, 60, 60
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """A value as a complaint repeats it: cut, and never walked to its end."""
     return _CUT.repr(value)
 
@@ -147,7 +147,7 @@ class _Fields:
         return value
 
     def counts(self, name: str, *, most: int) -> list[tuple[str, int]] | None:
-        """Names and whole numbers from 1 to 64, at most so many; None where the field is no mapping."""
+        """Names and whole numbers from 1 to 64, with a limit of entries; None where the field is no mapping."""
         given = self._given.get(name)
         if not isinstance(given, dict):
             return None
@@ -168,28 +168,26 @@ class _Fields:
     def text(self, name: str, default: str = "") -> str:
         value = self._given.get(name, default)
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise self.wrong(name, f"{_shown(value)} is no name")
+            raise self.wrong(name, f"{_show(value)} is no name")
         return str(value)
 
     def number(self, name: str, default: float, *, low: float = 0.0, high: float = 1e12, above: bool = False) -> float:
         value = self._given.get(name, default)
         is_one = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_one or not low <= value <= high or (above and value == low):  # NaN is in no range
-            raise self.wrong(
-                name, f"{_shown(value)} is not a number {'above' if above else 'from'} {low:g} to {high:g}"
-            )
+            raise self.wrong(name, f"{_show(value)} is not a number {'above' if above else 'from'} {low:g} to {high:g}")
         return float(value)
 
     def whole(self, name: str, default: int, *, low: int = 0, high: int = 10**9) -> int:
         value = self.number(name, default, low=low, high=high)
         if value != int(value):
-            raise self.wrong(name, f"{_shown(value)} is not a whole number")
+            raise self.wrong(name, f"{_show(value)} is not a whole number")
         return int(value)
 
     def switch(self, name: str, *, default: bool) -> bool:
         value = self._given.get(name, default)
         if not isinstance(value, bool):
-            raise self.wrong(name, f"{_shown(value)} is neither true nor false")
+            raise self.wrong(name, f"{_show(value)} is neither true nor false")
         return value
 
 

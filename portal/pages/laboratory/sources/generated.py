@@ -1,4 +1,4 @@
-"""Generated workloads as a source of jobs, for the command: what the papers published statistics of and no trace."""
+"""Generated workloads as a source of jobs, for the command: papers published their statistics and no trace."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """`make(seed, jobs)` draws so many jobs and the cluster that belongs to them; the same arguments, the same answer."""
+    """`make(seed, jobs)` draws this number of jobs and the cluster that belongs to them; the same arguments, the same answer."""
 
     name: str
     meaning: str
@@ -21,7 +21,7 @@ class Generator:
     make: Callable[[int, int], tuple[Sequence[TracedJob], World]]
 
     def jobs_in(self, world: World, seed: int, jobs: int) -> list[TracedJob]:
-        """Draw so many jobs, as they go in that world, of other GPU types perhaps."""
+        """Draw this number of jobs, as they go in that world, of other GPU types perhaps."""
         from scheduler.simulator.generators import elsewhere, hops
 
         drawn, _ = self.make(seed, jobs)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MOST_DAYS = 3650.0
 LEAST_S = 0.001
 RESTARTED_JOBS = 1000
-"""What a restart takes is the mean over so many, the newest: what it took years ago, on other machines, tells nothing."""
+"""Restarts, the newest ones, whose mean is the length of a restart: old ones, on other machines, show nothing."""
 
 
 def history_rows(*, days: float, now: datetime, tenants: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
@@ -99,7 +99,7 @@ def _row(attempts: list[Attempt], *, first: datetime, now: datetime, speeds: Map
 
 
 def _work_s(attempt: Any, last: Any, now: datetime, speeds: Mapping[str, float]) -> float:
-    """What the attempt did, in seconds of the last one's GPUs."""
+    """The attempt's work, in seconds of the last one's GPUs."""
     ran_s = max(0.0, ((attempt.ended_at or now) - attempt.started_at).total_seconds())
     if not last.gpus:
         return ran_s
@@ -108,7 +108,7 @@ def _work_s(attempt: Any, last: Any, now: datetime, speeds: Mapping[str, float])
 
 
 def _cores(job: Job, last: Attempt) -> int:
-    """Per GPU; of a CPU job in all: what it asked for, else what it was given."""
+    """Per GPU, or in all for a CPU job: the request, else the grant."""
     if not last.gpus:
         return job.cores or max(1, last.cores)
     return job.cores_per_gpu or max(1, last.cores // last.gpus)
@@ -141,7 +141,7 @@ def cluster_registered() -> ClusterFile:
 
 
 def restart_s_of(jobs: QuerySet[Job]) -> float:
-    """What a restart takes (s): as measured of the newest of these jobs, on average, as far as a cluster file may say it.
+    """The length of a restart (s): the measured mean of the newest of these jobs, within a cluster file's limits.
 
     Where none of them was stopped and started again it is what the scheduler takes it to be, the knob `restart_cost_s`.
     """

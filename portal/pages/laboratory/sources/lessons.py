@@ -1,4 +1,4 @@
-"""What `./berth train-sharing` trains on: a generator, a table of measured pairs, or what this cluster's own jobs used."""
+"""Material of `./berth train-sharing`: a generator, a table of measured pairs, or this cluster's own jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GENERATORS = ("dqngpu", *(f"dqngpu-{group}" for group in GROUPS))
 LEAST_SIGNATURES = 2
 STEPS_OF_LONG = 30
-"""The 90th percentile of the seconds that signatures ran is so many steps."""
+"""The 90th percentile of the seconds that signatures ran is this number of steps."""
 
 
 def generator_lessons(name: str) -> Groups:
@@ -46,7 +46,7 @@ def pair_lessons(path: Path, gpu_type: str, *, half: int | None) -> Pairs:
 
 
 def telemetry_lessons(memory_mib: int, most: int | None = None) -> Seen:
-    """Return workloads of what each signature's last run used of a GPU: of so many at most, those that ran last.
+    """Return workloads of the GPU use of each signature's last run, with a limit: those that ran last.
 
     Raises SimulationError where too few ran.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_LINE_BYTES, MOST_COMPANION_BYTES = 256 * 1024, 16 * 1024 * 1024
-"""Of one line: a trace has a job in each, a table beside it may be one line of JSON."""
+"""Most bytes of one line: a trace has a job in each, a table beside it may be one line of JSON."""
 LINES_A_JOB = 50
 """Blank lines and the steps of sacct's jobs count."""
 
@@ -29,7 +29,7 @@ LINES_A_JOB = 50
 class TraceFile:
     """A trace where it lies. Picklable: each process reads it for itself.
 
-    `profiles`: the folder of what the format reads beside it; the trace's own unless given. `most_jobs`: more are refused.
+    `profiles`: the folder of further files of the format; the trace's own unless given. `most_jobs`: more are refused.
     """
 
     path: Path
@@ -75,7 +75,7 @@ class TraceFile:
         if "gpu_speeds" in form.options and gpu_speeds:
             options.setdefault("gpu_speeds", gpu_speeds)
         number = 0
-        with _opened(self.path) as lines:
+        with _open(self.path) as lines:
             most_lines = None if self.most_jobs is None else LINES_A_JOB * (self.most_jobs + 1000)
             told = _told(lines, self.path.name, most_lines=most_lines)
             source = Source(self.path.name, told, self._companion, tenants)
@@ -92,11 +92,11 @@ class TraceFile:
         path = (folder / name).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
             return None
-        with _opened(path) as lines:
+        with _open(path) as lines:
             return list(_told(lines, name, most=MOST_COMPANION_BYTES))
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 

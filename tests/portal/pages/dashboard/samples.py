@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.pages.dashboard.parts.grouping import Holder, group_cells
+from portal.pages.dashboard.overview.nodes import Holder, group_cells
 
 DAY = "2026-11-20T"
 

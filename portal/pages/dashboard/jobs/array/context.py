@@ -1,4 +1,4 @@
-"""What an array's page is given. The rules stand in `parts.context`."""
+"""Contexts of an array's page. `parts.context` has the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed in an array: by state, with the exit codes, some tasks, the last error line, and the remedy."""
+"""An array's failures: by state, with exit codes, some tasks, the last error line, and the remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Job
 
 NAMED = 6
-"""So many tasks of a group are named; the list below holds them all."""
+"""Tasks of a group that are named; the list below holds them all."""
 CODES = 3
 
 

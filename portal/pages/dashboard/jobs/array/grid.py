@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CELLS = 1000
 ROW_CELLS = 40
 WORST = ("fail", "run", "stop", "wait", "done")
-"""Of neighbours that share a cell the first of these is shown."""
+"""The order of states: neighbours that share a cell show the first one that any of them has."""
 WORDS = {"fail": "failed", "run": "running", "wait": "waiting", "done": "completed", "stop": "held or cancelled"}
 _TOKEN = {state: token for token, states in SEGMENTS.items() for state in states}
 

@@ -1,4 +1,4 @@
-"""An array's page: how far it is, what failed and what can be done, and its tasks, failed first.
+"""An array's page: its progress, its failures with remedies, and its tasks, failed first.
 
 The database counts; rows come a page at a time. So the page costs the same for 20 tasks and for 100 000.
 """
@@ -42,7 +42,7 @@ BEYOND = 10**9
 
 @dataclass(frozen=True)
 class TaskQuery:
-    """What the address asks for: `state` is one of ORDER, a bad end or empty; `first` begins the list at that task, in their
+    """The address in values: `state` is one of ORDER, a bad end or empty; `first` begins the list at that task, in their
     order.
     """
 

@@ -33,7 +33,7 @@ _SPARED = re.compile(r"job ([0-9]+) completed\Z")
 
 
 class ChainRow(TypedDict):
-    """A job of the chain in words. `after`: what it waits for."""
+    """A job of the chain in words. `after`: the jobs that it waits for."""
 
     words: str
     url: str | None
@@ -79,7 +79,7 @@ def called(chain: Chain, key: int) -> str:
 
 
 def _sentence(chain: Chain) -> tuple[Rich, bool]:
-    """Say where the chain broke and what follows from that, else what is waited for. The flag: whether it broke."""
+    """Say where the chain broke and the consequences, else which jobs it waits for. The flag: whether it broke."""
     broke: dict[int, list[int]] = {}
     for key, job in chain.jobs.items():
         cause = _cause(chain, job)

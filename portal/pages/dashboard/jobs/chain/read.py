@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 STEPS = 4
-"""So far in each direction."""
+"""Steps that are followed in each direction."""
 MOST = 40
 """Jobs that are drawn; a wider chain says that there are more."""
 

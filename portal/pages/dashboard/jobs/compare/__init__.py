@@ -1,1 +1,1 @@
-"""Two to four jobs side by side: what they asked for, how it went, and their curves laid over each other."""
+"""Two to four jobs side by side: their requests, their course, and their curves over each other."""

@@ -1,4 +1,4 @@
-"""What jobs asked for, by label: the request, the code, its environment, the template that it was made of, its inputs."""
+"""The requests of jobs, by label: fields, code, environment, template and inputs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FILES_MOST = 40
 
 
 def payload_of(job: Job) -> JobPayload:
-    """Return what it runs; an array's tasks have their parent's."""
+    """Return the job's program; an array's tasks have their parent's."""
     return (job.array if job.array_id else job).payload
 
 
 def asked_of(jobs: Sequence[Job]) -> list[dict[str, str]]:
-    """Return label -> text of each job. Two queries, whatever they bring along."""
+    """Return label -> text of each job, with two queries."""
     found = [_asked(job) for job in jobs]
     files = _files([payload_of(job) for job in jobs])
     return [{**rows, **own} for rows, own in zip(found, files, strict=True)]
@@ -58,11 +58,11 @@ def _asked(job: Job) -> dict[str, str]:
     rows |= {"Working directory": payload.working_directory} if payload.working_directory else {}
     rows |= {f"Variable {name}": _text(value) for name, value in sorted(payload.environment.items())}
     rows |= {f"Variable {name}": f"the secret {secret}" for name, secret in sorted(secrets.items())}
-    return rows | _described(payload.description)
+    return rows | _describe(payload.description)
 
 
-def _described(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return what only the description says."""
+def _describe(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the rows that only the description has."""
     rows = {}
     if inputs := description.get("inputs"):
         rows["Begins with"] = "\n".join(f"{each.path} of #{each.job} as {each.target}" for each in job_inputs(inputs))
@@ -83,9 +83,15 @@ def _text(value: Any) -> str:
 
 
 def _files(payloads: Sequence[JobPayload]) -> list[dict[str, str]]:
-    """Return of each job's files those that not all of them have alike, the first by path."""
+    """Return each job's files, without those that are the same in all jobs, by path."""
     rows = [
-        {**{name: _file(data) for name, data in payload.files.items()}, **sent}
+        {
+            **{
+                name: _file_words(decoded_bytes(data), hashlib.sha256(base64.b64decode(data)).hexdigest())
+                for name, data in payload.files.items()
+            },
+            **sent,
+        }
         for payload, sent in zip(payloads, _sent(payloads), strict=True)
     ]
     paths = sorted({path for own in rows for path in own})
@@ -96,16 +102,12 @@ def _files(payloads: Sequence[JobPayload]) -> list[dict[str, str]]:
     return found
 
 
-def _file(data: str) -> str:
-    return _file_words(decoded_bytes(data), hashlib.sha256(base64.b64decode(data)).hexdigest())
-
-
 def _file_words(size_bytes: int, sha256: str) -> str:
     return f"{size(size_bytes)}, {sha256[:12]}"
 
 
 def _sent(payloads: Sequence[JobPayload]) -> list[dict[str, str]]:
-    """Return the files of their uploads that not all of these have alike, the first by path."""
+    """Return the files of their uploads, without those that are the same in all, by path."""
     ids = {payload.upload_id for payload in payloads}
     found: dict[int | None, dict[str, str]] = {each: {} for each in ids}
     if len(ids) > 1:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
 
 MOST = 4
-"""Jobs on one page: as many as there are colours of lines that can be told apart."""
+"""Jobs on one page: as many as there are colours of lines that differ clearly."""
 OFFERED, LOOKED_AT = 8, 100
-"""So many are offered, out of the latest of each state."""
+"""The jobs that are offered, and the latest ones of each state that are looked at."""
 OFFERED_STATES = (JobState.COMPLETED, JobState.FAILED, JobState.RUNNING, JobState.PENDING)
 
 

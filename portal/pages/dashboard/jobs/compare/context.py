@@ -1,4 +1,4 @@
-"""What the page of compared jobs is given. The rules stand in `parts.context`."""
+"""Contexts of the page of compared jobs. `parts.context` has the rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ComparedJob(TypedDict):
 
 
 class Cell(TypedDict):
-    """What a job has in a row: `text`, or a time `at`, or a state. `note` stands below; all empty: a dash."""
+    """A job's cell of a row: `text`, a time `at`, or a state. `note` stands below; all empty: a dash."""
 
     job: NotRequired[str]  # "#41": its column on a phone
     text: str

@@ -1,4 +1,4 @@
-"""Figures of several jobs on one pair of axes: their curves over steps, what was measured over the time since each began."""
+"""Figures of several jobs on one pair of axes: curves over steps, measures over the time since each began."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _ends(chosen: Chosen, series: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def measured_make(chosen: Chosen) -> list[PlotContext]:
-    """Return the plots of what was measured while they ran; none where no job has run."""
+    """Return the plots of measures while they ran; none where no job has run."""
     if not any(job.started_at for job in chosen.jobs):
         return []
     shown = {"cores", "memory"} | ({"gpu"} if any(job.gpus != [0] for job in chosen.jobs) else set())
@@ -162,7 +162,7 @@ def _speed(job: Job) -> Line | None:
 
 
 def _measured(job: Job, name: str) -> Line | None:
-    """Return what the job's own page draws, over the minutes since its first start."""
+    """Return the curve of the job's own page, over the minutes since its first start."""
     figure = job_figure_make(job=job, name=name) if job.started_at else None
     trace = next((each for each in (figure or {"data": []})["data"] if each["name"] == TRACES[name]), None)
     if trace is None or not trace["x"]:

@@ -1,4 +1,4 @@
-"""The rows of the page of compared jobs: what differs of what they asked for, what is alike, and how it went."""
+"""The rows of the page of compared jobs: different and equal parts of their requests, and their course."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cell(text: str = "", *, at: str | None = None, state: str | None = None, not
 
 
 def asked_rows(jobs: Sequence[Job]) -> tuple[list[CompareRow], list[tuple[str, str]], int]:
-    """Return the rows that differ, those that are alike as label and text, and how many that differ are left out."""
+    """Return the rows that differ, the equal ones as label and text, and the number of different ones left out."""
     found = asked_of(jobs)
     labels = list(dict.fromkeys(label for own in found for label in own))
     texts = {label: [own.get(label, "") for own in found] for label in labels}
@@ -83,7 +83,7 @@ def _cut(text: str) -> str:
 
 
 def course_rows(jobs: Sequence[Job], rows: Sequence[JobRow]) -> list[CompareRow]:
-    """Return how each came to its end, or how far it is; what none of them has is left out. Four queries."""
+    """Return the course of each job until now or its end, without rows that are empty for all. Four queries."""
     parts = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
     attempts = Attempt.objects.runs().filter(job__in=jobs, epoch=F("job__epoch")).select_related("speed")
     last = {attempt.job_id: attempt for attempt in attempts.prefetch_related(parts)}
@@ -105,7 +105,9 @@ def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts |
         "Waited": cell(_waited(row)),
         "LR": cell("" if row["lr"] is None else number(row["lr"], 2)),
         "Started": _started(row),
-        "Ran": cell(duration(_ran_s(job, attempt)) if attempt else ""),
+        "Ran": cell(
+            duration(job.ran_s if attempt.ended_at else ran_s(job, attempt, timezone.now())) if attempt else ""
+        ),
         "Ended": _ended(row),
         "Attempts": cell(_attempts(job)),
         "Ran on": cell(*_nodes(attempt)),
@@ -133,10 +135,6 @@ def _ended(row: JobRow) -> Cell:
     if row["ended_at"] or row["ends"] is None:
         return cell(at=row["ended_at"])
     return cell(at=row["ends"]["earliest"], note="predicted")
-
-
-def _ran_s(job: Job, attempt: Attempt) -> float:
-    return job.ran_s if attempt.ended_at else ran_s(job, attempt, timezone.now())
 
 
 def _attempts(job: Job) -> str:

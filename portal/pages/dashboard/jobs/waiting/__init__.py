@@ -1,1 +1,1 @@
-"""A waiting job's line of time: when it starts, what must happen first, and what would be sooner."""
+"""A waiting job's line of time: its start, the steps before it, and the offers that would be sooner."""

@@ -1,4 +1,4 @@
-"""What the templates of a waiting job are given; `parts.context` has the rules."""
+"""Contexts of a waiting job's templates; `parts.context` has the rules."""
 
 from __future__ import annotations
 

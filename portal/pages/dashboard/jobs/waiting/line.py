@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HEIGHT, BASE, TOP, STRIP = 148, 124, 44, 12
-"""px: of the drawing, of its axis, of the line of what is needed, and of the strip on the axis."""
+"""Heights in px: the drawing, its axis, the line of needs, and the strip on the axis."""
 LEAST_RANGE = 2.4
 """Per cent of the width that a start range takes at least."""
 AFTER = 0.12
@@ -88,7 +88,7 @@ def line_make(
 
 
 def ticks_of(axis: Axis) -> tuple[list[int], bool]:
-    """Return round times on the axis in Unix seconds, and whether their day is told, for the axis is long."""
+    """Return round times on the axis in Unix seconds, and whether a long axis shows their day."""
     width_s = axis.end_s - axis.start_s
     step = next((each for each in STEPS_S if width_s <= each * MOST_TICKS), None)
     dated = step is None
@@ -134,7 +134,7 @@ def _band(name: str, axis: Axis, from_s: float, to_s: float) -> SafeString:
 
 
 def _stairs(axis: Axis, way: Way, until_s: float) -> SafeString:
-    """One step of equal height a GPU; what is free now is solid, what is predicted dashed."""
+    """One step of equal height for each GPU; GPUs that are free now are solid, predicted ones dashed."""
     unit = (BASE - STRIP - TOP) / way.need
     rows = []
     ends = [at_s for at_s, _ in way.steps[1:]] + [max(until_s, way.steps[-1][0])]

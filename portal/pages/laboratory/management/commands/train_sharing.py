@@ -1,4 +1,4 @@
-"""`./berth train-sharing`: learn who may share a GPU with whom (DqnGPU), and write the policy with its training record."""
+"""`./berth train-sharing`: learn which jobs may share a GPU (DqnGPU), and write the policy with its training record."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Command(LabCommand):
         return stored.resumed(lessons), True
 
     def train(self, training: Training, lessons: Lessons, out: Path) -> None:
-        """Train to the end; what is learnt is written from time to time, and when it is stopped."""
+        """Train to the end; the network is written from time to time, and at a stop."""
         try:
             with progress_bars() as watch:
                 show = watch(["training"])
@@ -96,7 +96,7 @@ class Command(LabCommand):
 
 
 def lessons_of(options: dict[str, Any]) -> Lessons:
-    """Return what the options name. Raises SimulationError."""
+    """Return the source that the options name. Raises SimulationError."""
     if options["generator"] is not None:
         return generator_lessons(options["generator"])
     if options["pairs"] is not None:
@@ -125,7 +125,7 @@ def written(training: Training, lessons: Lessons, out: Path) -> None:
 
 
 def curve_table(training: Training) -> Table:
-    """Return the learning curve: what an episode cost on average, over tenths of the training."""
+    """Return the learning curve: the mean cost of an episode, over tenths of the training."""
     curve, rows = training.curve, []
     size = max(1, -(-len(curve) // ROWS))
     lowest = min(curve)

@@ -5,7 +5,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from portal.pages.dashboard.board.differences import COLUMNS, difference
+from portal.pages.dashboard.board.feed import COLUMNS, difference
 
 BYTES = st.lists(st.integers(0, 255), min_size=6, max_size=6)
 BOARDS = st.fixed_dictionaries(

@@ -1,4 +1,4 @@
-from portal.pages.dashboard.parts.grouping import Holder, group_cells
+from portal.pages.dashboard.overview.nodes import Holder, group_cells
 
 
 def cell(index):
