@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from berth_client.duplex import Duplex
-    from berth_client.wire import Answer, Transport
+    from berth_client.transport import Answer, Transport
 
 TIMEOUT_S = 60.0
 """A trace of the largest size is read line by line before it is answered."""

@@ -7,11 +7,10 @@ import ssl
 import urllib.error
 import urllib.request
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Protocol
 from urllib.parse import urlsplit
 
 from berth_client.errors import AwayError, ClientError
-from berth_client.wire import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,3 +85,17 @@ def _away(url: str, error: Exception) -> NoReturn:
         ) from None
     words = (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
     raise AwayError(f"{where} does not answer: {words}.") from None
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """Sends one request and returns its answer, whatever its status. Raises AwayError when none came."""
+
+    def __call__(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | BinaryIO | None, timeout_s: float
+    ) -> Answer: ...

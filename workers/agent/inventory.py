@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from workers import VERSION
-from workers.agent.network import network_mbps
 from workers.agent.settings import AgentSettings, SettingError
+from workers.system.interfaces import address_of
 from workers.system.procs import boot_id
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent", "memory-gb-s")
 _LISTS = ("gpus", "type", "gpu-memory-mib")
+_NETWORKS = Path("/sys/class/net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +182,21 @@ def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
 def _beside(name: str, own: str | None) -> Any:
     """Return what a GPU says of its type: nothing where it is the node's."""
     return {} if name == own else {"gpu_type": name}
+
+
+def network_mbps(address: str) -> int | None:
+    """Return the speed in Mbit/s of the interface with this address; None when the kernel gives none."""
+    try:
+        wanted = socket.gethostbyname(address)
+        names = [name for _, name in socket.if_nameindex()]
+    except OSError:
+        return None
+    return next((_speed(name) for name in names if address_of(name) == wanted), None)
+
+
+def _speed(name: str) -> int | None:
+    try:
+        speed = int((_NETWORKS / name / "speed").read_text())
+    except (OSError, ValueError):  # the loopback and most virtual interfaces have none
+        return None
+    return speed if speed > 0 else None

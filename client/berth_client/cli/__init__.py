@@ -12,7 +12,7 @@ from berth_client.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from berth_client.wire import Transport
+    from berth_client.transport import Transport
 
 INTERRUPTED = 130
 CLOSED = 141
