@@ -51,7 +51,7 @@ class Tenants(Rest):
         return found
 
     def invitations_make(self, name: str, *, role: str, days: int | None = None) -> NewInvitation:
-        """Make a link that works once; `url` is told in this answer only."""
+        """Make a link that works once; only this answer has its `url`."""
         body: dict[str, Any] = {"role": role} | ({} if days is None else {"days": days})
         found: NewInvitation = self.ask("POST", _of(name, "invitations"), body=body)
         return found
@@ -67,7 +67,7 @@ class Tenants(Rest):
         until: str | None = None,
         format: str | None = None,  # noqa: A002 - as in REST
     ) -> Usage | str:
-        """Return who used what; with `format` csv that text."""
+        """Return the members' use; with `format` csv that text."""
         query = {"since": since, "until": until, "format": format}
         if format == "csv":
             return self.call("GET", _of(name, "usage"), query=query).decode()

@@ -24,7 +24,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class UrllibTransport:
-    """Sends one request at a time; proxies as the environment says. `ca_file`: who vouches for the portal's certificate."""
+    """Sends one request at a time; proxies as the environment says. `ca_file`: certificate authorities for the portal."""
 
     def __init__(self, *, ca_file: str | None = None) -> None:
         self._ca_file = ca_file
@@ -94,7 +94,7 @@ class Answer(NamedTuple):
 
 
 class Transport(Protocol):
-    """Sends one request and returns its answer, whatever its status. Raises AwayError when none came."""
+    """Sends one request and returns its answer, of any status. Raises AwayError when none came."""
 
     def __call__(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | BinaryIO | None, timeout_s: float

@@ -162,7 +162,7 @@ class Agent:
                 "modes of files": self._look_at_modes,
                 "tidying": self._tidy,
                 "health check": self._check_script,
-                "measuring": self._sample,
+                "measuring": lambda: self._measuring.sample(self._journal, self._engine),
                 "telemetry": self._telemetry,
             }.items():
                 group.create_task(self._contact.beside(step, what))
@@ -217,7 +217,7 @@ class Agent:
         self._revision = -1 if again else answer["revision"]
 
     async def _look_at_software(self) -> None:
-        """Tell the portal of environments that came or went since it was told of them; one on a dead mount changes nothing."""
+        """Report environments that came or went since the last report; one on a dead mount changes nothing."""
         with contextlib.suppress(SlowFilesError):  # it is among the node's problems
             if await self._files.run("named environments", self._software.look):
                 await self._say_hello()
@@ -240,9 +240,6 @@ class Agent:
     async def _send_artefacts(self) -> None:
         if not await self._artefacts.send_all():
             await asyncio.sleep(self._settings.artefacts_period_s)
-
-    async def _sample(self) -> None:
-        await self._measuring.sample(self._journal, self._engine)
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHECK = "script"
 OUTPUT_BYTES = 8192
 _GPU = re.compile(r"^gpu:(\d{1,4}):\s*(.+)$")
-REMEDY = "See the node's own check script and what it says."
+REMEDY = "Runs the node's own check script and reads its findings."
 
 
 class CheckScript:
@@ -44,11 +44,11 @@ class CheckScript:
         self._blamed = set(found)
 
     async def _output(self) -> tuple[int | None, str]:
-        """Return its exit code (None: it gave none) and what it wrote."""
+        """Return its exit code (None: it gave none) and its output."""
         if (why := _refusal(self._path)) is not None:
             return None, why
         try:
-            with tempfile.TemporaryFile() as output:  # a pipe would stay open with whatever the program leaves behind
+            with tempfile.TemporaryFile() as output:  # a process that the program leaves behind would keep a pipe open
                 code = await self._ended(output)
                 output.seek(0)
                 text = output.read(OUTPUT_BYTES).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What this node has: the machine's own cores, memory and GPUs, or what a virtual node declares."""
+"""The node's resources: the machine's own cores, memory and GPUs, or those that a virtual node declares."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _NETWORKS = Path("/sys/class/net")
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core.
+    """The values of `--virtual`. The work of one virtual GPU takes `core_percent` per cent of a real core.
 
-    `memory_gb_s`: what its memory can do; 0: its traffic is not simulated.
+    `memory_gb_s`: its memory's bandwidth; 0: its traffic is not simulated.
     """
 
     gpus: int
@@ -100,7 +100,7 @@ def virtual_pace(settings: AgentSettings) -> float | None:
 
 
 def machine_memory_mib() -> int:
-    """Return the machine's memory, or what its control group allows when that is less."""
+    """Return the machine's memory, or its control group's limit when that is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
@@ -167,7 +167,7 @@ def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
 
 
 def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
-    """Return what the machine has. It goes by the GPU type that it has most of; GPUs of another type say so."""
+    """Return the machine's resources. Its GPU type is the most frequent one; GPUs of another type say so."""
     found = sampler.gpus()
     counts = Counter(gpu.type for gpu in found)
     own = max(counts, key=lambda name: counts[name], default=None)  # of equally many the first on the machine
@@ -180,7 +180,7 @@ def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
 
 
 def _beside(name: str, own: str | None) -> Any:
-    """Return what a GPU says of its type: nothing where it is the node's."""
+    """Return a GPU's own type where it is not the node's."""
     return {} if name == own else {"gpu_type": name}
 
 

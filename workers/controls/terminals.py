@@ -31,7 +31,7 @@ ORDER = "terminal.json"
 SHELL = "[ -x /bin/bash ] && exec /bin/bash -i; exec /bin/sh -i"
 PROMPT = """[ -e ~/.bashrc ] || PS1='job-$BERTH_JOB_ID@\\h:\\w\\$ '; unset PROMPT_COMMAND"""
 """Done once, after all that the machine or the image sets: theirs names the account, which often has no name to be found
-("I have no name!"), and not the job. Who brings a `.bashrc` has a prompt of their own."""
+("I have no name!"), and not the job. A tenant's `.bashrc` sets its own prompt."""
 FAILED = 127
 """How a shell that could not be started ends."""
 _NAMESPACES = ("ipc", "mnt")
@@ -39,7 +39,7 @@ _NAMESPACES = ("ipc", "mnt")
 
 @dataclass(slots=True)
 class Order:
-    """`tty` and `end`: descriptors, open here. `command`: what runs instead of a shell. `plain`: it reads nothing."""
+    """`tty` and `end`: descriptors, open here. `command`: runs instead of a shell. `plain`: it reads nothing."""
 
     tty: int
     end: int
@@ -143,7 +143,9 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
         step = f"working directory {launch['cwd']}"
         os.chdir(launch["cwd"])
         step = "shell"
-        environment = _prompted(job_environment(launch)) | {"TERM": "dumb" if order.plain else "xterm-256color"}
+        prompt = {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "}  # for bash and for a plain `sh`
+        term = {"TERM": "dumb" if order.plain else "xterm-256color"}
+        environment = prompt | job_environment(launch) | term
         argv, environment = started(
             {**launch, "command": SHELL if order.command is None else order.command}, environment
         )
@@ -152,11 +154,6 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
     except BaseException as error:  # noqa: BLE001 - whoever opened the terminal must hear of any error
         _say(tty, step, error)
     os._exit(FAILED)
-
-
-def _prompted(environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment with a prompt that names the job, for bash and for a plain `sh`; a tenant's own one stays."""
-    return {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "} | environment
 
 
 def _join(command: int) -> None:

@@ -45,7 +45,7 @@ def used_mark(root: Path, name: str) -> None:
 
 
 def kept_find(root: Path, *, in_use: Collection[str]) -> list[Kept]:
-    """Return what is kept, the longest unused first. Measures what is new; one in use counts as used now."""
+    """Return the kept environments, the longest unused first. Measures new ones; one in use counts as used now."""
     found = []
     for entry in root.glob("tenant-*/*/"):
         name = f"{entry.parent.name}/{entry.name}"
@@ -108,8 +108,5 @@ class Tidying:
             (self._root / name).rename(self._root / f"{_TRASH}{name.replace('/', '-')}")
             (self._root / f"{name}.used").unlink(missing_ok=True)
             log.info("environment removed", name=name)
-        await self._files.run("environments", self._empty_trash, limit_s=None)
-
-    def _empty_trash(self) -> None:
-        for path in self._root.glob(f"{_TRASH}*"):
-            tree_remove(path)
+        trash = self._root.glob(f"{_TRASH}*")
+        await self._files.run("environments", lambda: [tree_remove(path) for path in trash], limit_s=None)

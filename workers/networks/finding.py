@@ -1,4 +1,4 @@
-"""Finds at the agent's start how far this node keeps tenants from each other's ports, by trying, and what it says of that."""
+"""Tries at the agent's start how far this node keeps tenants from each other's ports, and reports it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class Asked:
 
 
 def network_find(asked: Asked) -> tuple[Wall, Site | None, bool]:
-    """Return what is said of the wall between tenants' networks; what theirs are made of, None: they do not hold; and whether
-    rules for parts in the node's network do.
-    """
+    """Return the wall between tenants' networks; their site, None: they do not hold; whether rules by group hold."""
     if asked.accounts is None:
         return _wall("", "tenants' jobs have no accounts of their own here: see Tenants' accounts"), None, False
     if why := _lacking(asked):
@@ -75,7 +73,7 @@ def _lacking(asked: Asked) -> str:
 
 
 def _cables(asked: Asked, table: str) -> tuple[Site | None, str]:
-    """Return what tenants' networks are made of; or None, and why they do not hold."""
+    """Return the site of tenants' networks; or None, and why they do not hold."""
     assert isinstance(asked.network, IPv4Network)
     if why := unfit(asked.network):
         return None, why

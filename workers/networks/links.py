@@ -1,7 +1,7 @@
 """A tenant's network: a namespace, and a cable (veth) that leads from it to the node.
 
 Inside, the node's own addresses are the tenant's: a program that names its machine reaches itself, as it did on the node.
-What lies outside is reached through the node, by the address of the cable's inner end.
+Packets to the outside go through the node, by the address of the cable's inner end.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def cable_of(namespace: int) -> Cable | None:
 
 
 def cable_remove(cable: Cable) -> None:
-    """Take the cable away, whatever still holds the namespace. It may be gone already."""
+    """Take the cable away, though a process may still hold the namespace. It may be gone already."""
     try:
         ip([f"link del {cable.link}"])
     except NetworkError:

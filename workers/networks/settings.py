@@ -1,4 +1,4 @@
-"""What an operator says of jobs' networks: their range of addresses, and what of the node is open to them."""
+"""An operator's settings of jobs' networks: their range of addresses, and the node's services open to them."""
 
 from __future__ import annotations
 

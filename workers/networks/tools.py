@@ -37,7 +37,7 @@ def ip(lines: Sequence[str], namespace: int | None = None, *, handed: int | None
 def nft(rules: str, namespace: int | None = None, *, groups: Path | None = None) -> None:
     """Load rules, all or none of them. `groups`: where cgroup 2 is mounted, if they name groups. Raises NetworkError.
 
-    nft looks groups up below /sys/fs/cgroup alone. Where something else lies there, it is shown the tree for this one call.
+    nft looks groups up only below /sys/fs/cgroup. Where something else lies there, this one call mounts the tree there.
     """
     words = ["nft", "-f", "-"]
     if groups is not None and groups != _GROUPS:

@@ -1,7 +1,7 @@
 """Tries at the agent's start whether tenants' networks hold on this machine, with sockets of two tenants that do not exist.
 
-TCP and UDP, IPv4 and IPv6, by the loopback, by the node's addresses and by abstract names: what must not arrive is sent, and
-what must arrive too.
+TCP and UDP, IPv4 and IPv6, by the loopback, by the node's addresses and by abstract names: it sends packets that must
+arrive, and packets that must not.
 """
 
 from __future__ import annotations
@@ -106,7 +106,13 @@ def try_cables(site: Site, table: str, outside: Service | None) -> str:
     """
     try:
         with _two(site, table) as (one, other, address):
-            return _tried(site, one, other, address) or _outside(one, outside)
+            if wrong := _tried(site, one, other, address):
+                return wrong
+            if outside is None or not _connects(None, outside) or _connects(one, outside):
+                return ""
+            return (
+                f"a tenant's network did not reach {outside.address}:{outside.port}, which the node reaches; {REMEDY}"
+            )
     except OSError as error:
         return str(error)
 
@@ -128,13 +134,6 @@ def _tried(site: Site, one: int, other: int, address: str) -> str:
         for each in (*theirs, *nodes):
             each.socket.close()
     return ""
-
-
-def _outside(namespace: int, outside: Service | None) -> str:
-    """Say what is wrong when the node reaches the portal, and a tenant's network does not."""
-    if outside is None or not _connects(None, outside) or _connects(namespace, outside):
-        return ""
-    return f"a tenant's network did not reach {outside.address}:{outside.port}, which the node reaches; {REMEDY}"
 
 
 def _connects(namespace: int | None, service: Service) -> bool:

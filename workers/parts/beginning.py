@@ -94,7 +94,11 @@ class Beginning:
         except DamagedError as error:
             raise PortalAwayError(str(error)) from error
         except (SpecError, ContentsError, OSError) as error:
-            if is_no_room(error) or self._is_closed(error):
+            ours = str(self._tools.journal.root.parent)
+            is_closed = isinstance(error, PermissionError) and str(error.filename).startswith(ours)
+            if (
+                is_no_room(error) or is_closed
+            ):  # somebody closed the agent's own directories (chmod); it opens them again
                 raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
@@ -116,17 +120,12 @@ class Beginning:
         return True
 
     def _keep_artefacts(self, part: Part, spec: Spec) -> None:
-        """Note what of the part's files is to be sent. Patterns count from a working directory of the job's own alone."""
+        """Note the part's files to send. Patterns count only from a working directory of the job's own."""
         rules, working = spec.get("artefacts"), spec["working_directory"] or ""
         part.artefacts = None if rules is None else dict(rules)
         if working.startswith("/"):
             part.artefacts = part.artefacts and {**part.artefacts, "patterns": []}
         part.artefacts_from = "/".join(PurePosixPath(working).parts) if not working.startswith("/") else ""
-
-    def _is_closed(self, error: Exception) -> bool:
-        """Say whether somebody closed the agent's own directories (chmod). The agent opens them again, then tries once more."""
-        ours = str(self._tools.journal.root.parent)
-        return isinstance(error, PermissionError) and str(error.filename).startswith(ours)
 
     async def _end_older(self, wanted: Wanted) -> None:
         """End each older attempt of the same job on this node, and wait until it is dead."""

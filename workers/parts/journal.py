@@ -5,7 +5,7 @@ ended -> closed; it may go from any of them to ended. After a kill, `starting` l
 trying again does no harm, because of the shim's lock. A report is on disk before it is sent, and stays there until the
 portal has accepted or refused it; so no sequence number is used twice.
 
-A job's own directories lie apart, in `DIR/jobs/`. A broken record is kept in `DIR/aside`, and the operator is told.
+A job's own directories lie apart, in `DIR/jobs/`. A broken record is kept in `DIR/aside`, and reported to the operator.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 READ_BYTES = 16 * 1024
 REST_BYTES, REST_S = 64 * 1024, 0.05
-"""What a shell printed before it ended is in the kernel's buffers: no more than this, and it shows within so long."""
+"""A shell's last output is in the kernel's buffers: at most these bytes, and it shows within these seconds."""
 TOLD_S = 3.0
-"""So long the exit code may come after the last one has closed the terminal."""
+"""How long the exit code may come after the terminal was closed."""
 _numbers = count(1)
 
 

@@ -148,7 +148,7 @@ class Reporter:
         try:
             self._engine.lease(directory, until=until)
             (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back: its lease counts again
-        except OSError as error:  # of this part alone; the other leases are renewed
+        except OSError as error:  # only of this part; the other leases are renewed
             self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
             return
         self._problems.clear(f"lease {part.key}")

@@ -1,8 +1,8 @@
 """A terminal of a running part: the agent holds the pty, the part's shim starts the shell on it, a stream carries both ways.
 
-What the shell prints is read only as far as the stream takes it, so a job that floods its terminal waits as on any slow one.
+The shell's output is read only as far as the stream takes it, so a job that floods its terminal waits as on any slow one.
 When the stream or the agent ends the pty is closed, and the shell is hung up. Its exit code comes from the shim, through a
-pipe with a name: what it leaves in the background may hold its terminal open, and is not waited for.
+pipe with a name: its background processes may hold its terminal open, and are not waited for.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Terminals:
         """Run one terminal until either end closes it; return code and sentence of its end, and its exit code.
 
         Raises OSError. `asked`: may have `command`, which runs instead of a shell; `columns` and `rows`; and `plain`, where
-        nobody types: what the command prints comes as it is.
+        nobody types: the command's output comes as it is.
         """
         command, plain = _command_of(asked)
         master, slave = os.openpty()

@@ -43,7 +43,7 @@ class Tools:
     networks: Networks
 
     async def on_networks(self, about: str, work: Callable[..., None], *args: Any) -> None:
-        """Do work on tenants' networks, outside the event loop. What cannot be done is told, and jobs go on."""
+        """Do work on tenants' networks, outside the event loop. A failure is reported, and jobs go on."""
         try:
             await self.files.run(about, work, *args, limit_s=None)
         except NetworkError as error:

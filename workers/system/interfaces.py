@@ -18,7 +18,8 @@ def interface_of(host: str) -> str | None:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
         return None
-    return next((name for name, address in _addresses() if address in found), None)
+    four = [(name, address_of(name)) for _, name in socket.if_nameindex()]
+    return next((name for name, address in [*four, *_addresses_6()] if address and address in found), None)
 
 
 def address_of(name: str) -> str | None:
@@ -29,11 +30,6 @@ def address_of(name: str) -> str | None:
         except OSError:
             return None
     return socket.inet_ntoa(answer[_ADDRESS_AT])
-
-
-def _addresses() -> list[tuple[str, str]]:
-    found = [(name, address_of(name)) for _, name in socket.if_nameindex()]
-    return [(name, address) for name, address in found if address] + _addresses_6()
 
 
 def _addresses_6() -> list[tuple[str, str]]:

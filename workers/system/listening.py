@@ -12,7 +12,7 @@ from pathlib import Path
 from workers.system.procs import Tree
 
 MOST_DESCRIPTORS = 50_000
-"""So many open files of a job are looked at; what holds more than that is not found."""
+"""Most open files of a job that are looked at; a port behind more files is not found."""
 _TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))
 _LISTENS = "0A"
 _ANY = {"0.0.0.0": ("127.0.0.1",), "::": ("::1", "127.0.0.1")}  # noqa: S104 - where such a socket is reached

@@ -1,6 +1,6 @@
 """The heartbeat: a thread of its own reads the GPUs as often as the operator asked (1 ms to 10 s) into a ring.
 
-What travels is small: each second's mean, and with a heartbeat below a second the 80th percentile and the highest reading
+The node sends little: each second's mean, and with a heartbeat below a second the 80th percentile and the highest reading
 beside it, and the last LAST readings. NVML may hang when a GPU dies; then only this thread does, and the agent can say so.
 """
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOOK_S = 1.0
-"""The slow figures are read so often at most."""
+"""Shortest period of the slow figures."""
 LAST = 20
 FASTEST_S, SLOWEST_S = 0.001, 10.0
 RING = 4096
-"""Readings kept at most between two calls of `take`: four seconds at 1 ms; what is older gives way."""
+"""Most readings between two calls of `take`: four seconds at 1 ms; older ones give way."""
 HIGH_SHARE = 0.8
 TROUBLES = 1024
 FRESH_PERIODS = 2.5
-"""A reading counts for so many periods: the thread and its reader do not wake at the same moment."""
+"""How many periods a reading counts: the thread and its reader do not wake at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was read since the last call: means by GPU, and of FAST measures the percentile, highest and last readings."""
+    """Readings since the last call: means by GPU, and of FAST measures the percentile, highest and last readings."""
 
     gpus: dict[int, GpuSample] = field(default_factory=dict)
     high: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Beat:
         self._troubles.extend(found.troubles)
 
     def take(self) -> Taken:
-        """Return what was read since the last call, and begin anew."""
+        """Return the readings since the last call, and begin again."""
         readings = [self._ring.popleft() for _ in range(len(self._ring))]
         if not readings and self._tail and self._fresh(self._read_at, self.period_s):
             readings = [self._tail[-1]]

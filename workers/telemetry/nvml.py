@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workers.protocol.inventory import Links
 
 DEAF_LOOKS = 3
-"""A GPU of which nothing could be read so many times, one after the other, counts as failed."""
+"""Looks in a row without any figure after which a GPU counts as failed."""
 PCI = Path("/sys/bus/pci/devices")
 NVIDIA = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")

@@ -71,7 +71,7 @@ def _cut(text: str) -> str:
 
 
 def _once(berth: Berth, number: str, query: dict[str, Any]) -> Iterator[LogPiece]:
-    """Yield what there is by now, piece by piece."""
+    """Yield the present output, piece by piece."""
     while True:
         piece = berth.jobs_logs(number, **query)
         yield piece

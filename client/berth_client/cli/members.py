@@ -1,4 +1,4 @@
-"""`berth members`: who is in a tenant; its managers change roles, remove and invite."""
+"""`berth members`: list a tenant's members; its managers change roles, remove and invite."""
 
 from __future__ import annotations
 

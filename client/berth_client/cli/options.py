@@ -1,4 +1,4 @@
-"""What the verbs' options share: how a verb is added, and how numbers, durations and amounts are written."""
+"""Shared by the verbs' options: adding a verb, and reading numbers, durations and amounts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def verb_add(
 
 
 def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tuple[str, ...] = ()) -> None:
-    """Add how it is printed; `more`: formats that this verb alone has."""
+    """Add the output options; `more`: formats that only this verb has."""
     parser.add_argument(
         "-o",
         "--output",

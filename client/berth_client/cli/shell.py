@@ -62,7 +62,7 @@ def shell(asked: Any, berth: Berth) -> int:
 
 
 class Session:
-    """Carries between the socket and one's own terminal, or standard output alone."""
+    """Carries between the socket and the user's terminal, or only standard output."""
 
     def __init__(self, talk: Duplex, *, is_terminal: bool) -> None:
         self._talk, self._is_terminal = talk, is_terminal
