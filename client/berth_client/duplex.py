@@ -77,7 +77,6 @@ class Duplex:
 
     @property
     def waiting(self) -> int:
-        """Bytes that are still to be sent."""
         return len(self._out)
 
     def send(self, data: bytes | str) -> None:
@@ -88,7 +87,6 @@ class Duplex:
         self._put(PING, b"")
 
     def flush(self) -> None:
-        """Send what goes at once."""
         while self._out:
             try:
                 sent = self._wire.send(self._out)

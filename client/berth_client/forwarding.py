@@ -67,11 +67,9 @@ class Connections:
         return len(self._all)
 
     def readable(self) -> list[Connection]:
-        """Return those from which something may be read now."""
         return [each for each in self._all.values() if each.room and not each.is_ending]
 
     def writable(self) -> list[Connection]:
-        """Return those with something to pass on."""
         return [each for each in self._all.values() if each.out]
 
     def accept(self, wire: socket.socket) -> None:

@@ -151,7 +151,6 @@ class Jobs(Rest):
         return found
 
     def jobs_artefacts_each(self, number: int | str, *, under: str | None = None) -> Iterator[Artefact]:
-        """Yield the rows of `jobs_artefacts`, page by page."""
         path = f"/jobs/{part(number)}/artefacts"
         yield from self.each(path, query={"under": under})  # type: ignore[misc] # rows are what REST says they are
 

@@ -184,7 +184,6 @@ class Rest:
 
 
 def address_check(url: str) -> None:
-    """Raise ClientError unless this can be a portal's address."""
     try:
         parts = urlsplit(url)
         if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and url.isascii():
@@ -227,7 +226,6 @@ def _text(value: Any) -> str:
 
 
 def _refusal(answer: Answer, url: str) -> ClientError:
-    """Read the error's envelope."""
     try:
         told = json.loads(answer.body)["error"]
         code, field, detail = str(told["code"]), told["field"], str(told["detail"])

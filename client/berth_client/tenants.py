@@ -27,7 +27,6 @@ class Tenants(Rest):
         return found
 
     def members_each(self, name: str) -> Iterator[Member]:
-        """Yield the members of `members_list`, page by page."""
         yield from self.each(_of(name, "members"), query={})  # type: ignore[misc] # rows are what REST says they are
 
     def members_change(self, name: str, username: str, *, role: str) -> Member:

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 _SYNC_WAIT_S = 25.0
 """How long one request for work waits at the portal."""
-_TIDY_S = 60.0
-_DISK_S = 2.0
-_MODES_S = 1.0
 
 
 class Agent:
@@ -247,7 +244,7 @@ class Agent:
 
     async def _look_at_modes(self) -> None:
         await self._files.run("modes", self._open_again)
-        await asyncio.sleep(_MODES_S)
+        await asyncio.sleep(1.0)
 
     def _open_again(self) -> None:
         """Make the agent's own files accessible again where somebody changed their modes. Any thread may call it."""
@@ -279,7 +276,7 @@ class Agent:
             await self._parts.make_room()
         else:
             self._problems.clear("disk")
-        await asyncio.sleep(_DISK_S)
+        await asyncio.sleep(2.0)
 
     async def _check_script(self) -> None:
         if self._script:
@@ -290,4 +287,4 @@ class Agent:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await self._environments.tidy(room=not self._disk.low)
         await self._look_at_software()
-        await asyncio.sleep(_TIDY_S)
+        await asyncio.sleep(60.0)

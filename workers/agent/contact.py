@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_S = 0.2
 _FULL_TOLD_S = 300.0
-_FAULT_PAUSE_S = 60.0
 _REVOKED_TIMES = 6
 """How many times longer the pause is while the portal refuses the node's token."""
 
@@ -57,7 +56,7 @@ class Contact:
 
         Else one file that makes such a step fail would end each agent of this node, and with their leases all its jobs.
         """
-        subject, pause = f"agent: {what}", Backoff(1.0, _FAULT_PAUSE_S)
+        subject, pause = f"agent: {what}", Backoff(1.0, 60.0)
 
         async def done() -> None:
             await step()
@@ -101,7 +100,6 @@ class Contact:
         return False
 
     def note_back(self) -> None:
-        """Note that the portal has answered a call."""
         if self._away_since is not None:
             log.info("portal back", after_s=round(time.monotonic() - self._away_since, 1))
         self._away_since, self._revoked = None, False

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _KEYS = ("gpus", "type", "gpu-memory-mib", "cores", "memory-mib", "core-percent", "memory-gb-s")
 _LISTS = ("gpus", "type", "gpu-memory-mib")
-_NETWORKS = Path("/sys/class/net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,6 @@ def virtual_parse(text: str) -> VirtualNode:
 
 
 def _kind(pairs: Mapping[str, str], place: int) -> tuple[int, str, int]:
-    """Read the GPUs of a further type. Raises SettingError."""
     try:
         gpus, name, memory = (pairs.get(key, "").split("+")[place] for key in _LISTS)
         if int(gpus) > 0 and name and int(memory) > 0:
@@ -196,7 +194,7 @@ def network_mbps(address: str) -> int | None:
 
 def _speed(name: str) -> int | None:
     try:
-        speed = int((_NETWORKS / name / "speed").read_text())
+        speed = int((Path("/sys/class/net") / name / "speed").read_text())
     except (OSError, ValueError):  # the loopback and most virtual interfaces have none
         return None
     return speed if speed > 0 else None

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 NO_USE_TO_RETRY = 2
 """Exit code for an error that only a person can mend. A supervisor does not start the agent again after it."""
 MPS, SLICES = "MPS", "time slicing"
-ONE_ACCOUNT = "MPS serves one account at a time, and this node gives each tenant's jobs their own"
 # After the grace a shim needs up to this long to see that all processes are dead, and to write its result.
 _PATIENCE_S = 15.0
 
@@ -161,7 +160,13 @@ def gpu_sharing_find(settings: AgentSettings, inventory: Inventory, means: Means
     if inventory["virtual"]:
         return [_wall(SLICES, "virtual GPUs: each takes its turn")], None
     found = mps_daemon(settings.mps_pipes)
-    why = found if isinstance(found, str) else ONE_ACCOUNT if means.accounts or means.view else ""
+    why = (
+        found
+        if isinstance(found, str)
+        else "MPS serves one account at a time, and this node gives each tenant's jobs their own"
+        if means.accounts or means.view
+        else ""
+    )
     return ([_wall(SLICES, why)], None) if why else ([_wall(MPS, "")], settings.mps_pipes)
 
 

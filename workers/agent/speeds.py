@@ -23,7 +23,6 @@ class Speeds:
         self._told: dict[str, float] = {}
 
     def changed(self, speeds: Mapping[str, float]) -> dict[str, float]:
-        """Return the speeds that changed, by attempt, and remember them."""
         self._told = {attempt: told for attempt, told in self._told.items() if attempt in speeds}
         news = {a: speed for a, speed in speeds.items() if abs(speed - self._told.get(a, 1.0)) >= LEAST}
         self._told |= news

@@ -37,7 +37,6 @@ class Home(NamedTuple):
         (self.path / name).write_text(text)
 
     def read(self, name: str) -> str:
-        """Read one of its files. Raises OSError."""
         return (self.path / name).read_text()
 
     def number(self, name: str) -> int | None:
@@ -165,7 +164,6 @@ def group_make(name: str, controllers: Iterable[str], *, mounts: Path = MOUNTS, 
 
 
 def group_find(name: str, *, mounts: Path = MOUNTS, own: Path = OWN) -> Group:
-    """Return a part's group as a killed shim left it."""
     homes = {}
     for parent, version in _places(mounts, own):
         path = parent / f"{PREFIX}{name}"

@@ -33,7 +33,6 @@ ORDER, HELD = "cores.json", "cores-held.json"
 SLICE_S, REST = 0.1, 4.0
 """Processor time of a look at most; then the shim does other things for this multiple of it."""
 GIVE_UP_S = 10.0
-NO_ROOM_S = 1.0
 THREADS_A_LOOK_AT_THE_CLOCK = 128
 Cores = frozenset[int]
 
@@ -145,7 +144,7 @@ class CoreOrders:
         try:
             write_json(self.directory / HELD, held, durable=False)
         except OSError:  # a full disk: the order is followed anew until it can be written down
-            self._wanted, self.next_at = self.cores, now + NO_ROOM_S
+            self._wanted, self.next_at = self.cores, now + 1.0
 
     def _tell(self) -> None:
         if self.told is not None:
@@ -175,7 +174,6 @@ def _bind(thread: int, mask: Cores, before: set[Cores]) -> bool:
 
 
 def core_orders(launch: dict[str, Any], directory: Path, meter: UsageMeter, group: Group) -> CoreOrders:
-    """Make the `Cores` of a launch."""
     throttle = Throttle(part_name(directory), group)
     orders = CoreOrders(directory, meter.tree, launch["cores"], throttle=throttle, used=meter.cores_lately)
     if launch.get("cores_file"):

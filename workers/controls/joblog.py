@@ -121,7 +121,6 @@ class JobLog:
         return cls([LogPipe(directory / name, limit_bytes, mask_of(masked)) for name in STREAMS])
 
     def readers(self) -> list[int]:
-        """Descriptors to wait for."""
         return [s.reader for s in self.streams if s.reader >= 0 and not s.is_blocked()]
 
     def pump(self) -> bool:

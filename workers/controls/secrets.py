@@ -113,7 +113,6 @@ class Mask:
         return self._shown(text, seen, until if len(text) - until <= MOST_HELD else len(text))
 
     def end(self) -> bytes:
-        """Return the held bytes."""
         return self._shown(self._held, Seen(self._held), len(self._held))
 
     def _longest_begun(self, text: bytes) -> int:
@@ -187,12 +186,10 @@ class LineMask:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """Return the held bytes."""
         held, self._held = self._held, b""
         return held
 
     def _starts(self, text: bytes) -> list[int]:
-        """Return where pieces begin."""
         return [i for i in range(len(text) - SHORTEST + 1) if text[i : i + SHORTEST] in self._beginnings]
 
     def _until(self, text: bytes, seen: Seen, at: int) -> int:

@@ -45,7 +45,6 @@ def wake_on_signals(on_terminated: Callable[..., Any]) -> int:
 
 
 def signal_all(tree: Tree, sig: int) -> None:
-    """Send `sig` to all descendants that live now."""
     _send(sig, tree.scan(full=True))
 
 

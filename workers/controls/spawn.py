@@ -65,7 +65,6 @@ def _child(
     parent: int,
     group: Group | None,
 ) -> NoReturn:
-    """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
     try:
         end_with(parent)

@@ -34,7 +34,6 @@ PROMPT = """[ -e ~/.bashrc ] || PS1='job-$BERTH_JOB_ID@\\h:\\w\\$ '; unset PROMP
 ("I have no name!"), and not the job. A tenant's `.bashrc` sets its own prompt."""
 FAILED = 127
 """How a shell that could not be started ends."""
-_NAMESPACES = ("ipc", "mnt")
 
 
 @dataclass(slots=True)
@@ -114,7 +113,6 @@ def _taken(directory: Path) -> Order | None:
 
 
 def _child(launch: dict[str, Any], order: Order, command: int, parent: int, group: Group | None) -> NoReturn:
-    """Do what stands between fork and exec. Never returns."""
     step, tty = "session", order.tty
     try:
         end_with(parent)
@@ -162,7 +160,7 @@ def _join(command: int) -> None:
     if os.stat(own).st_ino != os.stat(f"/proc/{command}/ns/user").st_ino:  # noqa: PTH116
         raise PermissionError("the command lives in a user namespace that it made itself")
     libc = ctypes.CDLL(None, use_errno=True)
-    for name in _NAMESPACES:
+    for name in ("ipc", "mnt"):
         handle = os.open(f"/proc/{command}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             if libc.setns(ctypes.c_int(handle), ctypes.c_int(0)) != 0:

@@ -143,7 +143,6 @@ def _in_memory(text: str) -> str:
 
 
 def say(sentence: str) -> None:
-    """Write a line into the job's log."""
     print(_MARK, sentence, flush=True)  # noqa: T201 - standard output is the log
 
 

@@ -38,7 +38,6 @@ class Kept:
 
 
 def used_mark(root: Path, name: str) -> None:
-    """Note that a job uses an environment now. Raises OSError."""
     path = root / f"{name}.used"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.touch(mode=0o600)
@@ -108,5 +107,8 @@ class Tidying:
             (self._root / name).rename(self._root / f"{_TRASH}{name.replace('/', '-')}")
             (self._root / f"{name}.used").unlink(missing_ok=True)
             log.info("environment removed", name=name)
-        trash = self._root.glob(f"{_TRASH}*")
-        await self._files.run("environments", lambda: [tree_remove(path) for path in trash], limit_s=None)
+        await self._files.run("environments", self._empty_trash, limit_s=None)
+
+    def _empty_trash(self) -> None:
+        for path in self._root.glob(f"{_TRASH}*"):
+            tree_remove(path)

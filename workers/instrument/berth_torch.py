@@ -72,7 +72,6 @@ class Hooks:
             self._turn("backward")
 
     def _turn(self, part: str) -> None:
-        """End the present part, and begin `part`."""
         if self._is_cuda and self._recorder.wants_parts:
             torch.cuda.synchronize()
         now = time.monotonic()

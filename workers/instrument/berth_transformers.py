@@ -41,7 +41,6 @@ class BerthCallback(TrainerCallback):
         self.recorder.should_stop()  # listens from now on
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Count the step; save and stop when Berth has asked."""
         assert self.recorder is not None
         self.recorder.step(self._each)
         if self.recorder.should_stop():
@@ -53,6 +52,5 @@ class BerthCallback(TrainerCallback):
         self.recorder.saved()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write what is left."""
         assert self.recorder is not None
         self.recorder.close()

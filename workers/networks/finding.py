@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from workers.networks.site import Site
     from workers.protocol.inventory import Wall
 
-_WHY = 300
-_NO_TREE = "no control group of cgroup 2 can be made here (root, or delegation in the unit, is needed)"
 _WORD = b"now"
 
 
@@ -95,7 +93,7 @@ def _portal(url: str) -> Service | None:
 
 
 def _wall(by: str, why: str) -> Wall:
-    return {"name": "network", "by": by, "why": why[:_WHY]}
+    return {"name": "network", "by": by, "why": why[:300]}
 
 
 def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int]) -> str:
@@ -104,7 +102,7 @@ def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int
     try:
         found = [group_path2(group) for group in groups]
         if found[0] is None or found[1] is None:
-            return _NO_TREE
+            return "no control group of cgroup 2 can be made here (root, or delegation in the unit, is needed)"
         members = [Member(path, uid, ()) for (_, path), uid in zip(found, accounts, strict=True)]  # type: ignore[misc]
         nft(outer_rules(table, None, (), members), groups=found[0][0])
         return _tried(("127.0.0.1", "::1", *addresses), groups, accounts)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from workers.networks.site import Site
 
 _MOST_LINKS, _TRIES = 99_999, 100
-_TAKEN = "File exists"
 
 
 def network_make(site: Site) -> tuple[int, Cable]:
@@ -60,7 +59,7 @@ def _lay(site: Site, namespace: int) -> Cable:
         try:
             ip(lines, handed=namespace)
         except NetworkError as error:
-            if _TAKEN in str(error) and name in _links():
+            if "File exists" in str(error) and name in _links():
                 continue  # another agent of this machine was quicker
             raise
         return Cable(name, _index(name), address)

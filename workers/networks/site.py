@@ -99,7 +99,6 @@ def _on_loopback(servers: list[str]) -> list[ipaddress.IPv4Address]:
 
 
 def _servers(path: Path) -> list[str]:
-    """Return the addresses of lines `nameserver ADDRESS`."""
     try:
         rows = [line.split() for line in path.read_text(errors="replace").splitlines()]
     except OSError:

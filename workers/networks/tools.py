@@ -25,7 +25,6 @@ class NetworkError(OSError):
 
 
 def missing() -> list[str]:
-    """Return the packages that this node lacks."""
     return [package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None]
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 PATIENCE_S, ARRIVAL_S = 1.0, 0.05
 DATAGRAMS = 5
 REMEDY = "look for a firewall of the node's own (Docker and firewalld forward nothing that they do not know)"
-_UNIX = "a name of a Unix socket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Target:
     @property
     def words(self) -> str:
         if not self.host:
-            return _UNIX
+            return "a name of a Unix socket"
         return f"{'TCP' if self.socket.type == socket.SOCK_STREAM else 'UDP'} at {self.host}"
 
 

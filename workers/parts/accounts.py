@@ -46,7 +46,6 @@ class Account:
 
 
 def account_of(spec: Spec) -> Account:
-    """Return the account of the spec's tenant. Raises AccountError."""
     name = spec.get("unix_account")
     if name:
         try:
@@ -70,7 +69,6 @@ def account_of(spec: Spec) -> Account:
 
 
 def _checked(account: Account, spec: Spec) -> Account:
-    """Refuse an account with rights of its own. Raises AccountError."""
     why = None
     if not LEAST <= account.uid <= LARGEST or account.uid == NOBODY:
         why = f"its number, {account.uid}, is that of root or a system account"

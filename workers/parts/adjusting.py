@@ -101,7 +101,6 @@ class Adjusting:
         log.info("cores ordered", **part.name, **{**order, "cores": len(order["cores"])})
 
     async def _take(self, part: Part, order: dict[str, Any]) -> None:
-        """Acknowledge the order if the shim says that it holds."""
         held = await self._tools.on_files(part, self._tools.engine.cores_held, self._tools.journal.directory(part))
         if held is None or (held["sequence"], held["cores"]) != (order["sequence"], order["cores"]):
             return

@@ -96,9 +96,7 @@ class Beginning:
         except (SpecError, ContentsError, OSError) as error:
             ours = str(self._tools.journal.root.parent)
             is_closed = isinstance(error, PermissionError) and str(error.filename).startswith(ours)
-            if (
-                is_no_room(error) or is_closed
-            ):  # somebody closed the agent's own directories (chmod); it opens them again
+            if is_no_room(error) or is_closed:  # somebody closed the agent's directories (chmod); it opens them again
                 raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
@@ -191,9 +189,9 @@ class Beginning:
     async def start_shim(self, part: Part, secrets: bytes) -> bool:
         """Start the shim in the part's network; True when it did. Raises OSError when the disk is full."""
         try:
-            await self._tools.files.run(
-                part.key, self._start, self._tools.journal.directory(part), secrets, limit_s=None
-            )
+            tools, room = self._tools, self._tools.journal.directory(part)
+            begin = tools.networks.begin
+            await tools.files.run(part.key, lambda: tools.engine.start(room, secrets, begin(room)), limit_s=None)
         except NetworkError as error:
             self._tools.problems.note("network", f"A tenant's network cannot be made: {error}.")
             why = f"its network cannot be made apart from other tenants': {error}"
@@ -206,9 +204,6 @@ class Beginning:
             await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
             return False
         return True
-
-    def _start(self, directory: Path, secrets: bytes) -> None:
-        self._tools.engine.start(directory, secrets, self._tools.networks.begin(directory))
 
     async def _secrets(self, part: Part) -> bytes | None:
         """Ask the portal for the part's secrets; b"" where it has none. None: it cannot start, and was ended if it is wanted."""

@@ -24,8 +24,6 @@ UNSENT_TIMES = 7
 
 
 class Ending:
-    """Stops parts, and reports their ends."""
-
     def __init__(self, tools: Tools, spawn: Callable[[str, Coroutine[Any, Any, None]], object]) -> None:
         self._tools = tools
         self._spawn = spawn

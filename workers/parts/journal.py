@@ -61,14 +61,12 @@ class Journal:
         return self.root / part.key
 
     def job_directory(self, part: Part) -> Path:
-        """Return where the job's own directories lie."""
         return self._jobs / part.key
 
     def rooms(self, part: Part) -> Rooms:
         return Rooms(self.directory(part), self.job_directory(part), part.mark)
 
     def environments(self) -> set[str]:
-        """Return the environments that live parts use."""
         return {part.environment for part in self.parts.values() if part.live and part.environment}
 
     def set_aside(self, name: str) -> Path:

@@ -19,8 +19,6 @@ LIVE: frozenset[str] = frozenset({"claimed", "prepared", "starting", "running"})
 
 @dataclass(slots=True)
 class Part:
-    """The record of one part."""
-
     attempt: str
     epoch: int
     rank: int

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # A shim that has not started by then never will: its interpreter is broken, or the disk is full.
 SHIM_UP_S = 15.0
-VOID_PAUSE_S = 1.0
 FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.25
 """A shim that starts is looked for ever more seldom: on a busy machine the looks would take what it needs to start."""
 
@@ -245,7 +244,7 @@ class Parts:
             return await self._tools.on_files(part, self._tools.engine.void, self._tools.journal.directory(part))
         except OSError as error:
             log.warning("part not closed", **part.name, reason=str(error))
-            await asyncio.sleep(VOID_PAUSE_S)
+            await asyncio.sleep(1.0)
             return False
 
     def end_over_grant(self, attempt: str, detail: str) -> None:

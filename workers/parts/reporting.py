@@ -52,7 +52,6 @@ class Reporter:
         self._changed.set()
 
     async def wait(self, period_s: float) -> None:
-        """Wait until something changes or the period is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
                 await self._changed.wait()

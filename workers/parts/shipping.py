@@ -100,7 +100,6 @@ class Shipper:
         return more or self._apart
 
     async def _hear(self, part: Part) -> Heard:
-        """Read a little of each of a part's streams."""
         heard = Heard(part, ended=part.phase == "ended")  # looked up before reading, as in `_ship`
         try:
             found = await self._files.run(part.key, self._read_some, part)

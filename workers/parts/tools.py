@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from workers.system.filework import FileWork
 
 _Value = TypeVar("_Value")
-CLOSED_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +58,4 @@ class Tools:
                 return await self.files.run(part.key, work, *args, limit_s=None)
             except PermissionError as error:
                 self.problems.note(f"closed {part.key}", f"The agent itself may not use a file: {error}.")
-            await asyncio.sleep(CLOSED_PAUSE_S)
+            await asyncio.sleep(1.0)

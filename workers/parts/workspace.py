@@ -128,7 +128,7 @@ def _software(
     room, limits = rooms.job / "software", place.software.limits
     tree_remove(room)
     plan_file = plan_write(plan, room)
-    if account is not None:  # who is built for builds it
+    if account is not None:  # the job's account runs the build
         give(room, account)
         if plan.entry is not None:
             give(plan.entry, account)

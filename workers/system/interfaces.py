@@ -9,7 +9,6 @@ from pathlib import Path
 
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: the IPv4 address of an interface
 _NAME_BYTES, _ADDRESS_AT = 16, slice(20, 24)
-_INET6 = Path("/proc/net/if_inet6")
 
 
 def interface_of(host: str) -> str | None:
@@ -35,7 +34,7 @@ def address_of(name: str) -> str | None:
 def _addresses_6() -> list[tuple[str, str]]:
     """From lines `address index prefix scope flags name`, the address in hexadecimal digits."""
     try:
-        rows = [line.split() for line in _INET6.read_text().splitlines()]
+        rows = [line.split() for line in Path("/proc/net/if_inet6").read_text().splitlines()]
     except OSError:  # a kernel without IPv6
         return []
     return [(row[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0]))) for row in rows]

@@ -17,13 +17,10 @@ from workers.system.procs import stat
 DIRECTORY = Path("/tmp/nvidia-mps")  # noqa: S108 - where NVIDIA's daemon puts its pipes by default
 PID_FILE, NAME = "nvidia-cuda-mps-control.pid", "nvidia-cuda-mps"
 """The kernel cuts a process's name off after 15 characters."""
-_PID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running control daemon."""
-
     pid: int
     start_ticks: int
 
@@ -40,7 +37,7 @@ def mps_daemon(directory: Path, *, proc: Path = Path("/proc")) -> Daemon | str:
     except OSError as error:
         return f"{directory / PID_FILE}: {error.strerror}"
     with os.fdopen(descriptor, "rb") as file:
-        text = file.read(_PID_BYTES).decode(errors="replace").strip()
+        text = file.read(16).decode(errors="replace").strip()
     seen = stat(int(text)) if text.isascii() and text.isdigit() else None
     if seen is None:
         return f"the MPS control daemon of {directory} has ended"

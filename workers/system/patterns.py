@@ -51,11 +51,9 @@ class Patterns:
         return self._closed(found)
 
     def is_match(self, places: Places) -> bool:
-        """Say whether a file at these places matches."""
         return any(place == len(self._patterns[number]) for number, place in places)
 
     def may_lead(self, places: Places) -> bool:
-        """Say whether something below these places may match."""
         return any(place < len(self._patterns[number]) for number, place in places)
 
     def _closed(self, places: Iterable[tuple[int, int]]) -> Places:

@@ -77,7 +77,6 @@ def hide() -> None:
 
 
 def show() -> None:
-    """Undo `hide`."""
     _prctl(_PR_SET_DUMPABLE, 1)
 
 

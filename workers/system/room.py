@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-TRY_AGAIN_S = 0.5
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -81,7 +80,7 @@ def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = (), room
                 if room is not None and room_use(room, path, json.dumps(value).encode()):
                     return
             put_right((path.parent.parent, path.parent))
-            time.sleep(TRY_AGAIN_S)
+            time.sleep(0.5)
         else:
             return
 

@@ -66,7 +66,6 @@ class Beat:
         self.answered_at = self._read_at = time.monotonic()
 
     def start(self) -> None:
-        """Begin, if it has not."""
         if self._thread.ident is None:
             self._thread.start()
 
@@ -96,14 +95,12 @@ class Beat:
             self._ended.wait(due - time.monotonic())
 
     def read(self) -> None:
-        """Take one reading."""
         reading = self._gpus.sample(self.parts)
         self._ring.append(reading)
         self._tail.append(reading)
         self._read_at = time.monotonic()
 
     def look(self) -> None:
-        """Take the slow look."""
         found = self._gpus.look(self.parts)
         self._looked = (time.monotonic(), found)
         self._troubles.extend(found.troubles)
@@ -152,10 +149,7 @@ def _means(
     found = {}
     for index in reading:
         slow = look.samples.get(index) if look else None
-        means = {name: _mean(values.get((index, name))) for name in FAST}
+        read = {name: values.get((index, name), ()) for name in FAST}
+        means = {name: round(sum(own) / len(own), 2) if own else None for name, own in read.items()}
         found[index] = replace(slow or GpuSample(None, None, None), **means)
     return found
-
-
-def _mean(values: list[float] | None) -> float | None:
-    return round(sum(values) / len(values), 2) if values else None

@@ -64,7 +64,6 @@ class ProbeMeter:
         return min(100.0, max(0.0, 100 * (1 - now / best) / SATURATED))
 
     def note(self, speed: float) -> None:
-        """Take one copy's speed."""
         self._last.append(speed)
         self._best.append(speed)
 

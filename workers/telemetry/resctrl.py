@@ -69,7 +69,6 @@ def group_bytes(group: Path) -> float | None:
 
 
 def machine_bytes(root: Path) -> float | None:
-    """Return the bytes that all cores moved to and from memory."""
     groups = [group_bytes(group) for group in (root, *_limited(root))]
     return None if groups[0] is None else sum(each or 0.0 for each in groups)
 

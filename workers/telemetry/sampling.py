@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
-OUTSIDE_MOST = 64
 GPU_NAMES = tuple(each.name for each in fields(GpuSample))
 _DAEMON = "the MPS daemon"
 DIGITS = {
@@ -130,9 +129,9 @@ class Sampling:
             values |= self._on_gpus(running, taken.look)
         values |= {("host", "", name): value for name, value in self._host_values().items()}
         if self._meter is not None:
-            found = self._meter.look(self._uses)
-            values["host", "", "memory_share"] = found.share
-            values |= {("attempts", attempt, "memory_share"): share for attempt, share in found.parts.items()}
+            traffic = self._meter.look(self._uses)
+            values["host", "", "memory_share"] = traffic.share
+            values |= {("attempts", attempt, "memory_share"): share for attempt, share in traffic.parts.items()}
         return Second(at_unix, {measure: _rounded(measure, value) for measure, value in values.items()})
 
     def _host_values(self) -> dict[str, float | None]:
@@ -155,7 +154,7 @@ class Sampling:
             if gpu not in holders.get(owner, ()):
                 name = name_of(process.pid)
                 outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
-        self.outside = outside[:OUTSIDE_MOST]
+        self.outside = outside[:64]
         for attempt, of_gpus in look.uses.items():
             for gpu, use in of_gpus.items():
                 by_part[attempt].add(gpu, use)

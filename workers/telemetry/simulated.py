@@ -32,13 +32,12 @@ _SMOOTHING = 1 / 3
 _IDLE_SHARE = 0.12
 # Board power in watts from the makers' data sheets. The first word that occurs in the type's name counts.
 _BOARD_POWER_W = {"H200": 700, "H100": 700, "A100": 400, "V100": 300, "A40": 300, "L40": 300, "T4": 70, "P100": 250}
-_OTHER_POWER_W = 300
 RESPONSE = "VIRTUAL_RESPONSE"
 RESPONSE_MOST = 64
 
 
 def board_power_w(gpu_type: str) -> int:
-    return next((w for name, w in _BOARD_POWER_W.items() if name in gpu_type), _OTHER_POWER_W)
+    return next((w for name, w in _BOARD_POWER_W.items() if name in gpu_type), 300)
 
 
 def response_parse(text: str) -> tuple[float, ...]:
@@ -139,5 +138,4 @@ class SimulatedSampler:
 
 
 def _memory_mib(part: PartUse) -> float:
-    """Return a part's memory on each of its GPUs."""
     return part.memory_mib / len(part.gpus) + (part.gpu_use[1] if part.gpu_use else 0.0)

@@ -31,8 +31,6 @@ class Traffic:
 
 
 class TrafficMeter(Protocol):
-    """A source of readings."""
-
     def look(self, uses: Mapping[str, PartUse]) -> Traffic:
         """Return the traffic since the last call. `uses`: the parts that run, by attempt."""
 
@@ -71,7 +69,6 @@ class SimulatedTraffic:
         return Traffic(total * scale, {attempt: share * scale for attempt, share in asked.items()})
 
     def asked(self, parts: Iterable[PartUse]) -> float:
-        """Return their common demand, as part of the node's bandwidth."""
         return math.fsum(map(self._asks, parts))
 
     def _asks(self, part: PartUse) -> float:

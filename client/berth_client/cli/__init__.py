@@ -22,7 +22,6 @@ READING = frozenset({"ps", "show", "logs", "explain", "nodes", "usage", "complet
 
 
 def run(*, prog: str = "berth") -> int:
-    """Do what the command line says; return the exit code."""
     code = 0
     try:
         streams_prepare()

@@ -70,7 +70,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         help="a file that comes along, under its own name or NAME; may be given again",
     )
     group.add_argument(
-        "--folder", metavar="DIR", help="all files below it come along but what its .berthignore names; sent once"
+        "--folder", metavar="DIR", help="all files below it come along except those in its .berthignore; sent once"
     )
     _keeping_add(group)
     software = group.add_mutually_exclusive_group()
@@ -124,7 +124,6 @@ def _keeping_add(group: Any) -> None:
 
 
 def labels_of(given: list[str]) -> dict[str, str]:
-    """Read `--label NAME=VALUE`, given any number of times."""
     return {name: value for name, _, value in (label.partition("=") for label in given)}
 
 

@@ -185,7 +185,6 @@ def place_words(found: Mapping[str, object]) -> str | None:
 
 
 def plan_words(found: Plan) -> str:
-    """Return the next planning's decision as text."""
     placed = [
         f"{each['node']}: {counted(each['gpus'], 'GPU')}, {counted(each['cores'], 'core')}"
         for each in found["placement"] or ()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from berth_client.fields import JobDescription
     from berth_client.shapes import Imported, JobDetail
 
-NOT_PLACEABLE = 2
 OWN_ENDS, OF_SIGNALS = frozenset({"FAILED", "OUT_OF_MEMORY"}), 128
 """States that say how the command ended. Others say that it was ended, which is no answer of its own."""
 NO_CODE = 1
@@ -34,8 +33,8 @@ Submit a job, for example
     berth submit --template train --set lr=0.1
     berth submit --continue-from 41:checkpoints/ --time 20h
 FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. Words behind a batch script
-are its arguments; those that begin with - stand behind --. What else the command line says comes before what
-the file says. Directives without effect are listed on standard error.
+are its arguments; those that begin with - stand behind --. Other options of the command line come before those of
+the file. Directives without effect are listed on standard error.
 With --wait or --follow the exit code is the job's own, 128 and the signal's number where a signal ended it
 (1 where it has none: cancelled, out of time, lost)."""
 PLAN = """\
@@ -48,7 +47,7 @@ def parsers_add(verbs: Any) -> None:
     _file_add(sent)
     sent.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
     sent.add_argument(
-        "--print", action="store_true", help="submit nothing: print the description, and what became of each directive"
+        "--print", action="store_true", help="submit nothing: print the description, and the result of each directive"
     )
     sent.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
     sent.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
@@ -210,4 +209,4 @@ def plan(asked: Any, berth: Berth) -> int:
         sys.stdout.write(plan_words(found))
     else:
         print("start" if found["placeable"] else found["reason"])
-    return 0 if found["placeable"] else NOT_PLACEABLE
+    return 0 if found["placeable"] else 2

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from berth_client.shapes import Me, MyTenant, Use
 
 ABOUT = """\
-Without a tenant: who I am, what this token may, and quota and use of my tenants at this moment. With one: who of it used
+Without a tenant: my account, this token's scopes, and present quota and use of my tenants. With one: which members used
 how many GPU hours in the last 30 days, and how many of them were idle. For example
     berth usage
     berth usage vision-lab --since 2026-10-01T00:00:00Z --until 2026-11-01T00:00:00Z
@@ -58,7 +58,7 @@ PEOPLE = Columns(
 
 
 def parsers_add(verbs: Any) -> None:
-    words = "show who I am, and quota and use of my tenants; of one, who used how many GPU hours"
+    words = "show my account, and quota and use of my tenants; of one, GPU hours by member"
     used = verb_add(verbs, "usage", usage, words, about=ABOUT)
     completed(used.add_argument("tenant", metavar="TENANT", nargs="?", help="its members' use"), "tenants")
     used.add_argument("--since", metavar="TIME", help="from then on, for example 2026-10-01T00:00:00Z (30 days ago)")
