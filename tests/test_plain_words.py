@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.plain_words import PATTERNS, found
 
-CEILINGS = {"what": 3175, "who": 459, "so many": 448, "alone": 438, "told": 406, "start": 234, "alike": 81}
+CEILINGS = {"what": 2782, "who": 422, "so many": 402, "alone": 394, "told": 358, "start": 214, "alike": 76}
 """How many of each there are. A change that removes some lowers the number, and none raises one."""
 
 

@@ -1,3 +1,3 @@
-"""What runs on a node. It speaks the agent API (docs/agent-protocol.md) and imports nothing else of Berth."""
+"""The node's programs. They speak the agent API (docs/agent-protocol.md) and import nothing else of Berth."""
 
 VERSION = "0.1.0"

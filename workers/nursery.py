@@ -1,7 +1,7 @@
 """`python -m workers.nursery DIR NAME=MODULE ...`: loads once what agents work with, and becomes each of several agents.
 
-What an agent's start takes is nearly all imports. When all is loaded this process says so, and reads one line of JSON: for each
-agent its name, its words (the module and its arguments), what its environment alone has, and its open files. Each is a fork
+An agent's start is nearly all imports. When all is loaded this process says so, and reads one line of JSON: for each
+agent its name, its words (the module and its arguments), its own variables, and its open files. Each is a fork
 in a session of its own. This process prints their pids and ends, so the supervisor, a subreaper meanwhile, becomes their
 parent (docs/decisions/0221). DIR, the directory of all their directories, tells them from the agents of another Berth: forks
 keep this command line.
@@ -23,12 +23,12 @@ from workers.agent.program import main as agent_main
 from workers.system.procs import hide
 
 LATER = "httpcore2 anyio._backends._asyncio".split()
-"""What an agent's first request to the portal would load."""
+"""Modules that an agent's first request to the portal would load."""
 _PR_SET_NAME = 15
 
 
 def load() -> None:
-    """Load the rest of what agents work with. This opens nothing and starts no thread."""
+    """Load the rest of the agents' modules. This opens nothing and starts no thread."""
     for name in LATER:
         importlib.import_module(name)
     gc.freeze()  # else the first pass of each agent's garbage collector would write to all that they share
@@ -74,7 +74,7 @@ def main() -> int:
             return _become(agent, files)
         born[agent["name"]] = pid
     _tell(json.dumps(born))
-    os._exit(0)  # taking all apart would write to what the agents share
+    os._exit(0)  # taking all apart would write to memory that the agents share
 
 
 if __name__ == "__main__":

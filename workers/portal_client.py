@@ -49,7 +49,7 @@ SEEN: dict[str, dict[str, type | tuple[type, ...]]] = {
     "logs": {"next_offset": int},
     "logs/together": {"pieces": list},
 }
-"""What an answer has at least. A proxy between may answer for the portal, with JSON of its own."""
+"""Fields that an answer has at least. A proxy between may answer for the portal, with JSON of its own."""
 
 
 class PortalAwayError(Exception):
@@ -120,7 +120,7 @@ def _told_at(refusal: PortalRefusedError) -> LogAnswer:
 
 
 def _answer_of(response: httpx2.Response, path: str) -> Any:
-    """Return the value of an answer. Raises ValueError for what is no JSON, PortalAwayError for what is not the portal's."""
+    """Return the value of an answer. Raises ValueError without JSON, PortalAwayError for an answer of a stranger."""
     answer = response.json() if response.content else None
     if path == "telemetry":
         return answer

@@ -1,4 +1,4 @@
-"""The program that runs one part of a job: `python -I -S workers/shim.py PART_DIR`. What it does is in `workers.controls`.
+"""The program that runs one part of a job: `python -I -S workers/shim.py PART_DIR`. `workers.controls` has its code.
 
 Agents start it by this path. An agent that runs since before an upgrade does so too: so the path does not change.
 """

@@ -1,4 +1,4 @@
-"""Berth's REST API from Python, and the command `berth`. Needs Python's standard library alone.
+"""Berth's REST API from Python, and the command `berth`. Needs only Python's standard library.
 
 >>> from berth_client import Berth
 >>> berth = Berth.from_environment()

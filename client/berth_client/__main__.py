@@ -1,4 +1,4 @@
-"""`python -m berth_client VERB`: what `./berth` in a clone runs for the verbs that ask a portal over REST."""
+"""`python -m berth_client VERB`: `./berth` in a clone runs this for the verbs that ask a portal over REST."""
 
 import sys
 

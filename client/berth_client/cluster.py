@@ -1,4 +1,4 @@
-"""Nodes, rounds and who I am, over REST."""
+"""Nodes, rounds and the user of the token, over REST."""
 
 from __future__ import annotations
 

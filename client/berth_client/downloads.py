@@ -37,14 +37,14 @@ def _is_odd(name: str) -> bool:
 
 
 def artefact_save(jobs: Jobs, number: int | str, row: Artefact, target: Path) -> None:
-    """Write one kept artefact to `target`. What an earlier try left beside it is gone on with, under a name of its content.
+    """Write one kept artefact to `target`. It resumes the partial file of an earlier try, which is named by its content.
 
     Raises ClientError where it cannot be written, or where what arrived is not what the list says.
     """
     part = target.with_name(f".{str(row['sha256'])[:32]}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for _ in range(2):  # what was left may be of another content: then all of it once more
+        for _ in range(2):  # a partial file may have other content: then all once more
             _fetch(jobs, number, row, part)
             if _digest(part) == row["sha256"]:
                 part.replace(target)

@@ -1,4 +1,4 @@
-"""A WebSocket (RFC 6455) that speaks both ways and never waits, by Python alone. Loaded by who opens a terminal."""
+"""A WebSocket (RFC 6455) for both ways that never blocks, with the standard library. Only terminals load it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Duplex:
         try:
             self._wire = tls().wrap_socket(wire, server_hostname=address[0]) if parts.scheme == "https" else wire
             path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            with self._wire.makefile("rb", buffering=0) as reader:  # unbuffered: what follows is ours
+            with self._wire.makefile("rb", buffering=0) as reader:  # unbuffered: the bytes that follow are ours
                 handshake(self._wire, reader, path=path, headers={"Host": parts.netloc, **headers})
             self._wire.setblocking(False)
         except BaseException as error:
@@ -77,7 +77,6 @@ class Duplex:
 
     @property
     def waiting(self) -> int:
-        """Bytes that are still to be sent."""
         return len(self._out)
 
     def send(self, data: bytes | str) -> None:
@@ -88,7 +87,6 @@ class Duplex:
         self._put(PING, b"")
 
     def flush(self) -> None:
-        """Send what goes at once."""
         while self._out:
             try:
                 sent = self._wire.send(self._out)
@@ -149,7 +147,7 @@ class Duplex:
             raise BrokenError("This is no text of the portal's.") from None
 
     def _frame(self) -> tuple[bool, int, bytes] | None:
-        """Take a whole frame from what came, None where there is none yet (section 5.2)."""
+        """Take a whole frame; None where there is none yet (section 5.2)."""
         came = self._came
         if len(came) < 2:
             return None

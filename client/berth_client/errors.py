@@ -1,4 +1,4 @@
-"""What a call of the portal may raise. Each text is a sentence for the person at the terminal."""
+"""Errors of calls to the portal. Each text is a sentence for the person at the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder as the files of a job: what lies below it, but what `.berthignore` names. Links are not followed."""
+"""A folder as the files of a job: all files below it except those in `.berthignore`. Links are not followed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 IGNORE_FILE = ".berthignore"
 ALWAYS = (".git/", "__pycache__/", ".venv/", IGNORE_FILE)
 MOST_BYTES, MOST_FILES = 1024 * 1024, 1000
-"""What a description takes of a job's files. What is larger is uploaded."""
+"""Limits of the files in a description. Larger ones are uploaded."""
 MOST_UPLOADED = 10_000
 _FROM_HERE = re.compile(r"\A(\./+)+")
 _UNREAD = {
@@ -31,7 +31,7 @@ _UNREAD = {
     r"\{.*,.*\}": "braces are not known here; write a line for each",
     r"\[\^": "[^ is not known here; write [! for all characters but these",
 }
-"""What a pattern must not hold -> why. Other programs read it, or people do; nothing is named by it here."""
+"""Forbidden in a pattern -> why. It means something to other programs or people, and nothing here."""
 
 
 def folder_paths(folder: Path) -> dict[str, Path]:
@@ -83,7 +83,7 @@ def _raise(error: OSError) -> None:
 
 
 def text_of(content: bytes, name: object) -> str:
-    """Return what a text file says, without the mark that some editors put before it. Raises ClientError."""
+    """Read a text file, without the byte order mark of some editors. Raises ClientError."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -110,7 +110,7 @@ def _patterns(path: Path) -> list[str]:
 
 
 def _unread(pattern: str) -> str | None:
-    """Return why a pattern would mean another thing than it seems to: what it names would be sent."""
+    """Return why a pattern does not mean what it seems to: the files that it names would be sent."""
     kinds = [unicodedata.category(char) for char in pattern]
     if {"Cc", "Cf", "Cn", "Co", "Zl", "Zp"} & set(kinds):
         return "it holds a character that cannot be seen; remove it"

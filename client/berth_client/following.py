@@ -54,7 +54,7 @@ class Following(Jobs):
                 time.sleep(POLL_S)  # too many follow logs: it was answered at once
 
     def _pieces(self, number: int | str, query: dict[str, Any]) -> Iterator[LogPiece]:
-        """Yield what one connection tells: a WebSocket until it ends or breaks, else one answer."""
+        """Yield the messages of one connection: a WebSocket until it ends or breaks, else one answer."""
         heard = False
         for text in self.heard(f"/ws/jobs/{part(number)}/logs", query=query):
             heard = True

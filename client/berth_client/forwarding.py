@@ -41,7 +41,7 @@ class Forwards(Rest):
 
 
 class Connection:
-    """One connection from here. `out`: what the job said and the other end here has not taken yet."""
+    """One connection from here. `out`: bytes from the job that the local end has not taken yet."""
 
     def __init__(self, number: int, wire: socket.socket) -> None:
         self.number, self.wire = number, wire
@@ -55,7 +55,7 @@ class Connection:
 class Connections:
     """All connections of one forwarded port. Nothing here waits, and each holds `WINDOW` bytes at most.
 
-    `say` is told why the job's side could not be reached.
+    `say` gets the reason when the job's side cannot be reached.
     """
 
     def __init__(self, talk: Duplex, say: Callable[[str], None]) -> None:
@@ -67,11 +67,9 @@ class Connections:
         return len(self._all)
 
     def readable(self) -> list[Connection]:
-        """Return those from which something may be read now."""
         return [each for each in self._all.values() if each.room and not each.is_ending]
 
     def writable(self) -> list[Connection]:
-        """Return those with something to pass on."""
         return [each for each in self._all.values() if each.out]
 
     def accept(self, wire: socket.socket) -> None:
@@ -110,7 +108,7 @@ class Connections:
             self._drop(connection)
 
     def hear(self, frame: bytes) -> None:
-        """Take a frame of the portal's. Raises AwayError for what is none."""
+        """Take a frame of the portal. Raises AwayError for a broken one."""
         if len(frame) < _HEAD.size:
             raise AwayError("This is no frame of a portal's.")
         kind, number = _HEAD.unpack_from(frame)

@@ -30,7 +30,7 @@ FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY
 
 POLL_S = 1.0
 PATIENCE_S = 600.0
-"""For so long one who waits asks a portal that does not answer."""
+"""How long a waiting call retries a portal that does not answer."""
 
 
 class Jobs(Rest):
@@ -105,7 +105,7 @@ class Jobs(Rest):
         return self._job("GET", number)
 
     def jobs_description(self, number: int | str, *, begin_with: str | None = None) -> JobDescription:
-        """Return what it was submitted with; `begin_with`: an artefact of it, or folder with a / at its end, as `inputs`."""
+        """Return the job's description; `begin_with`: an artefact of it, or folder with a / at its end, as `inputs`."""
         found: JobDescription = self.ask("GET", f"/jobs/{part(number)}/description", query={"begin_with": begin_with})
         return found
 
@@ -145,13 +145,12 @@ class Jobs(Rest):
         page: int | None = None,
         page_size: int | None = None,
     ) -> ArtefactPage:
-        """List what a job wrote to `$BERTH_ARTEFACTS`, by path; `under`: below that folder."""
+        """List the files in a job's `$BERTH_ARTEFACTS`, by path; `under`: below that folder."""
         query = {"under": under, "after": after, "page": page, "page_size": page_size}
         found: ArtefactPage = self.ask("GET", f"/jobs/{part(number)}/artefacts", query=query)
         return found
 
     def jobs_artefacts_each(self, number: int | str, *, under: str | None = None) -> Iterator[Artefact]:
-        """Yield what `jobs_artefacts` lists, page by page."""
         path = f"/jobs/{part(number)}/artefacts"
         yield from self.each(path, query={"under": under})  # type: ignore[misc] # rows are what REST says they are
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from berth_client.duplex import Duplex
-    from berth_client.wire import Answer, Transport
+    from berth_client.transport import Answer, Transport
 
 TIMEOUT_S = 60.0
 """A trace of the largest size is read line by line before it is answered."""
@@ -24,7 +24,7 @@ PAGE_SIZE = 500
 TRIES = 3
 RETRY_S = 1.0
 _AWAY = frozenset({502, 503, 504})
-"""Answers of a portal that is starting, or of what stands before it. What was asked may have been done."""
+"""Answers of a starting portal, or of a proxy before it. The request may have been done."""
 
 
 class _Told(dict[str, Any]):
@@ -114,7 +114,7 @@ class Rest:
         return Duplex(f"{self.url}{path}{_query(query)}", headers=headers, tls=tls)
 
     def talked_in_job(self, number: int | str, way: str, *, rank: int, lacks: str, needs: str) -> Duplex:
-        """Open such a socket into a running job. `lacks`: what a portal does not do that opens none; `needs`: what it takes."""
+        """Open such a socket into a running job. `lacks`: the feature that an old portal lacks; `needs`: its requirement."""
         from berth_client.websocket import BrokenError
 
         try:
@@ -184,7 +184,6 @@ class Rest:
 
 
 def address_check(url: str) -> None:
-    """Raise ClientError for what is no address of a portal."""
     try:
         parts = urlsplit(url)
         if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and url.isascii():
@@ -227,7 +226,6 @@ def _text(value: Any) -> str:
 
 
 def _refusal(answer: Answer, url: str) -> ClientError:
-    """Return what the error's envelope says."""
     try:
         told = json.loads(answer.body)["error"]
         code, field, detail = str(told["code"]), told["field"], str(told["detail"])

@@ -1,4 +1,4 @@
-"""Secrets of a tenant over REST: their names are told, their values never."""
+"""Secrets of a tenant over REST: it shows their names, and never their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which portal, and with which token: the environment first, then the file that `berth login` writes for its owner alone."""
+"""Which portal, and with which token: the environment first, then the private file of `berth login`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _login(logins: ConfigParser, name: str) -> Chosen:
 
 
 def login_write(name: str, login: Chosen) -> Path:
-    """Write a login down under its name, beside the others, readable by its owner alone. Return the file's path."""
+    """Save a login under its name, beside the others, readable only by its owner. Return the file's path."""
     path = file_path()
     logins = _logins(path)
     if name == logins.default_section or not name.strip() or not name.isprintable():
@@ -86,7 +86,7 @@ def login_write(name: str, login: Chosen) -> Path:
 
 
 def _logins(path: Path) -> ConfigParser:
-    """Return what the file says; without one, nothing. A file that others may read is refused: it holds tokens."""
+    """Read the file; without one, return nothing. A file that others may read is refused: it holds tokens."""
     from configparser import ConfigParser, Error
 
     logins = ConfigParser(interpolation=None)

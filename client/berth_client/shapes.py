@@ -1,4 +1,4 @@
-"""What REST takes and answers, for type checkers. Units stand in the names; times are ISO-8601 texts in UTC.
+"""Types of REST's requests and answers, for type checkers. Units stand in the names; times are ISO-8601 texts in UTC.
 
 A portal that is newer than the client may answer with more.
 """
@@ -68,7 +68,7 @@ class Job(Asked):
 
 
 class Part(TypedDict):
-    """What an attempt holds on one node."""
+    """An attempt's share of one node."""
 
     node: str
     rank: int
@@ -110,7 +110,7 @@ class Attempt(TypedDict):
 
 
 class JobDetail(Job, AskedMore):
-    """One job: also what it runs, its attempts, and what it waits for."""
+    """One job: also its program, its attempts, and the reason why it waits."""
 
     command: str
     working_directory: str
@@ -143,7 +143,7 @@ class OpenLine(TypedDict):
 
 
 class LogPiece(TypedDict):
-    """A piece of an attempt's output; `next` is the cursor of what follows. `complete`: nothing follows.
+    """A piece of an attempt's output; `next` is the next piece's cursor. `complete`: nothing follows.
 
     `open`: lines that have not ended, as they stand; they come again.
     """
@@ -173,7 +173,7 @@ class Invitation(TypedDict):
 
 
 class NewInvitation(Invitation):
-    """`url` is the link, told this once."""
+    """`url` is the link; only this answer has it."""
 
     url: str
 
@@ -199,7 +199,7 @@ class Usage(TypedDict):
 
 
 class Plan(TypedDict):
-    """What the next planning would decide."""
+    """The next planning's decision."""
 
     at: str
     placeable: bool
@@ -221,7 +221,7 @@ class Plan(TypedDict):
 
 
 class Offer(TypedDict):
-    """A change of what a waiting job asks for, when it would start and be over with it; `no_gain`: why not sooner."""
+    """A change of a waiting job's request, with its start and end then; `no_gain`: why not sooner."""
 
     change: str
     value: Any
@@ -237,7 +237,7 @@ class Offer(TypedDict):
 
 
 class Offers(TypedDict):
-    """What would have a waiting job over sooner; `fresh` False: it is being worked out, ask again."""
+    """Changes that would end a waiting job sooner; `fresh` False: being computed, ask again."""
 
     at: str | None
     fresh: bool
@@ -300,7 +300,7 @@ class Imported(TypedDict):
 
 
 class Secret(TypedDict):
-    """A secret in a list. Its value is never told."""
+    """A secret in a list, without its value."""
 
     name: str
     tenant: str
@@ -381,7 +381,7 @@ class Node(TypedDict):
 
 
 class NodeDetail(Node):
-    """One node: also its GPUs, what runs on it, what its checks find, and its last events."""
+    """One node: also its GPUs, its jobs, its checks' findings, and its last events."""
 
     heartbeat_s: float
     findings: list[dict[str, Any]]
@@ -418,7 +418,7 @@ class MyToken(TypedDict):
 
 
 class Me(TypedDict):
-    """Who the token is. `token` None: signed in by browser."""
+    """The token's user. `token` None: signed in by browser."""
 
     username: str
     is_operator: bool

@@ -84,7 +84,7 @@ class Templates(Rest):
         operators: bool | None = None,
         idempotency_key: str | None = None,
     ) -> JobDetail:
-        """Submit a job from a template, once only. `tenant`: whose template, and for whom; `job`: fields in place of its own."""
+        """Submit a job from a template, once only. `tenant`: of template and job; `job`: fields in place of its own."""
         path = _path(name, "submit", tenant, operators)
         found: JobDetail = self.ask_once(path, _order(values, version, job, tenant), idempotency_key)
         return found

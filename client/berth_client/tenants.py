@@ -27,7 +27,6 @@ class Tenants(Rest):
         return found
 
     def members_each(self, name: str) -> Iterator[Member]:
-        """Yield the members of `members_list`, page by page."""
         yield from self.each(_of(name, "members"), query={})  # type: ignore[misc] # rows are what REST says they are
 
     def members_change(self, name: str, username: str, *, role: str) -> Member:
@@ -51,7 +50,7 @@ class Tenants(Rest):
         return found
 
     def invitations_make(self, name: str, *, role: str, days: int | None = None) -> NewInvitation:
-        """Make a link that works once; `url` is told in this answer only."""
+        """Make a link that works once; only this answer has its `url`."""
         body: dict[str, Any] = {"role": role} | ({} if days is None else {"days": days})
         found: NewInvitation = self.ask("POST", _of(name, "invitations"), body=body)
         return found
@@ -67,7 +66,7 @@ class Tenants(Rest):
         until: str | None = None,
         format: str | None = None,  # noqa: A002 - as in REST
     ) -> Usage | str:
-        """Return who used what; with `format` csv that text."""
+        """Return the members' use; with `format` csv that text."""
         query = {"since": since, "until": until, "format": format}
         if format == "csv":
             return self.call("GET", _of(name, "usage"), query=query).decode()

@@ -38,7 +38,7 @@ class Terminals(Rest):
 
 
 def terminal_end(said: Any) -> int:
-    """Return the exit code of what ran. Raises ClientError where it did not run to its end."""
+    """Return the command's exit code. Raises ClientError where it did not run to its end."""
     code, detail = str(said.get("code", "")), str(said.get("detail", ""))
     if code == "ended" and isinstance(said.get("exit_code"), int):
         return int(said["exit_code"])

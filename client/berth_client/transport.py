@@ -7,11 +7,10 @@ import ssl
 import urllib.error
 import urllib.request
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, Protocol
 from urllib.parse import urlsplit
 
 from berth_client.errors import AwayError, ClientError
-from berth_client.wire import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +24,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class UrllibTransport:
-    """Sends one request at a time; proxies as the environment says. `ca_file`: who vouches for the portal's certificate."""
+    """Sends one request at a time; proxies as the environment says. `ca_file`: certificate authorities for the portal."""
 
     def __init__(self, *, ca_file: str | None = None) -> None:
         self._ca_file = ca_file
@@ -86,3 +85,17 @@ def _away(url: str, error: Exception) -> NoReturn:
         ) from None
     words = (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
     raise AwayError(f"{where} does not answer: {words}.") from None
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """Sends one request and returns its answer, of any status. Raises AwayError when none came."""
+
+    def __call__(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | BinaryIO | None, timeout_s: float
+    ) -> Answer: ...

@@ -1,4 +1,4 @@
-"""Uploads over REST: files of jobs that are larger than what a description takes, sent once and named by their hash."""
+"""Uploads over REST: job files too large for a description, sent once and named by their hash."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Uploads(Rest):
         tenant: str | None = None,
         on_sent: Callable[[str, int, int], object] | None = None,
     ) -> str:
-        """Send files by their names in the job's directory; return what a description names in `upload`.
+        """Send files by their names in the job's directory; return the description's `upload`.
 
-        What the tenant has sent before is not sent again. `on_sent` is called with each name, its place and how many there are.
+        Files that the tenant sent before are skipped. `on_sent` is called with each name, its place and the count.
         """
         _sizes_check(paths, lambda: int(self.ask("GET", "/me").get("upload_limit_mib", 0)))
         listed = [_listed(name, path) for name, path in sorted(paths.items())]

@@ -1,4 +1,4 @@
-"""A WebSocket (RFC 6455) that is listened to: text from the portal, by Python alone. Loaded by who follows a log."""
+"""A WebSocket (RFC 6455) that only receives text, with the standard library. Only followers of a log load it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 MARK = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""Section 1.3: what a server mixes into a key, to show that it speaks this protocol."""
+"""Section 1.3: a server mixes this into a key, to show that it speaks this protocol."""
 MOST_BYTES = 4 << 20
-"""Of one message; a piece of a log has 256 KiB, each byte of it six characters at most."""
+"""Limit of one message; a piece of a log has 256 KiB, each byte of it six characters at most."""
 SILENCE_S = 30.0
-"""Who says nothing for so long is gone: the portal sends something every eight seconds."""
+"""A portal that is silent this long is gone: it sends something every eight seconds."""
 CONTINUED, TEXT, CLOSE, PING, PONG = 0, 1, 8, 9, 10
 LAST, MASKED, RESERVED = 0x80, 0x80, 0x70
 
 
 class BrokenError(ClientError):
-    """No socket opened, or it broke. Nothing is known of what else was said."""
+    """No socket opened, or it broke. Later messages are unknown."""
 
 
 def proxied(url: str) -> bool:

@@ -8,7 +8,7 @@ from django.test import Client
 
 from berth_client import Berth
 from berth_client.cli import main
-from berth_client.wire import Answer
+from berth_client.transport import Answer
 from tests.portal.conftest import nothing_counted  # noqa: F401 - a fixture
 from tests.portal.foundation.api.conftest import world_make
 

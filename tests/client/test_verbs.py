@@ -231,7 +231,7 @@ def test_what_is_refused_is_said_and_changes_nothing(cli, arguments, complaint):
 def test_help_says_what_edit_and_retry_take(capsys):
     told = {verb: _help(verb, capsys) for verb in ("edit", "retry", "submit")}
     assert "FAILED, TIMEOUT, OUT_OF_MEMORY, NODE_FAIL" in told["retry"]
-    assert "what the job is called from now on" in told["edit"]
+    assert "the job's new name" in told["edit"]
     assert "else its program's name" in told["submit"]
     assert "else its program's name" not in told["edit"], "an edit leaves the name as it is where none is given"
 

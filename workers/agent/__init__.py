@@ -1,1 +1,1 @@
-"""The agent: the process that joins a node to a portal, and what it knows about its node."""
+"""The agent: the process that joins a node to a portal, and its knowledge of the node."""

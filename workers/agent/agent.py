@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 _SYNC_WAIT_S = 25.0
 """How long one request for work waits at the portal."""
-_TIDY_S = 60.0
-_DISK_S = 2.0
-_MODES_S = 1.0
 
 
 class Agent:
@@ -162,7 +159,7 @@ class Agent:
                 "modes of files": self._look_at_modes,
                 "tidying": self._tidy,
                 "health check": self._check_script,
-                "measuring": self._sample,
+                "measuring": lambda: self._measuring.sample(self._journal, self._engine),
                 "telemetry": self._telemetry,
             }.items():
                 group.create_task(self._contact.beside(step, what))
@@ -217,7 +214,7 @@ class Agent:
         self._revision = -1 if again else answer["revision"]
 
     async def _look_at_software(self) -> None:
-        """Tell the portal of environments that came or went since it was told of them; one on a dead mount changes nothing."""
+        """Report environments that came or went since the last report; one on a dead mount changes nothing."""
         with contextlib.suppress(SlowFilesError):  # it is among the node's problems
             if await self._files.run("named environments", self._software.look):
                 await self._say_hello()
@@ -241,16 +238,13 @@ class Agent:
         if not await self._artefacts.send_all():
             await asyncio.sleep(self._settings.artefacts_period_s)
 
-    async def _sample(self) -> None:
-        await self._measuring.sample(self._journal, self._engine)
-
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
         await asyncio.sleep(self._report_period_s())
 
     async def _look_at_modes(self) -> None:
         await self._files.run("modes", self._open_again)
-        await asyncio.sleep(_MODES_S)
+        await asyncio.sleep(1.0)
 
     def _open_again(self) -> None:
         """Make the agent's own files accessible again where somebody changed their modes. Any thread may call it."""
@@ -282,7 +276,7 @@ class Agent:
             await self._parts.make_room()
         else:
             self._problems.clear("disk")
-        await asyncio.sleep(_DISK_S)
+        await asyncio.sleep(2.0)
 
     async def _check_script(self) -> None:
         if self._script:
@@ -293,4 +287,4 @@ class Agent:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await self._environments.tidy(room=not self._disk.low)
         await self._look_at_software()
-        await asyncio.sleep(_TIDY_S)
+        await asyncio.sleep(60.0)

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from workers.agent.health import NodeHealth
 
 CHECK = "script"
-OUTPUT_BYTES = 8192
 _GPU = re.compile(r"^gpu:(\d{1,4}):\s*(.+)$")
-REMEDY = "See the node's own check script and what it says."
+REMEDY = "Runs the node's own check script and reads its findings."
 
 
 class CheckScript:
@@ -34,7 +33,6 @@ class CheckScript:
         self._blamed: set[str] = set()
 
     async def run(self) -> None:
-        """Run it once."""
         code, output = await self._output()
         found = {} if code == 0 else _blame(output, code)
         for subject in self._blamed - set(found):
@@ -44,14 +42,14 @@ class CheckScript:
         self._blamed = set(found)
 
     async def _output(self) -> tuple[int | None, str]:
-        """Return its exit code (None: it gave none) and what it wrote."""
+        """Return its exit code (None: it gave none) and its output."""
         if (why := _refusal(self._path)) is not None:
             return None, why
         try:
-            with tempfile.TemporaryFile() as output:  # a pipe would stay open with whatever the program leaves behind
+            with tempfile.TemporaryFile() as output:  # a process that the program leaves behind would keep a pipe open
                 code = await self._ended(output)
                 output.seek(0)
-                text = output.read(OUTPUT_BYTES).decode(errors="replace")
+                text = output.read(8192).decode(errors="replace")
         except OSError as error:
             return None, f"The check script does not start: {error}."
         return (None, f"The check script did not end within {self._limit_s:g} s.") if code is None else (code, text)

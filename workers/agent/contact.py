@@ -1,4 +1,4 @@
-"""The agent's contact with the portal: what is tried again, after which pause, and what the log says of it."""
+"""The agent's contact with the portal: it tries again after a pause, and logs both ends of an absence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_S = 0.2
 _FULL_TOLD_S = 300.0
-_FAULT_PAUSE_S = 60.0
 _REVOKED_TIMES = 6
 """How many times longer the pause is while the portal refuses the node's token."""
 
@@ -53,11 +52,11 @@ class Contact:
                 backoff.reset()
 
     async def beside(self, step: Callable[[], Awaitable[None]], what: str) -> None:
-        """Repeat a step without which jobs run on: an unexpected error in it is told, and the agent lives.
+        """Repeat a step without which jobs run on: an unexpected error in it is reported, and the agent lives.
 
         Else one file that makes such a step fail would end each agent of this node, and with their leases all its jobs.
         """
-        subject, pause = f"agent: {what}", Backoff(1.0, _FAULT_PAUSE_S)
+        subject, pause = f"agent: {what}", Backoff(1.0, 60.0)
 
         async def done() -> None:
             await step()
@@ -67,7 +66,7 @@ class Contact:
         while True:
             try:
                 await self.for_ever(done)
-            except Exception as error:  # noqa: BLE001 - it is told with its traceback, and to the portal
+            except Exception as error:  # noqa: BLE001 - logged with its traceback, and reported to the portal
                 log.error("step failed", step=what, traceback="".join(traceback.format_exception(error)))
                 said = f"The agent failed at this and tries again, while jobs run on: {type(error).__name__}: {error}"
                 self._problems.note(subject, said)
@@ -83,7 +82,10 @@ class Contact:
             self._note_full(str(full))
             await asyncio.sleep(backoff.next_s())
         except PortalAwayError as away:
-            self._note_away(str(away))
+            self.on_away()
+            if self._away_since is None:
+                self._away_since = time.monotonic()
+                log.warning("portal away", reason=str(away))
             await asyncio.sleep(backoff.next_s())
         except OSError as error:  # a disk without room, or one that fails: jobs run on, and so does the rest
             self._problems.note("disk", f"The agent's own files cannot be read or written: {error}.")
@@ -98,16 +100,9 @@ class Contact:
         return False
 
     def note_back(self) -> None:
-        """Note that the portal has answered a call."""
         if self._away_since is not None:
             log.info("portal back", after_s=round(time.monotonic() - self._away_since, 1))
         self._away_since, self._revoked = None, False
-
-    def _note_away(self, why: str) -> None:
-        self.on_away()
-        if self._away_since is None:
-            self._away_since = time.monotonic()
-            log.warning("portal away", reason=why)
 
     def _note_full(self, why: str) -> None:
         if time.monotonic() >= self._full_told_at + _FULL_TOLD_S:

@@ -1,6 +1,6 @@
-"""What is not well with this node: found while the figures are read, told whole with each report.
+"""The node's present troubles: found while the figures are read, and all sent with each report.
 
-A finding is of the node or of one GPU. `warn`: told only. `drain`: no new jobs there. `fail`: nothing can run there, so the
+A finding is of the node or of one GPU. `warn`: shown only. `drain`: no new jobs there. `fail`: nothing can run there, so the
 portal also stops what does. The portal acts on it, and an operator may overrule it.
 """
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 Level = Literal["warn", "drain", "fail"]
 XID_KEPT_S = 600.0
-"""So long an Xid is told again: the portal may be away when it comes."""
+"""How long an Xid is reported again: the portal may be away when it comes."""
 DEAF_S = 30.0
 HOT_LOOKS, COOL_S = 5, 60.0
 SHORT_S, SHORT_SHARE, SHORT_MIB = 30.0, 0.02, 256
 SKEW_WARN_S, SKEW_DRAIN_S = 5.0, 60.0
 OUTSIDE_LOOKS = 3
-"""A process must have been on a GPU for so many seconds: those of a job that just began or ended are no strangers."""
+"""A stranger is on a GPU for at least these seconds: processes of a job that just began or ended do not count."""
 MOST = 64
 
 
@@ -115,7 +115,7 @@ class NodeHealth:
                 self.note(subject, "temperature", "drain", trouble.detail, remedy, kept_s=COOL_S)
 
     def _over(self, troubles: Iterable[GpuTrouble]) -> None:
-        """Forget what the last look did not find again, but for what is told for a time of its own."""
+        """Forget the findings that the last look did not repeat, except those kept for a fixed time."""
         still = {(f"gpu:{each.index}", each.check) for each in troubles}
         for subject, check in list(self._found):
             if check in {"nvml", "ecc"} and (subject, check) not in still:

@@ -1,4 +1,4 @@
-"""What this node has: the machine's own cores, memory and GPUs, or what a virtual node declares."""
+"""The node's resources: the machine's own cores, memory and GPUs, or those that a virtual node declares."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from workers import VERSION
-from workers.agent.network import network_mbps
 from workers.agent.settings import AgentSettings, SettingError
+from workers.system.interfaces import address_of
 from workers.system.procs import boot_id
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ _LISTS = ("gpus", "type", "gpu-memory-mib")
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """What `--virtual` declares. The work of one virtual GPU takes `core_percent` per cent of a real core.
+    """The values of `--virtual`. The work of one virtual GPU takes `core_percent` per cent of a real core.
 
-    `memory_gb_s`: what its memory can do; 0: its traffic is not simulated.
+    `memory_gb_s`: its memory's bandwidth; 0: its traffic is not simulated.
     """
 
     gpus: int
@@ -83,7 +83,6 @@ def virtual_parse(text: str) -> VirtualNode:
 
 
 def _kind(pairs: Mapping[str, str], place: int) -> tuple[int, str, int]:
-    """Read the GPUs of a further type. Raises SettingError."""
     try:
         gpus, name, memory = (pairs.get(key, "").split("+")[place] for key in _LISTS)
         if int(gpus) > 0 and name and int(memory) > 0:
@@ -99,7 +98,7 @@ def virtual_pace(settings: AgentSettings) -> float | None:
 
 
 def machine_memory_mib() -> int:
-    """Return the machine's memory, or what its control group allows when that is less."""
+    """Return the machine's memory, or its control group's limit when that is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
@@ -166,7 +165,7 @@ def inventory_virtual(settings: AgentSettings, node: VirtualNode) -> Inventory:
 
 
 def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
-    """Return what the machine has. It goes by the GPU type that it has most of; GPUs of another type say so."""
+    """Return the machine's resources. Its GPU type is the most frequent one; GPUs of another type say so."""
     found = sampler.gpus()
     counts = Counter(gpu.type for gpu in found)
     own = max(counts, key=lambda name: counts[name], default=None)  # of equally many the first on the machine
@@ -179,5 +178,23 @@ def inventory_real(settings: AgentSettings, sampler: GpuSampler) -> Inventory:
 
 
 def _beside(name: str, own: str | None) -> Any:
-    """Return what a GPU says of its type: nothing where it is the node's."""
+    """Return a GPU's own type where it is not the node's."""
     return {} if name == own else {"gpu_type": name}
+
+
+def network_mbps(address: str) -> int | None:
+    """Return the speed in Mbit/s of the interface with this address; None when the kernel gives none."""
+    try:
+        wanted = socket.gethostbyname(address)
+        names = [name for _, name in socket.if_nameindex()]
+    except OSError:
+        return None
+    return next((_speed(name) for name in names if address_of(name) == wanted), None)
+
+
+def _speed(name: str) -> int | None:
+    try:
+        speed = int((Path("/sys/class/net") / name / "speed").read_text())
+    except (OSError, ValueError):  # the loopback and most virtual interfaces have none
+        return None
+    return speed if speed > 0 else None

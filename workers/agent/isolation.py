@@ -32,10 +32,10 @@ _INSTRUMENT = Path(instrument.__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """With what a job is set apart here. `walls` None: without Landlock. `view` None: it sees all files.
+    """The means that set a job apart here. `walls` None: without Landlock. `view` None: it sees all files.
 
-    `mps`: the pipes of the MPS daemon that jobs on one GPU use; None: they take turns. `site`: what tenants' networks are made
-    of; None: parts on one node have none of their own. `members`: parts in the node's network are behind rules.
+    `mps`: the pipes of the MPS daemon that jobs on one GPU use; None: they take turns. `site`: for tenants' networks;
+    None: parts on one node have none of their own. `members`: parts in the node's network are behind rules.
     """
 
     walls: Walls | None = None
@@ -61,7 +61,7 @@ class Means:
 
 
 def walls_of(settings: AgentSettings) -> Walls:
-    """Return what is closed to every job of this node. Each job's own directories are added later."""
+    """Return the walls of every job of this node. Each job's own directories are added later."""
     closed = {settings.dir, settings.storage_dir / "checkpoints", *([settings.closed] if settings.closed else [])}
     paths = sysconfig.get_paths()
     program = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve().parent
@@ -71,7 +71,7 @@ def walls_of(settings: AgentSettings) -> Walls:
 
 
 def program_of(directory: Path) -> tuple[Path, ...]:
-    """Return what a job needs: the interpreter with its packages, the instrument, and in the agent's directory its programs."""
+    """Return the paths that a job needs: the interpreter with its packages, the instrument, and the agent's programs."""
     used = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve(), _INSTRUMENT, _BUILD}
     return (directory / PROGRAMS, *_not_the_systems(used))
 
@@ -81,7 +81,7 @@ def _not_the_systems(used: set[Path]) -> tuple[Path, ...]:
 
 
 def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
-    """Return how far jobs are kept out, and with what each is set apart.
+    """Return how far jobs are kept apart, and by which means.
 
     Jobs of root get walls too. They stop accidents and simple attacks, so such jobs do not count as kept out.
     """
@@ -119,7 +119,7 @@ def _walls_tried(settings: AgentSettings) -> tuple[Walls | None, str]:
 
 
 def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wall]]:
-    """Try accounts with views, accounts alone, and the limits; return what holds, and what is said of each."""
+    """Try accounts with views, accounts without, and the limits; return the means that hold, and a report of each."""
     devices = devices_find()
     found = limits_tried()
     if os.geteuid() != 0:
@@ -136,7 +136,10 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
         view = View(walls_of(settings).closed, program_of(settings.dir))
         means = Means(walls, accounts=True, view=view, devices=devices)
         own = [_wall("accounts", "setuid"), _wall("mounts", "namespace"), _wall("processes", "namespace")]
-        return means, [*own, *_devices(found, by="mounts")]
+        devices_by_mounts = [
+            _wall("devices", "mounts") if wall["name"] == "devices" and not wall["by"] else wall for wall in found
+        ]
+        return means, [*own, *devices_by_mounts]
     if no_account := try_apart(trial, with_view=False):
         return Means(walls=walls, devices=devices), [
             _missing("accounts", no_account),
@@ -145,10 +148,6 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
         ]
     means = Means(walls, accounts=True, devices=devices)
     return means, [_wall("accounts", "setuid"), _missing("mounts", no_view), _wall("processes", "accounts"), *found]
-
-
-def _devices(found: list[Wall], *, by: str) -> list[Wall]:
-    return [_wall("devices", by) if wall["name"] == "devices" and not wall["by"] else wall for wall in found]
 
 
 def _told(version: int, why: str, walls: list[Wall]) -> Isolation:

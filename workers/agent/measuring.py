@@ -1,4 +1,4 @@
-"""Telemetry: read once a second, sent in batches. What could not be sent waits in the window."""
+"""Telemetry: read once a second, sent in batches. Unsent seconds wait in the window."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 BACKLOG_S = 600
 """How many seconds of telemetry are kept while the portal is away."""
 REFUSED_TOLD_S = 60.0
-"""So long it is told that figures were refused, after the last that were."""
+"""How long the refusal of figures is reported after the last one."""
 DRIVER_S = 30.0
-"""So long the driver may take to name its GPUs: without its persistence daemon it starts them one after the other."""
+"""Time limit for the driver to name its GPUs: without its persistence daemon it starts them one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Sources:
 
 
 async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources, Inventory]:
-    """Return the sources of figures, and what the node declares. Raises SettingError.
+    """Return the sources of figures, and the inventory. Raises SettingError.
 
     A driver that hangs must not keep the agent from its jobs, whose leases it renews: after DRIVER_S the node goes on without
     GPUs.
@@ -157,7 +157,7 @@ class Measuring:
         rooms = {p.attempt: journal.job_directory(p) for p in journal.parts.values() if p.attempt in news}
         if rooms:
             told = {room: news[attempt] for attempt, room in rooms.items()}
-            with contextlib.suppress(OSError):  # its files do not answer: the next change is told
+            with contextlib.suppress(OSError):  # its files do not answer: the next change is written
                 await self._files.run("speeds", speeds_tell, told)
 
     async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
@@ -183,7 +183,7 @@ class Measuring:
         ]
 
     def _look(self, engine: Engine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
-        """Return what the part uses, and its shim, of which the file is read once: before its job can have changed it."""
+        """Return the part's usage and its shim. The shim's file is read once, before its job can have changed it."""
         shim = self._shims.get(attempt)
         if shim is None and (identity := engine.shim(directory)) is not None:
             shim = Shim(identity.pid, identity.start_ticks, attempt)

@@ -1,4 +1,4 @@
-"""What a real node has to know its memory's traffic, and to hold CPU jobs back from it: found at the agent's start."""
+"""Finds at the agent's start how a real node measures its memory's traffic, and holds CPU jobs back from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT = "memory.json"
 def memory_find(
     settings: AgentSettings, *, has_gpus: bool, root: Path = RESCTRL
 ) -> tuple[TrafficMeter | None, MemoryTraffic]:
-    """Return what measures the traffic, and what the node tells of it.
+    """Return the meter of the traffic, and its description for the inventory.
 
     Without GPUs there is nobody to protect: then nothing is measured, and no thread copies anything.
     """
@@ -42,7 +42,7 @@ def memory_find(
 
 
 def _kept(path: Path, root: Path) -> float | None:
-    """Return what the memory can do, as it was measured once; measure it now where no job runs here."""
+    """Return the memory's bandwidth, as it was measured once; measure it now where no job runs here."""
     try:
         known = read_record(path, gb_s=(int, float))
     except BrokenFileError:

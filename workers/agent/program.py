@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,31 +15,42 @@ from typing import TYPE_CHECKING
 from workers.agent import alive
 from workers.agent.agent import Agent
 from workers.agent.enrol import EnrolError, enrol
-from workers.agent.gpusharing import gpu_sharing_find
-from workers.agent.hold import HeldError, hold_agent
+from workers.agent.hold import HeldError, agent_end, hold_agent
 from workers.agent.isolation import isolation_find, walls_of
 from workers.agent.measuring import Measuring, sources_for
-from workers.agent.offline import keep_jobs, stop_all
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
 from workers.agent.software import Software, software_find
 from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
+from workers.engines.process import ProcessEngine
 from workers.environments.programs import programs_make
 from workers.networks.finding import Asked, network_find
+from workers.networks.networks import rules_remove
 from workers.networks.site import MOST_ADDRESSES, own_addresses
 from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
+from workers.parts.journal import Journal
 from workers.portal_client import Portal
 from workers.system import log
+from workers.system.files import write_json
 from workers.system.filework import FileWork
 from workers.system.modes import entries, put_right
-from workers.system.procs import hide
+from workers.system.mps import mps_daemon
+from workers.system.procs import boot_id, boottime, hide
 
 if TYPE_CHECKING:
     import argparse
 
+    from workers.agent.isolation import Means
+    from workers.agent.settings import AgentSettings
+    from workers.parts.part import Part
+    from workers.protocol.inventory import Inventory, Wall
+
 NO_USE_TO_RETRY = 2
 """Exit code for an error that only a person can mend. A supervisor does not start the agent again after it."""
+MPS, SLICES = "MPS", "time slicing"
+# After the grace a shim needs up to this long to see that all processes are dead, and to write its result.
+_PATIENCE_S = 15.0
 
 
 async def _serve(settings: AgentSettings) -> None:
@@ -139,3 +151,70 @@ def main(argv: list[str] | None = None) -> int:
         return _complain(str(error))
     log.info("agent ends; jobs run on")
     return 0
+
+
+def gpu_sharing_find(settings: AgentSettings, inventory: Inventory, means: Means) -> tuple[list[Wall], Path | None]:
+    """Return what to tell of it (nothing without GPUs), and the MPS daemon's pipes where shared jobs are to use it."""
+    if not inventory["gpus"]:
+        return [], None
+    if inventory["virtual"]:
+        return [_wall(SLICES, "virtual GPUs: each takes its turn")], None
+    found = mps_daemon(settings.mps_pipes)
+    why = (
+        found
+        if isinstance(found, str)
+        else "MPS serves one account at a time, and this node gives each tenant's jobs their own"
+        if means.accounts or means.view
+        else ""
+    )
+    return ([_wall(SLICES, why)], None) if why else ([_wall(MPS, "")], settings.mps_pipes)
+
+
+def _wall(by: str, why: str) -> Wall:
+    return {"name": "gpus", "by": by, "why": why[:300]}
+
+
+def _answer(**values: float) -> int:
+    sys.stdout.write(json.dumps(values) + "\n")
+    return 0
+
+
+def keep_jobs(directory: Path, hours: float) -> int:
+    """End the agent. Every running job may run on for this long without a word from the portal."""
+    agent_end(directory)
+    with hold_agent(directory):
+        journal, engine = Journal(directory), ProcessEngine()
+        alive = [p for p in journal.parts.values() if p.live and engine.life(journal.directory(p)) == "alive"]
+        for part in alive:
+            path = journal.directory(part) / "maintenance.json"
+            write_json(path, {"until": boottime() + hours * 3600, "boot_id": boot_id()})
+    return _answer(kept=len(alive), hours=hours)
+
+
+def stop_all(directory: Path, grace_s: float) -> int:
+    """End the agent and all its jobs; return when none of their processes lives. The next agent reports the ends."""
+    agent_end(directory)
+    with hold_agent(directory):
+        journal, engine = Journal(directory), ProcessEngine()
+        live = [p for p in journal.parts.values() if p.live]
+        stopped = sum(_stop(journal, engine, part, grace_s) for part in live)
+        end = time.monotonic() + grace_s + _PATIENCE_S
+        while any(engine.life(journal.directory(p)) == "alive" for p in live):
+            if time.monotonic() > end:
+                sys.stderr.write("workers.agent: some processes of jobs do not end, even after SIGKILL\n")
+                return 1
+            time.sleep(0.05)
+        for part in live:
+            if engine.life(journal.directory(part)) == "lost":
+                engine.purge(journal.directory(part), mark=part.mark)
+        rules_remove(directory / "parts")
+    return _answer(stopped=stopped)
+
+
+def _stop(journal: Journal, engine: ProcessEngine, part: Part, grace_s: float) -> bool:
+    """Stop the part; return whether it ran. A part that has not started can no longer start."""
+    path = journal.directory(part)
+    if engine.life(path) == "absent" and engine.void(path):
+        return False
+    engine.stop(path, grace_s=grace_s, detail="the node was shut down")
+    return engine.life(path) == "alive"

@@ -256,7 +256,7 @@ def arguments_parser() -> argparse.ArgumentParser:
         help="Print as JSON how far jobs would be kept out of Berth's files. Start nothing.",
     )
     parser.add_argument(
-        "--keep-jobs", type=float, metavar="HOURS", help="End the agent of DIR. Let its jobs run on for so many hours."
+        "--keep-jobs", type=float, metavar="HOURS", help="End the agent of DIR. Let its jobs run on for these hours."
     )
     parser.add_argument(
         "--stop-all", action="store_true", help="End the agent of DIR and all its jobs. Wait until they have ended."

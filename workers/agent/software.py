@@ -1,4 +1,4 @@
-"""The agent's settings about software environments, and what this machine offers by them."""
+"""The agent's settings about software environments, and the machine's offer by them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def software_find(settings: AgentSettings) -> Offer:
-    """Return what this machine offers to jobs. Raises SettingError for a wrong setting; what is absent is logged."""
+    """Return this machine's offer to jobs. Raises SettingError for a wrong setting; absent software is logged."""
     limits = Limits(
         build_s=settings.environments_build_s,
         one_gib=settings.environments_one_gib,
@@ -41,7 +41,7 @@ def software_find(settings: AgentSettings) -> Offer:
 
 
 class Software:
-    """What this machine offers, with the environments that operators name for all nodes. `told`: what the portal knows of it."""
+    """The machine's offer, with the environments that operators name for all nodes. `told`: the offer that the portal has."""
 
     def __init__(self, own: Offer, *, closed: tuple[Path, ...] = ()) -> None:
         self._own, self._closed = own, closed
@@ -50,6 +50,6 @@ class Software:
         self.told: Mapping[str, object] | None = None
 
     def look(self) -> bool:
-        """Look anew for what is wanted; true: the portal does not know yet what there is. Reads the disk."""
+        """Look again for the wanted environments; true: the portal has an older offer. Reads the disk."""
         self.offer = offer_with(self._own, self.wanted, closed=self._closed)
         return self.offer.to_wire() != self.told

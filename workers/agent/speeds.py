@@ -13,17 +13,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEAST = 0.01
-"""A smaller change is not told."""
+"""A smaller change is not written."""
 
 
 class Speeds:
-    """Remembers what each part was told; a part that was told nothing runs at its full speed."""
+    """Remembers each part's last speed; a part without one runs at its full speed."""
 
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
 
     def changed(self, speeds: Mapping[str, float]) -> dict[str, float]:
-        """Return the speeds that are not those told last, by attempt, and take them as told."""
         self._told = {attempt: told for attempt, told in self._told.items() if attempt in speeds}
         news = {a: speed for a, speed in speeds.items() if abs(speed - self._told.get(a, 1.0)) >= LEAST}
         self._told |= news
@@ -31,7 +30,7 @@ class Speeds:
 
 
 def speeds_tell(speeds: Mapping[Path, float]) -> None:
-    """Write each part's speed into its job's directory, which may be gone or full: then the next change is told."""
+    """Write each part's speed into its job's directory. It may be gone or full: then the next change is written."""
     for directory, speed in speeds.items():
         with contextlib.suppress(OSError, BrokenFileError):
             write_atomic(directory / SPEED_FILE, f"{speed:.3f}\n".encode(), mode=0o644, durable=False)

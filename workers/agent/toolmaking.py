@@ -1,4 +1,4 @@
-"""Makes the objects that bring parts to what the portal wants, from the agent's settings."""
+"""Makes the objects that bring parts to the state that the portal wants, from the agent's settings."""
 
 from __future__ import annotations
 

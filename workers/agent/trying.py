@@ -42,7 +42,7 @@ os.write(1, said.encode())
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a job of no tenant is to be tried with. `seclude`: with Landlock's walls too."""
+    """The means to try with a job of no tenant. `seclude`: with Landlock's walls too."""
 
     directory: Path
     walls: Walls
@@ -154,7 +154,7 @@ def limits_tried() -> list[Wall]:
 
 
 def _in_a_child(act: Callable[[], str]) -> str:
-    """Return what `act` says in a child process, or what a program says that it becomes: on standard output or error."""
+    """Return the text of `act` in a child process, or the output of the program that the child becomes."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

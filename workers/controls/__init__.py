@@ -1,1 +1,1 @@
-"""What stands round one part of a job: the shim, which starts its command, watches it and ends it. Standard library only."""
+"""The shim of one part of a job: it starts the command, watches it and ends it. Standard library only."""

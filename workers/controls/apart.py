@@ -52,7 +52,7 @@ def become(uid: int, gid: int) -> None:
 
 
 def _leave_keyring() -> None:
-    """Take an empty session keyring: the agent's would come along, and whoever holds a keyring may read its keys."""
+    """Take an empty session keyring: the agent's would be inherited, and its holder may read its keys."""
     number = _KEYCTL.get(os.uname().machine)
     if number is not None:
         ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_int(_JOIN_SESSION_KEYRING), None)

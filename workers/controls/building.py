@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WHY_LIMIT = 2000
-"""Bytes that are read of what the build says about its failure: it is written by the job's account."""
+"""Bytes that are read of the build's own reason of failure: the job's account writes it."""
 
 
 CODE_SECRET = "BERTH_GIT_SECRET"  # noqa: S105 - the variable's name
@@ -42,7 +42,7 @@ def build_launch(launch: Mapping[str, Any], build: Mapping[str, Any]) -> dict[st
 
 
 def build_disk(launch: Mapping[str, Any], build: Mapping[str, Any]) -> DiskMeter:
-    """Return what measures the environment while it is built, with what the build puts into the job's directories."""
+    """Return the disk meter of a build: it counts the environment and the job's directories."""
     roots = [Path(launch["job_dir"]).parent]
     return DiskMeter([*roots, Path(build["entry"])] if build["entry"] else roots, int(build["disk_mib"]))
 

@@ -1,10 +1,10 @@
 """A part's own control group: found, made, entered, set, read and removed, in the kernel's version 2 and in version 1.
 
-One name for each part, `berth-KEY-EPOCH-RANK.OWNER`: two Berths on one machine count their attempts alike. In version 2 it is
-one directory for all controllers, in version 1 one in each hierarchy. It is made beside the shim's own group, and only where
-that changes nothing for others: in version 2 a controller must be passed on there already, or the shim's own group must let
-it be. The shim itself stays outside. A process that has no right to write there never gets out, so a group also tells exactly
-which processes are a part's. Standard library only.
+Its name is `berth-KEY-EPOCH-RANK.OWNER`, since two Berths on one machine may have equal keys. Version 2 has one directory
+for all controllers, version 1 one in each hierarchy. The group lies beside the shim's own, and only where that changes
+nothing for others: version 2 must pass the controller on there already, or the shim's own group must let it be. The shim
+itself stays outside. A process without the right to write there never gets out, so the group names exactly the part's
+processes. Standard library only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class Home(NamedTuple):
         (self.path / name).write_text(text)
 
     def read(self, name: str) -> str:
-        """Return what one of its files says. Raises OSError."""
         return (self.path / name).read_text()
 
     def number(self, name: str) -> int | None:
@@ -74,11 +73,11 @@ class Group:
         return self.homes.get(controller)
 
     def enter(self) -> None:
-        """Move the calling process in; what it forks is born there. Raises OSError."""
+        """Move the calling process in; its children are born there. Raises OSError."""
         for path in self.paths:
             (path / "cgroup.procs").write_text("0")
         if self.tasks is not None:
-            with contextlib.suppress(OSError):  # its traffic is not told
+            with contextlib.suppress(OSError):  # its traffic is unknown
                 self.tasks.write_text("0")
 
     def add(self, pid: int) -> None:
@@ -103,7 +102,7 @@ class Group:
 
 
 def owner_of(parts: Path) -> str:
-    """Return what stands behind the names of all groups of a node: the mark of its directory of parts."""
+    """Return the suffix of the names of a node's groups: the mark of its directory of parts."""
     return f"{_crc32(os.fsencode(os.path.realpath(parts))):08x}"
 
 
@@ -165,7 +164,6 @@ def group_make(name: str, controllers: Iterable[str], *, mounts: Path = MOUNTS, 
 
 
 def group_find(name: str, *, mounts: Path = MOUNTS, own: Path = OWN) -> Group:
-    """Return what there is of a part's group, as a shim that was killed left it."""
     homes = {}
     for parent, version in _places(mounts, own):
         path = parent / f"{PREFIX}{name}"
@@ -185,7 +183,7 @@ def _parents(controllers: list[str], mounts: Path, own: Path) -> Iterator[tuple[
     """Yield the directories in which a part's may be made and the controllers that it has there, version 2's first."""
     second = [(parent, _passed_on(parent, controllers, may_ask=is_own)) for parent, is_own in _second(mounts, own)]
     for parent, passed in second:
-        if passed:  # a process is in one group of version 2 alone
+        if passed:  # a process is in only one group of version 2
             yield parent, 2, passed
             break
     else:
@@ -225,15 +223,11 @@ def _first(mounts: Path, own: Path) -> Iterator[tuple[Path, list[str]]]:
 def _read(mounts: Path, own: Path) -> tuple[dict[str, str], list[list[str]]]:
     """Return the shim's own path by controller, "" for version 2, and the fields of each line of mountinfo."""
     try:
-        return dict(_own_paths(own.read_text())), _rows(mounts)
+        # A person may mount on a path with `\r`, a no-break space or bytes that are no text.
+        rows = mounts.read_bytes().decode("utf-8", "surrogateescape").split("\n")
+        return dict(_own_paths(own.read_text())), [line.split(" ") for line in rows if line]
     except OSError:
         return {}, []
-
-
-def _rows(mounts: Path) -> list[list[str]]:
-    r"""Return the fields of each line: a person may mount on a path with `\r`, a no-break space or bytes that are no text."""
-    text = mounts.read_bytes().decode("utf-8", "surrogateescape")
-    return [line.split(" ") for line in text.split("\n") if line]
 
 
 def _own_paths(text: str) -> Iterator[tuple[str, str]]:
@@ -245,7 +239,7 @@ def _own_paths(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _kind(fields: list[str]) -> str:
-    """Return the kind of file system of a line of mountinfo: what follows the lone hyphen."""
+    """Return the kind of file system of a line of mountinfo: the word after the lone hyphen."""
     return fields[fields.index("-") + 1]
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 INSIDE = "APPTAINERENV_"
 OUTSIDE_ONLY = ("PATH", "BERTH_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""What names the node's programs, which are not in the image. The image has a PATH of its own."""
+"""Variables that name programs of the node, which are not in the image. The image has a PATH of its own."""
 APPENDED = f"{INSIDE}APPEND_PATH"
-"""What the engine puts behind the image's PATH: the node's folder that has `python`, for an image with `python3` alone."""
+"""The engine appends this to the image's PATH: the node's folder with `python`, for an image that has only `python3`."""
 
 
 def container_start(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -34,17 +34,13 @@ def container_start(launch: dict[str, Any], environment: dict[str, str]) -> tupl
     inside = {f"{INSIDE}{name}": value for name, value in environment.items() if name not in OUTSIDE_ONLY}
     if programs := launch.get("programs"):
         inside[APPENDED] = ":".join(filter(None, [inside.get(APPENDED), programs]))
-    return [*argv, container["image"], "/bin/sh", "-c", launch["command"]], _own(launch) | inside
-
-
-def _own(launch: dict[str, Any]) -> dict[str, str]:
-    """Return the engine's own environment. Nothing of it is the tenant's."""
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    return {"PATH": path, "HOME": launch["job_dir"], "TMPDIR": launch["tmp_dir"], "LANG": "C.UTF-8"}
+    own = {"PATH": path, "HOME": launch["job_dir"], "TMPDIR": launch["tmp_dir"], "LANG": "C.UTF-8"}  # of the engine
+    return [*argv, container["image"], "/bin/sh", "-c", launch["command"]], own | inside
 
 
 def _bound(launch: dict[str, Any], environment: dict[str, str]) -> list[tuple[str, str]]:
-    """Return what the job sees of the machine beside its image: the part's directory, and in it what it may write."""
+    """Return the mounts beside the image: the part's directory, and in it the job's writable ones."""
     above = str(Path(launch["job_dir"]).parent)  # whole: a file in it, as that of its cores, is replaced now and then
     names = ("job_dir", "tmp_dir", "records_dir", "artefacts_dir", "checkpoint_dir")
     own = [launch[name] for name in names if name in launch]

@@ -1,13 +1,11 @@
 """The cores of a running part: the shim follows the agent's order for its whole tree, and writes down what holds.
 
-`cores.json` is the order, `{"sequence", "cores", "share"}`: declared cores, and the share of what it takes now that it keeps;
+`cores.json` is the order, `{"sequence", "cores", "share"}`: declared cores, and the kept share of its present use;
 `cores-held.json` says which order holds. Every thread of every process of the job is set, again and again until a whole look
-changes nothing; what is forked inherits. A thread that the job itself had bound to fewer of the cores that it may use stays
-bound. The work is done in slices, so that neither 10 000 threads nor a job that forks or moves itself back without end keeps
-the shim from its lease; such a job is followed for `GIVE_UP_S`, and then the order counts as held all the same: without a
-cpuset the kernel lets it use any core anyway, whatever it was given. A slice is measured in processor time, for on a machine
-whose cores are all busy a look of milliseconds may last for seconds. Only who moved itself back is said to have done so.
-Standard library only.
+changes nothing; children inherit. A thread that the job itself bound to fewer of its cores stays bound. The work is done in
+slices, so that neither 10 000 threads nor a job that forks or moves itself back without end keeps the shim from its lease.
+Such a job is followed for `GIVE_UP_S`; then the order counts as held: without a cpuset it can use any core anyway. A slice
+is measured in processor time: on a busy machine a look of milliseconds may last for seconds. Standard library only.
 """
 
 from __future__ import annotations
@@ -33,9 +31,8 @@ if TYPE_CHECKING:
 
 ORDER, HELD = "cores.json", "cores-held.json"
 SLICE_S, REST = 0.1, 4.0
-"""A look may take the first, of processor time; then the shim does other things for so many times as long."""
+"""Processor time of a look at most; then the shim does other things for this multiple of it."""
 GIVE_UP_S = 10.0
-NO_ROOM_S = 1.0
 THREADS_A_LOOK_AT_THE_CLOCK = 128
 Cores = frozenset[int]
 
@@ -46,7 +43,7 @@ def cores_map(cores: list[int], real: list[int]) -> set[int]:
 
 
 class CoreOrders:
-    """Follows the orders for one part. `told`: the file that tells the job its present number of cores, if there is one."""
+    """Follows the orders for one part. `told`: the file in which the job reads its number of cores, if there is one."""
 
     cpuset: Cpuset | None = None
     share = 1.0
@@ -141,16 +138,13 @@ class CoreOrders:
             moved = True
 
     def _write(self, now: float, *, settled: bool) -> None:
-        held = {"sequence": self.sequence, "cores": self.cores, "settled": settled, "by": self._by}
+        by = f"cpuset{self.cpuset.version}" if self.cpuset is not None else "affinity"
+        held = {"sequence": self.sequence, "cores": self.cores, "settled": settled, "by": by}
         held |= {"share": self.share, "throttle": self.throttle.by if self.throttle is not None else ""}
         try:
             write_json(self.directory / HELD, held, durable=False)
         except OSError:  # a full disk: the order is followed anew until it can be written down
-            self._wanted, self.next_at = self.cores, now + NO_ROOM_S
-
-    @property
-    def _by(self) -> str:
-        return f"cpuset{self.cpuset.version}" if self.cpuset is not None else "affinity"
+            self._wanted, self.next_at = self.cores, now + 1.0
 
     def _tell(self) -> None:
         if self.told is not None:
@@ -180,7 +174,6 @@ def _bind(thread: int, mask: Cores, before: set[Cores]) -> bool:
 
 
 def core_orders(launch: dict[str, Any], directory: Path, meter: UsageMeter, group: Group) -> CoreOrders:
-    """Return what follows orders about a launch's cores."""
     throttle = Throttle(part_name(directory), group)
     orders = CoreOrders(directory, meter.tree, launch["cores"], throttle=throttle, used=meter.cores_lately)
     if launch.get("cores_file"):

@@ -22,11 +22,11 @@ class Cpuset(NamedTuple):
     version: Version
 
     def hold(self, cores: Iterable[int]) -> None:
-        """Let its processes run on these cores alone. Raises OSError."""
+        """Let its processes run only on these cores. Raises OSError."""
         (self.path / "cpuset.cpus").write_text(",".join(map(str, sorted(cores))))
 
     def enter(self) -> None:
-        """Move the calling process in; what it forks is born there. Raises OSError."""
+        """Move the calling process in; its children are born there. Raises OSError."""
         (self.path / "cgroup.procs").write_text("0")
 
     def remove(self) -> None:
@@ -36,7 +36,7 @@ class Cpuset(NamedTuple):
 
 
 def cpuset_of(group: Group, cores: Iterable[int]) -> Cpuset | None:
-    """Let the group run on these cores alone; None where it has no cpuset that can be set."""
+    """Let the group run only on these cores; None where it has no cpuset that can be set."""
     home = group.home("cpuset")
     if home is None:
         return None

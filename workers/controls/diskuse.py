@@ -1,6 +1,6 @@
 """How much disk a part uses: a thread walks over its directories. It takes 2 % of a core, however many files there are.
 
-The walk follows no link, waits for no pipe, and never leaves the part's file system, whatever a job has put there. A dead
+The walk follows no link, waits for no pipe, and never leaves the part's file system. A dead
 network mount blocks the thread, not the shim. Allocated blocks count (a file's holes do not), a file with several names
 counts once, and a deleted file counts as long as a process of the job holds it open. Standard library only.
 """
@@ -25,7 +25,7 @@ ENTRIES_A_LOOK_AT_THE_CLOCK = 64
 DEEPEST = 100
 """Each level takes two descriptors, so what lies deeper cannot be measured."""
 MOST_LINKED = 100_000
-"""So many files with several names are remembered. Beyond that, each name counts."""
+"""Most files with several names that are remembered. Beyond that, each name counts."""
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -186,5 +186,5 @@ def disk_meter(launch: dict[str, Any], directory: Path) -> DiskMeter | None:
 
 
 def taken_too_much(launch: dict[str, Any]) -> tuple[Path, ...]:
-    """Return what goes first where a job has filled the disk before that was seen; its checkpoints stay."""
+    """Return the folders to remove first after a job has filled the disk; its checkpoints stay."""
     return Path(launch["job_dir"]), Path(launch["tmp_dir"])

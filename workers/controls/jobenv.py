@@ -1,4 +1,4 @@
-"""The environment of a job: what docs promise, and nothing of the agent's environment."""
+"""The environment of a job: only the variables in the docs, and nothing of the agent's environment."""
 
 from __future__ import annotations
 
@@ -31,12 +31,6 @@ def _base(launch: dict[str, Any]) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TMPDIR": launch["tmp_dir"],
     }
-
-
-def _visible_devices(launch: dict[str, Any]) -> str:
-    """Return UUIDs of real GPUs, or indices of virtual ones; "" for a CPU job, so that it sees no GPU."""
-    chosen = launch["gpus"] if launch["virtual"] else launch["gpu_uuids"] or launch["gpus"]
-    return ",".join(str(gpu) for gpu in chosen)
 
 
 def _berth(launch: dict[str, Any]) -> dict[str, str]:
@@ -78,7 +72,7 @@ def _berth(launch: dict[str, Any]) -> dict[str, str]:
 
 
 def _rendezvous(launch: dict[str, Any]) -> dict[str, str]:
-    """Return what torchrun reads, by its own names and as PET_*. A CPU job counts as one process for each node."""
+    """Return torchrun's variables, by its own names and as PET_*. A CPU job counts as one process for each node."""
     world = launch["world"]
     nodes = len(world["nodes"])
     values = (
@@ -96,7 +90,7 @@ def _rendezvous(launch: dict[str, Any]) -> dict[str, str]:
 def _gloo(launch: dict[str, Any]) -> dict[str, str]:
     """Return by which interface PyTorch's gloo is to reach the other nodes: that of the address by which they know this one.
 
-    Left alone, gloo takes the address that the machine's name has here, which often is one of the loopback (127.0.1.1).
+    By default gloo takes the address of the machine's name, which often is one of the loopback (127.0.1.1).
     """
     nodes, rank = launch["world"]["nodes"], launch["rank"]
     if len(nodes) < 2 or rank >= len(nodes):
@@ -134,12 +128,13 @@ def job_environment(launch: dict[str, Any]) -> dict[str, str]:
         **_berth(launch),
         **_rendezvous(launch),
         **_mps(launch),
-        "CUDA_VISIBLE_DEVICES": _visible_devices(launch),
+        # UUIDs of real GPUs, or indices of virtual ones; "" for a CPU job, so that it sees no GPU.
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, (not launch["virtual"] and launch["gpu_uuids"]) or launch["gpus"])),
     }
 
 
 def _prefix(prefix: str | None, path: str) -> dict[str, str]:
-    """Return what activating a virtual or conda environment sets: its programs come first."""
+    """Return the variables of an activated virtual or conda environment: its programs come first."""
     if prefix is None:
         return {"PATH": path}
     kind = "CONDA_PREFIX" if (Path(prefix) / "conda-meta").is_dir() else "VIRTUAL_ENV"

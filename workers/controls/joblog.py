@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 STREAMS = ("stdout", "stderr")
 CHUNK_BYTES = 256 * 1024
-"""So much is read from a file, and sent to the portal, at a time."""
+"""Most bytes that are read from a file, and sent to the portal, at a time."""
 _PIPE_BYTES = 64 * 1024
 DISCARD_PAUSE_S = 0.002
 """The pause after each pipeful that is thrown away: at most 32 MB/s, for a few per cent of a core."""
 _NO_FILE: list[int | None] = [None, -1]
 WRITE_AGAIN_S = 1.0
-"""When a file cannot be written (a full disk), the next try comes after so long. The job waits, as for a full pipe."""
+"""Pause after a failed write (a full disk). The job waits, as for a full pipe."""
 
 
 class LogPipe:
@@ -113,7 +113,7 @@ class JobLog:
 
     @classmethod
     def under(cls, directory: Path, limit_bytes: int, masked: list[bytes] | None = None) -> JobLog:
-        """`masked`: what the files do not show."""
+        """`masked`: the pieces that the files do not show."""
         if not masked:
             return cls([LogPipe(directory / name, limit_bytes) for name in STREAMS])
         from workers.controls.secrets import mask_of  # few jobs need it
@@ -121,7 +121,6 @@ class JobLog:
         return cls([LogPipe(directory / name, limit_bytes, mask_of(masked)) for name in STREAMS])
 
     def readers(self) -> list[int]:
-        """Descriptors to wait for."""
         return [s.reader for s in self.streams if s.reader >= 0 and not s.is_blocked()]
 
     def pump(self) -> bool:
@@ -139,9 +138,9 @@ class JobLog:
 
 
 def logs_known(job: dict[str, Any] | None, boot_id: str) -> dict[str, list[int | None]]:
-    """Return by what each log is known, from what `job.json` says: device and inode; after a reboot the inode alone.
+    """Return each log's identity from `job.json`: device and inode; after a reboot only the inode.
 
-    A disk may have another device number after it. What is no such pair is known by nothing, so that no file is it.
+    A disk may have another device number after it. A value that is no such pair matches no file.
     """
     logs, same = (job or {}).get("logs") or {}, (job or {}).get("boot_id") == boot_id
     if not isinstance(logs, dict):

@@ -60,7 +60,7 @@ def _session_of(leader: Identity | None, seen: dict[int, Stat]) -> int | None:
 
 
 def leftovers_find(traces: Traces, group: Group | None = None) -> list[Stat]:
-    """Return the living processes of the part: exactly those in its group where it has one, and whatever bears a trace."""
+    """Return the living processes of the part: those in its group where it has one, and those with a trace of it."""
     members = group.pids() if group else set()
     seen = {p: s for p in all_pids() if p != os.getpid() and (s := stat(p)) and s.state not in "ZXx"}
     session = _session_of(traces.leader, seen)

@@ -74,7 +74,7 @@ def _weight(home: Home, nice: int) -> None:
 
 
 def _devices(home: Home, hidden: Iterable[str]) -> None:
-    """Refuse the device files of others' GPUs, by whatever name they are opened. Version 1 only."""
+    """Refuse the device files of others' GPUs, under any name. Version 1 only."""
     for path in hidden:
         try:
             about = os.stat(path)  # noqa: PTH116 - the shim does without pathlib where it can

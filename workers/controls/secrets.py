@@ -1,6 +1,6 @@
 """A part's secrets, in its shim: taken from the agent through memory, and left out of the job's log.
 
-The agent gives them as standard input, a file that lies in memory alone, so that no disk of the node ever holds a value.
+The agent gives them as standard input, a file in memory, so that no disk of the node ever holds a value.
 Standard library only; few shims need it.
 """
 
@@ -18,19 +18,19 @@ LONGEST = 1024
 """Longer lines are looked for in pieces, so that a log of one letter costs no more than another."""
 SHOWN = b"***"
 MOST_HELD = 16 * 1024
-"""What may be the beginning of a piece is held back up to here: a job that puts codes into it without end gives it away."""
+"""Most bytes held back that may begin a piece: a job that puts endless codes into it gives it away."""
 _UNSEEN = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)"
     rb"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2(?:[\x80-\x9f]|\Z)"
     rb"|\xe2(?:\x80(?:[\xaa-\xae]|\Z)|\x81(?:[\xa6-\xa9]|\Z)|\Z)|\xef(?:\xbb(?:\xbf|\Z)|\Z)"
 )
-"""What the portal drops of a line that it shows (its `output.lines`), also cut at the end: it may stand within a piece."""
+"""Codes that the portal drops from a shown line (its `output.lines`), also cut at the end: they may stand within a piece."""
 MOST_PIECES, MOST_BYTES = 256, 16 * 1024
-"""So many pieces are looked for whole. Each costs time for each chunk of the log, and the tenant chooses how many there are."""
+"""Most pieces that are searched whole. Each costs time for each chunk of the log, and the tenant chooses their number."""
 
 
 def secrets_take(launch: dict[str, Any]) -> None:
-    """Put what the agent gives into the launch: variables, `code_secret`, and `masked`, what no log may show.
+    """Put the agent's secrets into the launch: variables, `code_secret`, and `masked`, the values that no log may show.
 
     Without it, `not_handed` says why the job cannot begin.
     """
@@ -53,7 +53,7 @@ def secrets_take(launch: dict[str, Any]) -> None:
 
 
 def pieces_of(values: list[str]) -> list[bytes]:
-    """Return what is looked for: each line of each value, the long ones cut."""
+    """Return the pieces to search: each line of each value, the long ones cut."""
     found = set()
     for value in values:
         for line in value.encode().split(b"\n"):
@@ -101,10 +101,10 @@ class Mask:
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = [(piece, _borders(piece)) for piece in pieces]
         self._held = b""
-        self._told = 0  # so many of the held bytes lie in what `***` was shown for already
+        self._told = 0  # of the held bytes, these are already shown as `***`
 
     def feed(self, data: bytes) -> bytes:
-        """Return what can be shown now. What may be the beginning of a piece is held until more comes."""
+        """Return the bytes to show now. Bytes that may begin a piece are held until more comes."""
         text = self._held + data
         seen, until = Seen(text), len(text)
         if begun := self._longest_begun(seen.text):
@@ -113,7 +113,6 @@ class Mask:
         return self._shown(text, seen, until if len(text) - until <= MOST_HELD else len(text))
 
     def end(self) -> bytes:
-        """Return what was held."""
         return self._shown(self._held, Seen(self._held), len(self._held))
 
     def _longest_begun(self, text: bytes) -> int:
@@ -132,7 +131,7 @@ class Mask:
         return b"".join(out)
 
     def _spans(self, text: bytes, seen: Seen) -> list[tuple[int, int]]:
-        """Return what is covered, pieces that overlap as one, in order."""
+        """Return the covered ranges in order; pieces that overlap are one."""
         found = [(0, self._told)] if self._told else []
         found += self._found(text)
         if seen.text is not text:
@@ -156,7 +155,7 @@ class Mask:
 
 
 class LineMask:
-    """Shows `***` from where one of very many pieces begins to the end of the line: what it costs does not grow with them."""
+    """Shows `***` from the beginning of one of very many pieces to the end of the line: its cost does not grow with them."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._beginnings = {piece[:SHORTEST] for piece in pieces}
@@ -164,7 +163,7 @@ class LineMask:
         self._held, self._hides = b"", False
 
     def feed(self, data: bytes) -> bytes:
-        """Return what can be shown now. What may be the beginning of a piece is held until more comes."""
+        """Return the bytes to show now. Bytes that may begin a piece are held until more comes."""
         text, out, at = self._held + data, [], 0
         seen = Seen(text)
         starts = self._starts(text)
@@ -187,12 +186,10 @@ class LineMask:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """Return what was held."""
         held, self._held = self._held, b""
         return held
 
     def _starts(self, text: bytes) -> list[int]:
-        """Return where pieces begin."""
         return [i for i in range(len(text) - SHORTEST + 1) if text[i : i + SHORTEST] in self._beginnings]
 
     def _until(self, text: bytes, seen: Seen, at: int) -> int:
@@ -205,11 +202,11 @@ class LineMask:
     def _tail(self, text: bytes) -> int:
         """Return how many bytes at the end may begin a piece."""
         lengths = range(min(SHORTEST - 1, len(text)), 0, -1)
-        return next((length for length in lengths if self._is_begun(text[-length:])), 0)
-
-    def _is_begun(self, tail: bytes) -> bool:
-        place = bisect_left(self._sorted, tail)
-        return place < len(self._sorted) and self._sorted[place].startswith(tail)
+        for length in lengths:
+            place = bisect_left(self._sorted, tail := text[-length:])
+            if place < len(self._sorted) and self._sorted[place].startswith(tail):
+                return length
+        return 0
 
 
 def _borders(piece: bytes) -> list[int]:

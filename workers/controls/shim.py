@@ -38,7 +38,7 @@ TICK_S = 1.0
 LEFTOVER_GRACE_S = 2.0
 # The portal may start the job elsewhere when lease and grace are over. So ours must be dead well before that.
 LEASE_GRACE_SHARE = 1 / 3
-# For so long the lease that was read last counts when the file cannot be read.
+# How long the last lease counts when the file cannot be read.
 BLIND_S = 10.0
 
 
@@ -110,7 +110,9 @@ class Shim:
         identity = leader.to_json() if leader else {"pid": self.pid, "start_ticks": 0, "boot_id": ""}
         # The agent reports the job as running when this file says so. Limits and lease are watched in any case.
         about = {"started_at": self.begun_unix, "building": building, "commit": self.launch.get("commit")}
-        self.telling.began({**identity, **about, **self._log_facts()})
+        streams = self.log.streams
+        logs = {"logs": {s.path.name: s.identity for s in streams}, "pipes": [s.mark for s in streams]}
+        self.telling.began({**identity, **about, **logs})
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
@@ -121,11 +123,6 @@ class Shim:
         if self.status and self.ending is None:  # a job that ended well in spite of it ended well
             self._look_at_memory(last.memory_mib)
         return ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
-
-    def _log_facts(self) -> dict[str, Any]:
-        """Return what identifies the log's files and pipes."""
-        streams = self.log.streams
-        return {"logs": {s.path.name: s.identity for s in streams}, "pipes": [s.mark for s in streams]}
 
     def _reap(self) -> bool:
         """Collect ended children; True while the command itself runs."""
@@ -198,7 +195,7 @@ class Shim:
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.told:
-            self._end("stopped", "the shim was told to end", self.launch["grace_s"])
+            self._end("stopped", "the shim got an order to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
             self._end("lease", "the portal did not renew its lease in time", grace_s)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from workers.system.procs import Stat, Tree
 
-# From so many processes on, all are stopped before any is killed. Some may not stop, so it is tried so often at most.
+# From this number of processes on, all are stopped before any is killed. Some may not stop, so the tries are limited.
 FREEZE_FROM = 50
 FREEZE_ROUNDS = 20
 
@@ -45,7 +45,6 @@ def wake_on_signals(on_terminated: Callable[..., Any]) -> int:
 
 
 def signal_all(tree: Tree, sig: int) -> None:
-    """Send `sig` to all descendants that live now."""
     _send(sig, tree.scan(full=True))
 
 

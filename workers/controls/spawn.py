@@ -65,7 +65,6 @@ def _child(
     parent: int,
     group: Group | None,
 ) -> NoReturn:
-    """Do what stands between fork and exec. Never returns."""
     step = "its processes' death signal"
     try:
         end_with(parent)
@@ -87,7 +86,7 @@ def _child(
         copy = _copying(launch)
         for doing in apart_load()(launch):
             step = doing
-        if os.getppid() != parent:  # it ended while nothing would have told us
+        if os.getppid() != parent:  # it ended while nothing watched it
             os._exit(1)
         step = f"working directory {launch.get('copied_from') or launch['cwd']}"
         if copy is not None:
@@ -126,14 +125,14 @@ def started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[s
 
 
 def apart_load() -> Callable[[dict[str, Any]], Iterator[str]]:
-    """Return what sets the job apart; loaded here, where the job's own process alone holds it and Berth's files are in view."""
+    """Return the function that sets the job apart; loaded here, in the job's own process, while Berth's files are in view."""
     from workers.controls.apart import live_apart
 
     return live_apart
 
 
 def _copying(launch: dict[str, Any]) -> Callable[[Path, Path], None] | None:
-    """Return what copies the tenant's own directory for a profile; loaded while Berth's files are still in view."""
+    """Return the function that copies the tenant's own directory for a profile; loaded while Berth's files are in view."""
     if not launch.get("copied_from"):
         return None
     from workers.controls.scratch import scratch_copy  # few jobs need it; every shim would hold it

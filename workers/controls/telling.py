@@ -1,4 +1,4 @@
-"""What the shim tells the agent of the command by files: that it began, and how it ended; on a full disk too."""
+"""Files by which the shim tells the agent that the command began, and how it ended; on a full disk too."""
 
 from __future__ import annotations
 

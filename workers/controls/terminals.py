@@ -31,15 +31,14 @@ ORDER = "terminal.json"
 SHELL = "[ -x /bin/bash ] && exec /bin/bash -i; exec /bin/sh -i"
 PROMPT = """[ -e ~/.bashrc ] || PS1='job-$BERTH_JOB_ID@\\h:\\w\\$ '; unset PROMPT_COMMAND"""
 """Done once, after all that the machine or the image sets: theirs names the account, which often has no name to be found
-("I have no name!"), and not the job. Who brings a `.bashrc` has a prompt of their own."""
+("I have no name!"), and not the job. A tenant's `.bashrc` sets its own prompt."""
 FAILED = 127
 """How a shell that could not be started ends."""
-_NAMESPACES = ("ipc", "mnt")
 
 
 @dataclass(slots=True)
 class Order:
-    """`tty` and `end`: descriptors, open here. `command`: what runs instead of a shell. `plain`: it reads nothing."""
+    """`tty` and `end`: descriptors, open here. `command`: runs instead of a shell. `plain`: it reads nothing."""
 
     tty: int
     end: int
@@ -114,7 +113,6 @@ def _taken(directory: Path) -> Order | None:
 
 
 def _child(launch: dict[str, Any], order: Order, command: int, parent: int, group: Group | None) -> NoReturn:
-    """Do what stands between fork and exec. Never returns."""
     step, tty = "session", order.tty
     try:
         end_with(parent)
@@ -143,7 +141,9 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
         step = f"working directory {launch['cwd']}"
         os.chdir(launch["cwd"])
         step = "shell"
-        environment = _prompted(job_environment(launch)) | {"TERM": "dumb" if order.plain else "xterm-256color"}
+        prompt = {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "}  # for bash and for a plain `sh`
+        term = {"TERM": "dumb" if order.plain else "xterm-256color"}
+        environment = prompt | job_environment(launch) | term
         argv, environment = started(
             {**launch, "command": SHELL if order.command is None else order.command}, environment
         )
@@ -154,18 +154,13 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
     os._exit(FAILED)
 
 
-def _prompted(environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment with a prompt that names the job, for bash and for a plain `sh`; a tenant's own one stays."""
-    return {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "} | environment
-
-
 def _join(command: int) -> None:
     """Enter the namespaces of the command. Raises OSError, also where the job has moved to a user namespace of its own."""
     own = "/proc/self/ns/user"
     if os.stat(own).st_ino != os.stat(f"/proc/{command}/ns/user").st_ino:  # noqa: PTH116
         raise PermissionError("the command lives in a user namespace that it made itself")
     libc = ctypes.CDLL(None, use_errno=True)
-    for name in _NAMESPACES:
+    for name in ("ipc", "mnt"):
         handle = os.open(f"/proc/{command}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             if libc.setns(ctypes.c_int(handle), ctypes.c_int(0)) != 0:

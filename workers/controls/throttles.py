@@ -1,8 +1,8 @@
-"""How a CPU job is held back from the memory: to a share of what it moves (MBA) or of the CPU time that it takes (quotas).
+"""Holds a CPU job back from the memory: to a share of its traffic (MBA) or of its CPU time (quotas).
 
 Memory Bandwidth Allocation is Intel's and AMD's, in the kernel's resctrl: a directory with the job's threads and a limit in
 per cent. A quota stands in the part's control group, of version 2 or 1. It is a share of the cores that the job used when it
-was first held back: a quota of what it may use would not touch a job that uses half of that. Where neither can be set, the
+was first held back: a quota of its cores would not touch a job that uses half of them. Where neither can be set, the
 job is bound to fewer of its cores (`CoreOrders`). Standard library only.
 """
 
@@ -30,7 +30,7 @@ LEAST_CORES = 0.05
 
 
 class Throttle:
-    """Of one part. `by`: the means in force, empty while it is not held back."""
+    """The throttle of one part. `by`: the means in force, empty while it is not held back."""
 
     by = ""
     _cores = 0.0
@@ -44,7 +44,7 @@ class Throttle:
         return self.resctrl / f"{PREFIX}{self.name}"
 
     def watch(self) -> None:
-        """Let the processor count what the part moves, from its first process on, where it can."""
+        """Let the processor count the part's traffic, from its first process on, where it can."""
         monitor = self.resctrl / "mon_groups" / f"{PREFIX}{self.name}"
         with contextlib.suppress(OSError):  # no resctrl, or no counter is left
             monitor.mkdir(exist_ok=True)
@@ -75,12 +75,12 @@ class Throttle:
         self.by = ""
 
     def end(self) -> None:
-        """Remove all that the part has; its group is removed by who made it."""
+        """Remove all limits of the part; the group's maker removes the group."""
         self.release()
         resctrl_remove(self.name, resctrl=self.resctrl)
 
     def take(self, thread: int) -> bool:
-        """Put one thread where the limit is; whether that was new. What it forks is born there."""
+        """Put one thread under the limit; true: it was not there. Its children are born there."""
         if self.by != "mba" or thread in self._taken:
             return False
         self._taken.add(thread)

@@ -1,4 +1,4 @@
-"""What a part uses: its shim measures it each second and overwrites one line of a file, which the agent reads."""
+"""A part's usage: its shim measures it each second and overwrites one line of a file, which the agent reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LINE_BYTES = 128
 _MOST = 1e12
-"""No machine can use so many seconds or MiB. A larger figure was not measured."""
+"""Larger than any machine's seconds or MiB. A larger figure was not measured."""
 _MOST_BYTES = 2**64
 _UNKNOWN = b"-"
 # Reading PSS walks the page tables. It may take at most this share of a core, so a huge job is measured less often.

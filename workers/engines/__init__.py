@@ -1,4 +1,4 @@
-"""What an execution engine does for the agent. Each engine has a file of its own."""
+"""The interface of an execution engine. Each engine has a file of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Engine(Protocol):
         """Return the pid of the command's first process; None before it runs."""
 
     def job(self, directory: Path) -> dict[str, Any] | None:
-        """Return what the shim wrote about the command: `pid, started_at`, and the identities of its log files (`logs`)."""
+        """Return the shim's record of the command: `pid, started_at`, and the identities of its log files (`logs`)."""
 
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
         """Send SIGTERM now and SIGKILL after `grace_s`. 0 kills at once."""
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """Take back an order that nobody follows. Raises OSError."""
 
     def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
-        """Order that the part runs on these declared cores from now on, held back to a share of what it takes now; 1: not.
+        """Order the part onto these declared cores, held back to a share of its present use; 1: not held back.
 
         Calling it again does no harm. Raises OSError.
         """
@@ -78,7 +78,7 @@ class Engine(Protocol):
         """Return how it ended: `reason, detail, exit_code, signal, pid, ended_at`; None before that."""
 
     def usage(self, directory: Path) -> Usage | None:
-        """Return what the part uses now."""
+        """Return the part's present usage."""
 
     def void(self, directory: Path) -> bool:
         """Close the directory of a part that has not started, so that it never will; False when it has started."""

@@ -175,7 +175,7 @@ class ProcessEngine:
         self._children = [child for child in self._children if child.poll() is None]
 
     def _traces(self, directory: Path, mark: str) -> Traces:
-        """Return what identifies a part's processes. A file that is missing or broken is done without."""
+        """Return the traces of a part's processes. It ignores a missing or broken file."""
         job = self._read(lambda path: read_record(path, **_IDENTITY), directory / "job.json") or {}
         noted = self._read(read_json, directory / "processes") or []
         family = {tuple(n) for n in noted if isinstance(n, list) and len(n) == 2} if isinstance(noted, list) else set()

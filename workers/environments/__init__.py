@@ -1,1 +1,1 @@
-"""Software environments of jobs: what this node offers, what a part gets of it, how it is built, and what is cleaned away."""
+"""Software environments of jobs: the node's offer, a part's plan, the build, and the cleaning."""

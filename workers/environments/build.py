@@ -1,7 +1,7 @@
 """Makes a job's software ready before its command: `python -I -S build.py PLAN_FILE`. Exit code 0: it is.
 
 It runs as the job does: the same account, walls, limits and log, for the packages that it installs run code of strangers. It
-imports the standard library alone. What it writes is the job's to spoil: the agent reads it without trust.
+imports only the standard library. The job can spoil its output: the agent reads it without trust.
 
 An environment lies in a directory of its own, named by a hash of all that decides what is in it. `lock` lets one process at a
 time build it, and the kernel drops it when that dies. `ready.json` is written last; without it the next job begins anew.
@@ -49,7 +49,7 @@ _MARK = "[environment]"
 
 
 class BuildError(Exception):
-    """It cannot be made ready. The text says why, for the job's page; `lasting`: another job would fail alike."""
+    """It cannot be made ready. The text says why, for the job's page; `lasting`: another job would fail the same way."""
 
     def __init__(self, why: str, *, lasting: bool = True) -> None:
         super().__init__(why)
@@ -75,12 +75,12 @@ NOT_FOUND = ("No matching distribution found", "not found in the package registr
 
 
 SHORTEST = 4
-"""Characters of what is left out of the log: a word of fewer stands everywhere."""
+"""Shortest word that is left out of the log: a shorter one occurs everywhere."""
 
 
 @dataclass
 class Access:
-    """What a build needs to be let in, in memory alone: options of the installer, its variables, and what no log may show."""
+    """A build's access to an index, only in memory: options of the installer, its variables, and words that no log may show."""
 
     options: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
@@ -143,7 +143,6 @@ def _in_memory(text: str) -> str:
 
 
 def say(sentence: str) -> None:
-    """Write a line into the job's log."""
     print(_MARK, sentence, flush=True)  # noqa: T201 - standard output is the log
 
 
@@ -213,7 +212,7 @@ def locked(entry: Path) -> Any:
 
 
 def failed_check(entry: Path, again_s: float) -> None:
-    """Raise BuildError when a build failed so lately that another try would fail alike."""
+    """Raise BuildError when a build failed so lately that another try would fail too."""
     try:
         failed = json.loads((entry / "failed.json").read_text())
         age_s, why = time.time() - failed["at"], failed["why"]
@@ -226,7 +225,7 @@ def failed_check(entry: Path, again_s: float) -> None:
 
 
 def _build(entry: Path, plan: dict[str, Any], access: Access) -> None:
-    """Make the environment, or the image, anew: what a killed build left is removed first."""
+    """Make the environment or image; the remains of a killed build are removed first."""
     shutil.rmtree(entry / "venv", ignore_errors=True)
     for leftover in ("ready.json", "failed.json"):
         (entry / leftover).unlink(missing_ok=True)

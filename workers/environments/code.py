@@ -1,4 +1,4 @@
-"""What a part gets for its code: the plan of the repository's fetch, and the stage in which its shim runs it."""
+"""A part's code: the plan of the repository's fetch, and the stage in which its shim runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fetch_stage(code: Mapping[str, Any], offer: Offer | None, *, room: Path, into: Path, python: str) -> dict[str, Any]:
-    """Write the plan into the empty directory `room`; return what `launch.json` says of the stage. Raises PlanError, OSError."""
+    """Write the plan into the empty directory `room`; return the stage for `launch.json`. Raises PlanError, OSError."""
     if offer is None or offer.git is None:
         raise PlanError("this node has no git; ask its operator to install it")
     plan = {

@@ -1,8 +1,8 @@
 """Fetches a job's repository before its command: `python -I -S fetch.py PLAN_FILE`. Exit code 0: it is there.
 
-It runs as the job does: the same account, walls, limits and log. It imports the standard library alone. Git reads no settings
+It runs as the job does: the same account, walls, limits and log. It imports only the standard library. Git reads no settings
 but these, runs no hooks and asks nobody. The secret comes by the environment of this process; git asks for it by GIT_ASKPASS,
-which is this file again, and gets it for the repository's own scheme and host alone; ssh reads a key from a file in memory.
+which is this file again, and gets it only for the repository's own scheme and host; ssh reads a key from a file in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 SECRET = "BERTH_GIT_SECRET"  # noqa: S105 - the name of a variable
 USER = "git"
-"""Who a token without a name is sent as: the servers that take tokens look at the token alone."""
+"""User name of a token without a name: servers that take tokens look only at the token."""
 KEPT_LINES = 40
 OPTIONS = {
     "credential.helper": "",
@@ -67,7 +67,7 @@ COMPLAINTS = (
     ),
     (("would be overwritten",), "The job brings a file that the repository has too; leave it out of the job's files"),
 )
-"""What git says -> what is said of it."""
+"""Words of git -> Berth's sentence."""
 
 
 class FetchError(Exception):
@@ -201,7 +201,7 @@ def answer(site: str, prompt: str) -> int:
 
 
 def _run(command: list[str], environment: dict[str, str], plan: dict[str, Any]) -> None:
-    """Run one command, what it says into the log. Raises FetchError with what went wrong and the remedy."""
+    """Run one command, its output into the log. Raises FetchError with the cause and the remedy."""
     said: deque[str] = deque(maxlen=KEPT_LINES)
     with subprocess.Popen(  # noqa: S603 - the plan is the agent's
         command,

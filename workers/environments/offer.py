@@ -1,4 +1,4 @@
-"""What software this node offers to jobs: found once at the agent's start, and told to the portal with the inventory."""
+"""The node's software for jobs: found once at the agent's start, and sent to the portal with the inventory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OfferError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What environments may take: seconds and GiB to build one, GiB of all, days unused; seconds until another try."""
+    """Limits of environments: seconds and GiB to build one, GiB of all, days unused; seconds until another try."""
 
     build_s: float = 600.0
     one_gib: float = 20.0
@@ -47,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the node can do. `root`: where environments are kept. `installer`: "uv" or "pip", with its `program`; None: none.
+    """The node's abilities. `root`: directory of environments. `installer`: "uv" or "pip", with its `program`; None: none.
 
     `engine`: the program that runs images, `git`: the one that fetches repositories; None: none does.
     """
@@ -61,7 +61,7 @@ class Offer:
     git: str | None = None
     named: Mapping[str, Path] = field(default_factory=dict)
     index: tuple[str, ...] = ()
-    missing: Mapping[str, str] = field(default_factory=dict)  # what is not offered -> why, and the remedy
+    missing: Mapping[str, str] = field(default_factory=dict)  # kind that is not offered -> why, and the remedy
     proxies: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
 
@@ -92,7 +92,7 @@ def named_parse(text: str) -> dict[str, Path]:
 
 
 def offer_with(offer: Offer, wanted: Mapping[str, str], *, closed: Collection[Path] = ()) -> Offer:
-    """Return what this node offers with what operators named for all nodes, name -> directory; its own names come first.
+    """Return the offer with the environments that operators named for all nodes, name -> directory; its own names win.
 
     `closed`: directories that no job may see, in which, and above which, no environment may lie. Looks at the disk.
     """
@@ -132,7 +132,7 @@ def offer_find(
     limits: Limits | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Offer:
-    """Look what this machine has. Raises OfferError for a wrong setting; what is only absent stands in `missing`."""
+    """Look at this machine. Raises OfferError for a wrong setting; absent software stands in `missing`."""
     chosen = str(python or getattr(sys, "_base_executable", None) or sys.executable)
     about = _about(chosen)
     missing: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What a part gets for its software: the plan that its build follows, and what changes in its launch."""
+"""A part's software: the plan that its build follows, and the changes of its launch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _meant(text: str) -> list[str]:
 def software_plan(
     software: Mapping[str, str], offer: Offer, tenant: int | str, secrets: Mapping[str, str] | None = None
 ) -> Plan:
-    """Return the plan for what a job wants, one of `environment`, `path`, `requirements`. Raises PlanError.
+    """Return the plan for a job's one of `environment`, `path`, `requirements`. Raises PlanError.
 
     `secrets`: the variables among the job's that its build gets, with the secrets' names.
     """
@@ -140,7 +140,7 @@ def _steps(offer: Offer, venv: Path) -> list[list[str]]:
 
 
 def plan_write(plan: Plan, room: Path) -> Path:
-    """Write the plan and what it needs into the part's directory `room`; return the plan's file. Raises OSError."""
+    """Write the plan and its files into the part's directory `room`; return the plan's file. Raises OSError."""
     room.mkdir(parents=True, exist_ok=True, mode=0o700)
     content = {**plan.content, "kind": plan.kind, "why": str(room / "why")}
     if "text" in content:

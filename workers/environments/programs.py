@@ -1,4 +1,4 @@
-"""The folder of programs at the end of each job's PATH: a `python` for nodes that have `python3` alone, as Debian's."""
+"""The folder of programs at the end of each job's PATH: a `python` for nodes that have only `python3`, as Debian's."""
 
 from __future__ import annotations
 

@@ -38,14 +38,13 @@ class Kept:
 
 
 def used_mark(root: Path, name: str) -> None:
-    """Note that a job uses an environment now. Raises OSError."""
     path = root / f"{name}.used"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.touch(mode=0o600)
 
 
 def kept_find(root: Path, *, in_use: Collection[str]) -> list[Kept]:
-    """Return what is kept, the longest unused first. Measures what is new; one in use counts as used now."""
+    """Return the kept environments, the longest unused first. Measures new ones; one in use counts as used now."""
     found = []
     for entry in root.glob("tenant-*/*/"):
         name = f"{entry.parent.name}/{entry.name}"

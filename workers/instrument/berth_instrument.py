@@ -25,10 +25,10 @@ A server that answers queries calls `recorder.query(seconds)` after each in plac
 
 PyTorch, Hugging Face and Lightning: berth_torch, berth_transformers and berth_lightning do these calls by themselves.
 
-There are two modes (Hops 3.2). While a job runs, its rows hold what changes from run to run: data, communication, wait and
-the whole time. In the first minute of a job on one GPU they hold every part. With BERTH_PROFILE=1 Berth only measures, in a
-scratch directory: rows hold every part, and when enough iterations are timed (PROFILE_MOST, or PROFILE_LEAST after
-PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
+There are two modes (Hops 3.2). While a job runs, its rows hold the parts that change from run to run: data, communication,
+wait and the whole time. In the first minute of a job on one GPU they hold every part. With BERTH_PROFILE=1 Berth only
+measures, in a scratch directory: rows hold every part, and when enough iterations are timed (PROFILE_MOST, or
+PROFILE_LEAST after PROFILE_ENOUGH_S) step() ends the program by SystemExit with code 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PARTS = ("data", "forward", "backward", "update", "communication", "wait")
 RUNNING_PARTS = frozenset({"data", "communication", "wait"})
 """The parts in the rows of a running job. They vary, or depend on where it runs, so they are recorded all the time."""
 FIRST_S = 60.0
-"""For so long the rows of a job on one GPU hold all parts. This replaces a profile when no GPU was idle for one."""
+"""How long the rows of a job on one GPU hold all parts. This replaces a profile when no GPU was idle for one."""
 PROFILE_LEAST, PROFILE_MOST, PROFILE_ENOUGH_S = 10, 50, 20.0
 """How many iterations a profile times: PROFILE_MOST, but after PROFILE_ENOUGH_S seconds PROFILE_LEAST are enough."""
 
@@ -99,7 +99,7 @@ class Recorder:
         directory = environment("BERTH_RECORDS_DIR")
         self.profiling = environment("BERTH_PROFILE") == "1"
         self._directory = Path(directory) if directory and environment("LOCAL_RANK", "0") == "0" else None
-        self._random = random.Random()  # noqa: S311 - of its own, so that the training's seed is left alone
+        self._random = random.Random()  # noqa: S311 - of its own, so that the training's seed is untouched
         self._times: dict[str, float] = {}
         self._steps, self._timed, self._news = 0, 0, False
         self._saved: float | None = None
@@ -148,13 +148,14 @@ class Recorder:
         full = self.profiling and len(self._rows) == ROWS
         if self._directory is not None and (self._has_other_cores(now) or full or self._is_due(now)):
             self._write(now)
-        if self.profiling and self._is_enough(now):
+        enough = PROFILE_LEAST if now - self._began >= PROFILE_ENOUGH_S else PROFILE_MOST
+        if self.profiling and self._timed >= enough:
             self.close()
             print(f"berth_instrument: {self._timed} iterations profiled, that is enough")  # noqa: T201
             raise SystemExit(0)
 
     def query(self, seconds: float) -> None:
-        """Tell of a query that was answered after so many seconds. Any thread may call it.
+        """Record a query with its latency in seconds. Any thread may call it.
 
         It counts as one sample that took this time, so the speed is that of answering, however seldom somebody asks.
         """
@@ -211,10 +212,6 @@ class Recorder:
         if self._directory is not None:
             self._write(time.monotonic())
 
-    def _is_enough(self, now: float) -> bool:
-        late = now - self._began >= PROFILE_ENOUGH_S
-        return self._timed >= (PROFILE_LEAST if late else PROFILE_MOST)
-
     def close(self) -> None:
         """Write what is left. At the program's exit this happens by itself."""
         if self._directory is not None and self._news:
@@ -231,7 +228,7 @@ class Recorder:
             return None
 
     def _has_other_cores(self, now: float) -> bool:
-        """Whether the number of cores changed. What is recorded next is of others, and soon asked for: core tuning tries them."""
+        """Whether the number of cores changed. The next rows belong to the new number, and core tuning waits for them."""
         if now - self._looked < LOOK_S:
             return False
         self._looked, before = now, self._cores_since

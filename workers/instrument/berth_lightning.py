@@ -50,11 +50,9 @@ class BerthCallback(Callback):
         self._since = time.monotonic()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """The batch is there."""
         self._turn("data")
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Count the iteration; save and stop when Berth has asked."""
         assert self.recorder is not None
         self._since = time.monotonic()
         self.recorder.step()
@@ -68,7 +66,6 @@ class BerthCallback(Callback):
             self.recorder.saved()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Write what is left."""
         assert self.recorder is not None
         self.recorder.close()
 

@@ -12,7 +12,7 @@
             recorder.saved()
             break
 
-What is timed: *forward* from the model's call to its return; *backward* from there to optimizer.step(), with the loss and,
+It times *forward* from the model's call to its return; *backward* from there to optimizer.step(), with the loss and,
 under DistributedDataParallel, the exchange of gradients that goes on meanwhile; *update* is optimizer.step(); *data* is all
 from there to the next call. Calls without gradients (evaluation) count as data. GPUs are synchronised only while every part
 is recorded (a profile, the first minute on one GPU). Tested with PyTorch 1.13 and 2.14; needs berth_instrument beside it.
@@ -72,7 +72,6 @@ class Hooks:
             self._turn("backward")
 
     def _turn(self, part: str) -> None:
-        """What ran until now ends, and `part` begins."""
         if self._is_cuda and self._recorder.wants_parts:
             torch.cuda.synchronize()
         now = time.monotonic()

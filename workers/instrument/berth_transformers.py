@@ -6,7 +6,7 @@
     trainer.train(resume_from_checkpoint=newest_checkpoint_or_none)
 
 When Berth asks the job to end, the Trainer saves a checkpoint after the present step and stops. Let `output_dir` be
-$BERTH_CHECKPOINT_DIR. Each saved checkpoint is told, so that the job's page shows what a stop has cost. Recorded are whole
+$BERTH_CHECKPOINT_DIR. Each saved checkpoint is recorded, so that the job's page shows what a stop has cost. Recorded are whole
 steps: the Trainer does not tell its parts apart. Tested with transformers 5.23; needs berth_instrument and berth_torch.
 """
 
@@ -19,7 +19,7 @@ from transformers import TrainerCallback
 
 
 class BerthCallback(TrainerCallback):
-    """One training. `about`: what berth_instrument.Recorder takes, in place of what the Trainer knows."""
+    """One training. `about`: arguments of berth_instrument.Recorder, in place of the Trainer's."""
 
     def __init__(self, **about: Any) -> None:
         self._about = about
@@ -41,7 +41,6 @@ class BerthCallback(TrainerCallback):
         self.recorder.should_stop()  # listens from now on
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Count the step; save and stop when Berth has asked."""
         assert self.recorder is not None
         self.recorder.step(self._each)
         if self.recorder.should_stop():
@@ -53,6 +52,5 @@ class BerthCallback(TrainerCallback):
         self.recorder.saved()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write what is left."""
         assert self.recorder is not None
         self.recorder.close()

@@ -1,7 +1,7 @@
 """A tenant's network: a namespace, and a cable (veth) that leads from it to the node.
 
 Inside, the node's own addresses are the tenant's: a program that names its machine reaches itself, as it did on the node.
-What lies outside is reached through the node, by the address of the cable's inner end.
+Packets to the outside go through the node, by the address of the cable's inner end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from workers.networks.site import Site
 
 _MOST_LINKS, _TRIES = 99_999, 100
-_TAKEN = "File exists"
 
 
 def network_make(site: Site) -> tuple[int, Cable]:
@@ -60,7 +59,7 @@ def _lay(site: Site, namespace: int) -> Cable:
         try:
             ip(lines, handed=namespace)
         except NetworkError as error:
-            if _TAKEN in str(error) and name in _links():
+            if "File exists" in str(error) and name in _links():
                 continue  # another agent of this machine was quicker
             raise
         return Cable(name, _index(name), address)
@@ -93,7 +92,7 @@ def cable_of(namespace: int) -> Cable | None:
 
 
 def cable_remove(cable: Cable) -> None:
-    """Take the cable away, whatever still holds the namespace. It may be gone already."""
+    """Take the cable away, though a process may still hold the namespace. It may be gone already."""
     try:
         ip([f"link del {cable.link}"])
     except NetworkError:

@@ -50,7 +50,7 @@ class Networks:
         self._lock = threading.Lock()
 
     def begin(self, directory: Path) -> int | None:
-        """Give a part its network before its shim starts; return what holds it, None: the node's. Raises NetworkError."""
+        """Give a part its network before its shim starts; return its descriptor, None: the node's. Raises NetworkError."""
         launch = _launch(directory)
         with self._lock:
             if self._site is not None and launch.get("account") and len(launch["world"]["nodes"]) < 2:
@@ -78,7 +78,7 @@ class Networks:
                 self._tenants[tenant].parts.add(directory.name)
 
     def begun(self) -> None:
-        """Write the rules for all that was adopted, in place of what an earlier agent left. Raises NetworkError."""
+        """Write the rules for all adopted parts, in place of an earlier agent's. Raises NetworkError."""
         with self._lock:
             if self._tenants or self._site is not None or self._with_members:
                 self._write()

@@ -1,9 +1,9 @@
-"""What the kernel's packet filter is told, as text for `nft`: a table of one agent's own, replaced as a whole.
+"""Rules for the kernel's packet filter, as text for `nft`: a table of one agent's own, replaced as a whole.
 
 Two kinds of walls. Parts of a job on one node live in their tenant's network: out of it leads one cable, whose packets are
-sent on to other machines, and to nothing else of this one than what the site opens. Parts of a job over several nodes live in
+sent on to other machines, and on this one only to the services that the site opens. Parts of a job over several nodes live in
 the node's network: the sender's account marks each packet on the loopback, and the receiver's control group says whose
-it may take; from outside come packets of the job's own nodes alone.
+it may take; from outside come only packets of the job's own nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GATEWAY, INNER = "169.254.213.1", "eth0"
 FIRST_PORT = 20_000
 """Services of the node's that jobs may reach have these ports at the gateway's address, in the order of their list."""
 _TO_ALL, _FROM_HERE = "fib daddr type { multicast, broadcast }", ('iifname "lo"', "fib saddr type local")
-"""What is sent to all comes back to this node as if from outside, with the node's own address."""
+"""A broadcast comes back to this node as if from outside, with the node's own address."""
 _NO = ("meta l4proto tcp reject with tcp reset", "reject with icmpx port-unreachable")
 
 
@@ -32,7 +32,7 @@ _NO = ("meta l4proto tcp reject with tcp reset", "reject with icmpx port-unreach
 class Cable:
     """A tenant's way out: the node's end, and the address of the inner one.
 
-    Rules know it by its `index`, which no later link has: what an agent leaves that never comes back is about nobody.
+    Rules know it by its `index`, which no later link has: rules of an agent that never comes back match nothing.
     """
 
     link: str

@@ -1,4 +1,4 @@
-"""What an operator says of jobs' networks: their range of addresses, and what of the node is open to them."""
+"""An operator's settings of jobs' networks: their range of addresses, and the node's services open to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 OFF = "off"
 RANGE = ipaddress.IPv4Network("10.213.0.0/16")
 _LONGEST_PREFIX = 28
-_LARGEST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,6 @@ def services_read(text: str) -> tuple[Service, ...]:
 
 def _service(word: str) -> Service:
     address, colon, port = word.rpartition(":")
-    if not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port) <= _LARGEST_PORT:
+    if not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port) <= 65535:
         raise ValueError(word)
     return Service(ipaddress.IPv4Address(address), int(port))

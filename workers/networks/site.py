@@ -1,4 +1,4 @@
-"""What this machine's own network is: its addresses, its way out, its resolvers; and the range that jobs have."""
+"""The machine's own network: its addresses, its way out, its resolvers; and the jobs' range."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINK = "vethberth"
 _ROUTES, _ROUTES_6 = Path("/proc/net/route"), Path("/proc/net/ipv6_route")
 _USUAL_MTU = 1500
 MOST_ADDRESSES = 64
-"""So many of them the portal takes."""
+"""Most addresses that the portal takes."""
 _DNS = 53
 UPSTREAM = (Path("/run/systemd/resolve/resolv.conf"), Path("/run/NetworkManager/no-stub-resolv.conf"))
 """Where the servers stand that a resolver on the loopback asks: systemd-resolved's list, and NetworkManager's."""
@@ -36,7 +36,7 @@ class Site:
     mtu: int
     opened: tuple[Service, ...]
     resolv: Path | None
-    """What jobs are to see as /etc/resolv.conf; None: the node's."""
+    """The jobs' /etc/resolv.conf; None: the node's."""
 
 
 def site_find(network: ipaddress.IPv4Network, opened: tuple[Service, ...], url: Service | None) -> Site:
@@ -79,7 +79,7 @@ def unfit(network: ipaddress.IPv4Network) -> str:
 
 
 def resolvers(resolv: Path = RESOLV, upstream: tuple[Path, ...] = UPSTREAM) -> tuple[Path | None, tuple[Service, ...]]:
-    """Return what a job is to have as resolv.conf, and the resolvers on the loopback that must be opened to it.
+    """Return the job's resolv.conf, and the resolvers on the loopback that must be opened to it.
 
     A resolver on 127.0.0.53 is not there in a tenant's network. So a job asks the servers behind it; where they are not
     known, the resolver's port is carried into the network.
@@ -99,7 +99,6 @@ def _on_loopback(servers: list[str]) -> list[ipaddress.IPv4Address]:
 
 
 def _servers(path: Path) -> list[str]:
-    """Return the addresses of lines `nameserver ADDRESS`."""
     try:
         rows = [line.split() for line in path.read_text(errors="replace").splitlines()]
     except OSError:

@@ -25,7 +25,6 @@ class NetworkError(OSError):
 
 
 def missing() -> list[str]:
-    """Return the packages that this node lacks."""
     return [package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None]
 
 
@@ -37,7 +36,7 @@ def ip(lines: Sequence[str], namespace: int | None = None, *, handed: int | None
 def nft(rules: str, namespace: int | None = None, *, groups: Path | None = None) -> None:
     """Load rules, all or none of them. `groups`: where cgroup 2 is mounted, if they name groups. Raises NetworkError.
 
-    nft looks groups up below /sys/fs/cgroup alone. Where something else lies there, it is shown the tree for this one call.
+    nft looks groups up only below /sys/fs/cgroup. Where something else lies there, this one call mounts the tree there.
     """
     words = ["nft", "-f", "-"]
     if groups is not None and groups != _GROUPS:

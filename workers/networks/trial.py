@@ -1,7 +1,7 @@
 """Tries at the agent's start whether tenants' networks hold on this machine, with sockets of two tenants that do not exist.
 
-TCP and UDP, IPv4 and IPv6, by the loopback, by the node's addresses and by abstract names: what must not arrive is sent, and
-what must arrive too.
+TCP and UDP, IPv4 and IPv6, by the loopback, by the node's addresses and by abstract names: it sends packets that must
+arrive, and packets that must not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 PATIENCE_S, ARRIVAL_S = 1.0, 0.05
 DATAGRAMS = 5
 REMEDY = "look for a firewall of the node's own (Docker and firewalld forward nothing that they do not know)"
-_UNIX = "a name of a Unix socket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Target:
     @property
     def words(self) -> str:
         if not self.host:
-            return _UNIX
+            return "a name of a Unix socket"
         return f"{'TCP' if self.socket.type == socket.SOCK_STREAM else 'UDP'} at {self.host}"
 
 
@@ -106,7 +105,13 @@ def try_cables(site: Site, table: str, outside: Service | None) -> str:
     """
     try:
         with _two(site, table) as (one, other, address):
-            return _tried(site, one, other, address) or _outside(one, outside)
+            if wrong := _tried(site, one, other, address):
+                return wrong
+            if outside is None or not _connects(None, outside) or _connects(one, outside):
+                return ""
+            return (
+                f"a tenant's network did not reach {outside.address}:{outside.port}, which the node reaches; {REMEDY}"
+            )
     except OSError as error:
         return str(error)
 
@@ -128,13 +133,6 @@ def _tried(site: Site, one: int, other: int, address: str) -> str:
         for each in (*theirs, *nodes):
             each.socket.close()
     return ""
-
-
-def _outside(namespace: int, outside: Service | None) -> str:
-    """Say what is wrong when the node reaches the portal, and a tenant's network does not."""
-    if outside is None or not _connects(None, outside) or _connects(namespace, outside):
-        return ""
-    return f"a tenant's network did not reach {outside.address}:{outside.port}, which the node reaches; {REMEDY}"
 
 
 def _connects(namespace: int | None, service: Service) -> bool:

@@ -23,7 +23,7 @@ BASE = 200_000
 DEEPEST = 100
 LEAST, NOBODY, LARGEST = 1000, 65534, 2**31 - 1
 NOBODYS = (BASE, LARGEST)
-"""No tenant has these: what is tried at the agent's start is tried with them."""
+"""No tenant has these: the trials at the agent's start use them."""
 USERS_GROUP = 100
 """Debian's group of all people: the one group below LEAST that is harmless."""
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -46,7 +46,6 @@ class Account:
 
 
 def account_of(spec: Spec) -> Account:
-    """Return the account of the spec's tenant. Raises AccountError."""
     name = spec.get("unix_account")
     if name:
         try:
@@ -70,7 +69,6 @@ def account_of(spec: Spec) -> Account:
 
 
 def _checked(account: Account, spec: Spec) -> Account:
-    """Refuse an account with rights of its own. Raises AccountError."""
     why = None
     if not LEAST <= account.uid <= LARGEST or account.uid == NOBODY:
         why = f"its number, {account.uid}, is that of root or a system account"
@@ -86,8 +84,8 @@ def _checked(account: Account, spec: Spec) -> Account:
 def give(path: Path, account: Account) -> None:
     """Give a directory that is root's, and all below it that has the same owner, to the account. Raises OSError.
 
-    For directories that may hold what a job has put there: no link is followed. A file with more than one name is left as
-    it is: the other name may be somebody else's. What is the account's already is not looked into.
+    A job may have written into these directories: no link is followed. A file with more than one name is left as
+    it is: the other name may be somebody else's. Files of the account itself are not looked into.
     """
     root = os.open(path, _FLAGS)
     try:
@@ -115,11 +113,8 @@ def _give_below(directory: int, before: int, account: Account, depth: int = 0) -
                     _give_below(below, before, account, depth + 1)
                 finally:
                     os.close(below)
-            if about.st_uid == before and (stat.S_ISDIR(about.st_mode) or _is_sole_file(about)):
+            is_sole_file = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+            if about.st_uid == before and (stat.S_ISDIR(about.st_mode) or is_sole_file):
                 os.chown(f"/proc/self/fd/{handle}", account.uid, account.gid)  # of the very file that was looked at
         finally:
             os.close(handle)
-
-
-def _is_sole_file(about: os.stat_result) -> bool:
-    return stat.S_ISREG(about.st_mode) and about.st_nlink == 1

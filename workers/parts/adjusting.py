@@ -64,7 +64,7 @@ class Adjusting:
             self.follow(part)
 
     def _grant_note(self, part: Part, mib: object) -> None:
-        """Hold a part that shares a GPU to what it is granted of its memory now."""
+        """Hold a part that shares a GPU to its present grant of memory."""
         if type(mib) is int and mib > 0 and part.live and part.gpu_memory_mib not in (None, mib):
             part.gpu_memory_mib = mib
             self._tools.journal.save(part)
@@ -74,7 +74,7 @@ class Adjusting:
         directory = self._tools.journal.directory(part)
         try:
             await self._tools.on_files(part, lambda: self._tools.engine.limit(directory, limit_s=limit_s))
-        except OSError as error:  # a full disk: told again with the next list
+        except OSError as error:  # a full disk: again with the next list
             self._tools.problems.note(f"limit {part.key}", f"Its time limit cannot be changed: {error}.")
         else:
             self._limits_told[part.key] = limit_s
@@ -101,7 +101,6 @@ class Adjusting:
         log.info("cores ordered", **part.name, **{**order, "cores": len(order["cores"])})
 
     async def _take(self, part: Part, order: dict[str, Any]) -> None:
-        """Acknowledge the order if the shim says that it holds."""
         held = await self._tools.on_files(part, self._tools.engine.cores_held, self._tools.journal.directory(part))
         if held is None or (held["sequence"], held["cores"]) != (order["sequence"], order["cores"]):
             return

@@ -1,8 +1,8 @@
-"""Sends the portal what jobs write for keeping: `$BERTH_ARTEFACTS` of each part, and what matches the patterns that it names.
+"""Sends the portal the files that jobs keep: `$BERTH_ARTEFACTS` of each part, and the files that match its patterns.
 
-A folder is walked now and then. What has rested since the walk before is told, and what the portal awaits of it is sent in
-pieces. Nothing need be remembered: an agent that begins anew, or that lost sight of the portal, tells all again, and the
-portal says what it has. A file that is appended to all the time is told as it stands, now and then, while it is small.
+A folder is walked now and then. Files that rested since the last walk are reported, and sent in pieces where the portal
+awaits them. Nothing need be remembered: a new agent, or one that lost the portal, reports all again, and the portal
+answers with the parts that it has. A small file that is appended to all the time is sent as it is, now and then.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ FOLDER, WORK = "artefacts", "work"
 PIECE_BYTES = 2 * 1024 * 1024
 FILES_AT_ONCE = 500
 MOST_FAILURES = 5
-"""So often a file of a dead job that cannot be read is tried."""
+"""Tries to read a file of a dead job."""
 PIECES_A_TURN = 8
 WALK_SHARE = 50
 """A walk that took a second comes again after fifty."""
 WALK_S = 60.0
 LATEST_NS = 2**62
-"""In the year 2116. A job may set any time; an earlier or later one than the portal takes is told as the nearest that it does."""
+"""In the year 2116. A job may set any time; one outside the portal's range is sent as the nearest inside."""
 GROWING_BYTES, GROWING_S = 16 * 1024 * 1024, 10.0
-"""A file of at most so many bytes that never rests is sent every so many seconds as it stands."""
+"""A file of at most these bytes that never rests is sent as it is, once in these seconds."""
 
 
 @dataclass(slots=True)
 class Files:
-    """What is known of one part's files. All of it may be forgotten."""
+    """Knowledge of one part's files. All of it may be forgotten."""
 
     seen: dict[str, Seen] = field(default_factory=dict)
     told: dict[str, tuple[Seen, float]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Artefacts:
         return part.artefacts_done and part.key not in self._again
 
     async def send_all(self) -> bool:
-        """Look at each part and send some of what is awaited; True when there is more. Raises PortalAwayError."""
+        """Look at each part and send some awaited pieces; True when there is more. Raises PortalAwayError."""
         more = False
         for part in list(self._journal.parts.values()):
             if part.phase in {"running", "ended", "closed"} and not self.is_done(part):
@@ -123,7 +123,7 @@ class Artefacts:
                 if refusal.status == 401 or refusal.code == "boot_changed":
                     raise
                 if refusal.code in {"not_told", "checksum"}:
-                    self._parts[part.key] = Files()  # told anew
+                    self._parts[part.key] = Files()  # reported again
                     return True
                 await self._give_up(part, files, refusal)
                 return False
@@ -229,7 +229,7 @@ class Artefacts:
             path = next(iter(files.awaited))
             try:
                 await self._send_piece(part, files, path)
-            except GoneError:  # it changed or went since it was told: the next walk tells
+            except GoneError:  # it changed or went since the walk: the next walk reports it
                 files.failures[path] = failures = files.failures.get(path, 0) + (not part.live)
                 files.final = False
                 if failures >= MOST_FAILURES:
@@ -264,7 +264,7 @@ class Artefacts:
             await asyncio.sleep(len(data) / self._bytes_s)
 
     def _read(self, files: Files, path: str, seen: Seen, offset: int, stop: int) -> tuple[bytes, Any]:
-        """Read a piece, and the digest of all up to its end; what was sent by an earlier agent is read once more for that."""
+        """Read a piece, and the digest of all up to its end; for that it reads again what an earlier agent sent."""
         if path not in files.roots:
             raise GoneError(path)
         (root, inside), may_grow = files.roots[path], path in files.grows

@@ -94,7 +94,9 @@ class Beginning:
         except DamagedError as error:
             raise PortalAwayError(str(error)) from error
         except (SpecError, ContentsError, OSError) as error:
-            if is_no_room(error) or self._is_closed(error):
+            ours = str(self._tools.journal.root.parent)
+            is_closed = isinstance(error, PermissionError) and str(error.filename).startswith(ours)
+            if is_no_room(error) or is_closed:  # somebody closed the agent's directories (chmod); it opens them again
                 raise
             await self._ending.end_unstarted(part, reason="start_failed", detail=str(error))
             return False
@@ -116,17 +118,12 @@ class Beginning:
         return True
 
     def _keep_artefacts(self, part: Part, spec: Spec) -> None:
-        """Note what of the part's files is to be sent. Patterns count from a working directory of the job's own alone."""
+        """Note the part's files to send. Patterns count only from a working directory of the job's own."""
         rules, working = spec.get("artefacts"), spec["working_directory"] or ""
         part.artefacts = None if rules is None else dict(rules)
         if working.startswith("/"):
             part.artefacts = part.artefacts and {**part.artefacts, "patterns": []}
         part.artefacts_from = "/".join(PurePosixPath(working).parts) if not working.startswith("/") else ""
-
-    def _is_closed(self, error: Exception) -> bool:
-        """Say whether somebody closed the agent's own directories (chmod). The agent opens them again, then tries once more."""
-        ours = str(self._tools.journal.root.parent)
-        return isinstance(error, PermissionError) and str(error.filename).startswith(ours)
 
     async def _end_older(self, wanted: Wanted) -> None:
         """End each older attempt of the same job on this node, and wait until it is dead."""
@@ -192,9 +189,9 @@ class Beginning:
     async def start_shim(self, part: Part, secrets: bytes) -> bool:
         """Start the shim in the part's network; True when it did. Raises OSError when the disk is full."""
         try:
-            await self._tools.files.run(
-                part.key, self._start, self._tools.journal.directory(part), secrets, limit_s=None
-            )
+            tools, room = self._tools, self._tools.journal.directory(part)
+            begin = tools.networks.begin
+            await tools.files.run(part.key, lambda: tools.engine.start(room, secrets, begin(room)), limit_s=None)
         except NetworkError as error:
             self._tools.problems.note("network", f"A tenant's network cannot be made: {error}.")
             why = f"its network cannot be made apart from other tenants': {error}"
@@ -207,9 +204,6 @@ class Beginning:
             await self._ending.end_unstarted(part, reason="start_failed", detail=f"its shim cannot be started: {error}")
             return False
         return True
-
-    def _start(self, directory: Path, secrets: bytes) -> None:
-        self._tools.engine.start(directory, secrets, self._tools.networks.begin(directory))
 
     async def _secrets(self, part: Part) -> bytes | None:
         """Ask the portal for the part's secrets; b"" where it has none. None: it cannot start, and was ended if it is wanted."""

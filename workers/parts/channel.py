@@ -1,8 +1,8 @@
 """The channel: one WebSocket that the agent opens to the portal when `sync` says so. It carries terminals and connections to
 ports of jobs as streams.
 
-It lives beside the agent's loops and never stops them: what it holds is bounded by the streams' windows, and whatever
-fails here ends the channel alone. The portal asks for a new one when it needs one.
+It lives beside the agent's loops and never stops them: the streams' windows limit its memory, and a failure
+here ends only the channel. The portal asks for a new one when it needs one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_OF_NODE = 256
 MOST_OF_JOB = {"terminal": 16, "port": 128}
-"""Streams that are open at one time, whatever the portal lets open (its BERTH_TERMINALS_PER_PART)."""
+"""Streams that are open at one time, even where the portal allows more (its BERTH_TERMINALS_PER_PART)."""
 NO_ROOM = "The disk of the job's node is full, so no terminal can be opened. Jobs run on; tell an operator."
 BROKEN = "The node could not carry it, for a reason that stands in its agent's log. Try again; tell an operator if it stays so."
 OPEN_S = 10.0

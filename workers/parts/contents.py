@@ -1,6 +1,6 @@
 """The uploaded files of jobs: fetched from the portal once, kept by their hash, and laid into each part's directory.
 
-What is kept lies in the agent's own directory, where no job writes. All the same each copy is checked by its hash.
+Kept contents lie in the agent's own directory, where no job writes. All the same each copy is checked by its hash.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Contents:
         self._limit_bytes, self._spare_bytes = round(limit_gib * GIB), spare_mib * MIB
 
     async def fetch(self, spec: Spec) -> None:
-        """Have all contents here that the part's files need. Raises ContentsError, OSError, and what the portal's calls raise."""
+        """Have all contents here that the part's files need. Raises ContentsError, OSError, and errors of the portal's calls."""
         wanted = {file["sha256"]: file["size_bytes"] for file in spec.get("upload") or ()}
         if not wanted:
             return
@@ -126,7 +126,7 @@ class Contents:
             raise DamagedError(f"what this node kept of {file['path']} was damaged")
 
     def _trim(self, keep: set[str]) -> None:
-        """Remove the longest unused contents above the limit, and what a killed agent left of a fetch."""
+        """Remove the longest unused contents above the limit, and the remains of a killed agent's fetch."""
         found = sorted(self._kept())
         over = sum(size for _, size, _ in found) - self._limit_bytes
         for _, size, path in found:

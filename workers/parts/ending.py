@@ -1,4 +1,4 @@
-"""How a part ends: by itself, because it was told to, before it started, or lost together with its shim."""
+"""How a part ends: by itself, by an order, before it started, or lost together with its shim."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from workers.parts.part import Part
     from workers.parts.tools import Tools
 
-# For so long the report of a part's end waits, so that its last records and log bytes come first.
+# How long the report of a part's end waits, so that its last records and log bytes come first.
 LAST_LOG_S = 1.0
-# An ended part whose artefacts the portal does not have yet is kept so many times as long as others.
+# How many times longer an ended part is kept while the portal lacks its artefacts.
 UNSENT_TIMES = 7
 
 
 class Ending:
-    """Stops parts, and reports their ends."""
-
     def __init__(self, tools: Tools, spawn: Callable[[str, Coroutine[Any, Any, None]], object]) -> None:
         self._tools = tools
         self._spawn = spawn
@@ -92,7 +90,7 @@ class Ending:
             self._spawn(part.key, self._retell(part))
 
     async def _retell(self, part: Part) -> None:
-        log.info("told again", **part.name, job=part.job, phase=part.phase)
+        log.info("reported again", **part.name, job=part.job, phase=part.phase)
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
         result = await self._tools.on_files(part, engine.result, directory)
         job = await self._tools.on_files(part, engine.job, directory)
@@ -137,9 +135,11 @@ class Ending:
             return
         with contextlib.suppress(TimeoutError, PortalAwayError, PortalRefusedError):
             # If the portal takes them quickly, the last log bytes and records come before the end: as soon as the portal
-            # knows the end of a profile, it places the job by what the profile measured.
+            # knows the end of a profile, it places the job by the profile's figures.
             async with asyncio.timeout(LAST_LOG_S):
-                await self._tell_rest(part)
+                await self._tools.records.send_rest(part)
+                while await self._tools.shipper.ship(part):
+                    pass
         with contextlib.suppress(TimeoutError, PortalAwayError, PortalRefusedError):
             async with asyncio.timeout(self.artefacts_wait_s):
                 await self._tools.artefacts.send_rest(part)
@@ -164,11 +164,6 @@ class Ending:
         self._tools.journal.report(part, report, phase="running")
         self._tools.reporter.wake()
         log.info("part running", **part.name, job=part.job, pid=job["pid"])
-
-    async def _tell_rest(self, part: Part) -> None:
-        await self._tools.records.send_rest(part)
-        while await self._tools.shipper.ship(part):
-            pass
 
     async def _lost(self, part: Part) -> dict[str, Any]:
         """Kill what a shim without a result left behind, until nothing of it lives. Only then the part has ended."""

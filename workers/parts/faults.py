@@ -35,6 +35,6 @@ def faults_noted(key: str, journal: Journal) -> Iterator[None]:
 
 
 def is_faulty(part: Part) -> bool:
-    """Say whether so many agents failed at it within an hour that the next would too."""
+    """Say whether enough agents failed at it within an hour that the next would too."""
     now = time.time()
     return sum(isinstance(at, float) and abs(now - at) < WITHIN_S for at in part.faults) >= MOST_FAULTS

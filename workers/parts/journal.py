@@ -5,7 +5,7 @@ ended -> closed; it may go from any of them to ended. After a kill, `starting` l
 trying again does no harm, because of the shim's lock. A report is on disk before it is sent, and stays there until the
 portal has accepted or refused it; so no sequence number is used twice.
 
-A job's own directories lie apart, in `DIR/jobs/`. A broken record is kept in `DIR/aside`, and the operator is told.
+A job's own directories lie apart, in `DIR/jobs/`. A broken record is kept in `DIR/aside`, and reported to the operator.
 """
 
 from __future__ import annotations
@@ -61,14 +61,12 @@ class Journal:
         return self.root / part.key
 
     def job_directory(self, part: Part) -> Path:
-        """Return where the job's own directories lie."""
         return self._jobs / part.key
 
     def rooms(self, part: Part) -> Rooms:
         return Rooms(self.directory(part), self.job_directory(part), part.mark)
 
     def environments(self) -> set[str]:
-        """Return the environments that live parts use."""
         return {part.environment for part in self.parts.values() if part.live and part.environment}
 
     def set_aside(self, name: str) -> Path:

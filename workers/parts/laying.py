@@ -40,7 +40,7 @@ def inside(root: Path, relative: str, *, what: str) -> Path:
 def working_directory(job_dir: Path, wanted: str | None, account: Account | None) -> Path:
     """Return the working directory. A relative one is made in the job's directory; an absolute one must exist already.
 
-    An account of its own enters it by its own rights, or fails to: this node's agent, who is root, does not look for it.
+    An account of its own enters it by its own rights, or fails to: this node's agent, which is root, does not look for it.
     """
     if wanted is None or not wanted.startswith("/"):
         path = inside(job_dir, wanted or ".", what="working_directory")

@@ -19,8 +19,6 @@ LIVE: frozenset[str] = frozenset({"claimed", "prepared", "starting", "running"})
 
 @dataclass(slots=True)
 class Part:
-    """The record of one part."""
-
     attempt: str
     epoch: int
     rank: int
@@ -30,18 +28,18 @@ class Part:
     phase: Phase = "claimed"
     lease_s: float | None = None
     gpus: list[int] = field(default_factory=list)
-    # Declared cores that it has. What was ordered last is `cores_order`, `{"sequence", "cores", "share"}`, and
+    # Declared cores that it has. The last order is `cores_order`, `{"sequence", "cores", "share"}`, and
     # `cores_sequence` the order that holds; they differ until the shim has followed.
     cores: list[int] = field(default_factory=list)
     cores_order: dict[str, Any] | None = None
     cores_sequence: int = 0
     # Of a virtual node's job: how its virtual GPUs answer to its cores.
     response: list[float] = field(default_factory=list)
-    # And what it draws from the virtual memory (`telemetry.traffic.VirtualTraffic`).
+    # And its traffic of the virtual memory (`telemetry.traffic`).
     traffic: list[float] = field(default_factory=list)
-    # And what it takes of a virtual GPU (`telemetry.turns`).
+    # And its use of a virtual GPU (`telemetry.turns`).
     gpu_use: list[float] = field(default_factory=list)
-    # Of GPUs that it shares with others: what it was granted of each; None: no limit. And why it was ended for taking more.
+    # Its memory grant on each GPU that it shares; None: no limit. And why it was ended for taking more.
     gpu_memory_mib: int | None = None
     gpu_over: str = ""
     sequence: int = 0
@@ -57,7 +55,7 @@ class Part:
     mark: str = ""
     # The environment that was built for it, `tenant-7/HASH`: kept while the part lives. Empty: none.
     environment: str = ""
-    # What of its files is sent to be kept, `{"patterns", "files"}` as the portal says, patterns from the folder
+    # Its files to keep, `{"patterns", "files"}` as the portal says, patterns from the folder
     # `artefacts_from` of the job's own directory on. None: nothing is (a profile, or an older portal).
     artefacts: dict[str, Any] | None = None
     artefacts_from: str = ""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # A shim that has not started by then never will: its interpreter is broken, or the disk is full.
 SHIM_UP_S = 15.0
-VOID_PAUSE_S = 1.0
 FIRST_LOOK_S, LAST_LOOK_S = 0.01, 0.25
 """A shim that starts is looked for ever more seldom: on a busy machine the looks would take what it needs to start."""
 
@@ -96,7 +95,7 @@ class Parts:
         journal, subject = self._tools.journal, f"part {part.key}"
         try:
             await self._set_aside(part.key, subject, f"Part {part.key} is lost: {why}.")
-        except Exception as error:  # noqa: BLE001 - told; what may still run of it is not reported as lost, and never begun anew
+        except Exception as error:  # noqa: BLE001 - logged; a part that may still run is not reported as lost, and never begun again
             log.error("part not given up", **part.name, traceback="".join(traceback.format_exception(error)))
             self._tools.problems.note(subject, f"Part {part.key} is left alone: {why}, and cannot end it: {error!r}.")
             journal.broken[part.key] = why  # its files are kept
@@ -150,7 +149,11 @@ class Parts:
                 self._begins.add(action.key)
                 self._spawn(action.key, self._begin(action.key)).add_done_callback(lambda _: self._begun(action.key))
         elif action.kind == "answer" and action.wanted:
-            self._answer_unknown(action.wanted)
+            # The node never had the part: report its end at once. From then on it cannot start.
+            if self.place and part_key(action.wanted) not in self._begins:
+                unknown = self._beginning.claim(action.wanted, self.place)
+                end = self._ending.end_unstarted(unknown, reason="stopped", detail="it never started")
+                self._spawn(unknown.key, end)
         elif action.kind == "stop" and part and action.wanted:
             self._ending.stop(part, grace_s=action.wanted["grace_s"], detail=action.wanted["stop_reason"] or "")
         elif action.kind == "retell" and part:
@@ -159,12 +162,6 @@ class Parts:
             self._tools.reporter.disown(action.wanted)
         elif action.kind == "drop" and part:
             self._ending.drop(part, grace_s=self.place.node_grace_s if self.place else 0.0)
-
-    def _answer_unknown(self, wanted: Wanted) -> None:
-        """Answer a stop for a part that this node never had: report its end at once. From then on it cannot start."""
-        if self.place and part_key(wanted) not in self._begins:
-            part = self._beginning.claim(wanted, self.place)
-            self._spawn(part.key, self._ending.end_unstarted(part, reason="stopped", detail="it never started"))
 
     def _begun(self, key: str) -> None:
         """Do what the portal asked of this part meanwhile. Preparing it again waits for the next list."""
@@ -247,7 +244,7 @@ class Parts:
             return await self._tools.on_files(part, self._tools.engine.void, self._tools.journal.directory(part))
         except OSError as error:
             log.warning("part not closed", **part.name, reason=str(error))
-            await asyncio.sleep(VOID_PAUSE_S)
+            await asyncio.sleep(1.0)
             return False
 
     def end_over_grant(self, attempt: str, detail: str) -> None:

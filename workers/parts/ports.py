@@ -1,6 +1,6 @@
 """A TCP connection to a port that a running part listens on, carried by a stream.
 
-Only to what the part's own processes listen on: the node's own services, and those of other jobs, are not reached. Which
+Only to ports on which the part's own processes listen: the node's own services, and those of other jobs, are not reached. Which
 socket has the port is looked up for each connection, at most once a second in a part, and once more when it stands.
 """
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 CONNECT_S = 12.0
 """A server that is busy lets some wait to be accepted; the portal gives up after 15 s."""
 AGAIN_S = 1.0
-"""So long a look at what a part listens on holds. The socket itself is asked for again when a connection stands."""
+"""How long a look at a part's ports holds. The socket itself is looked up again when a connection stands."""
 MOST_TOLD = 8
-"""So many of the ports that there are instead stand in a refusal."""
+"""Most open ports that a refusal names."""
 
 
 class Ports:
@@ -59,19 +59,18 @@ class Ports:
         return "ended", "The job has closed the connection.", None
 
     async def _listening(self, directory: Path) -> list[Listener]:
-        """Look, unless somebody does or just did: a job of many processes is dear to look at, and who connects sets the pace."""
+        """Look, unless a look runs or just ended: a job of many processes is dear to look at, and callers set the pace."""
         now = asyncio.get_running_loop().time()
         self._looks = {
             each: look for each, look in self._looks.items() if not look[1].done() or now < look[0] + AGAIN_S
         }
         if directory not in self._looks:
-            look = self._files.run(f"ports {directory.name}", self._listeners, directory)
+            shim_of = self._engine.shim
+            look = self._files.run(
+                f"ports {directory.name}", lambda: listeners_of(shim.pid) if (shim := shim_of(directory)) else []
+            )
             self._looks[directory] = now, asyncio.ensure_future(look)
         return await asyncio.shield(self._looks[directory][1])
-
-    def _listeners(self, directory: Path) -> list[Listener]:
-        shim = self._engine.shim(directory)
-        return [] if shim is None else listeners_of(shim.pid)
 
     def _socket(self, directory: Path, family: socket.AddressFamily) -> tuple[socket.socket, int]:
         """Make a socket in the part's own network, where it stays; return it with the shim's pid. Raises OSError."""
@@ -139,5 +138,5 @@ async def _in(stream: Stream, wire: socket.socket) -> None:
     try:
         while data := await stream.read():
             await loop.sock_sendall(wire, data)
-    except OSError:  # it takes no more; what it still has to say is carried
+    except OSError:  # it takes no more; its own remaining bytes are carried
         await asyncio.Event().wait()

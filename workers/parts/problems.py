@@ -38,11 +38,9 @@ class Problems:
         self.note(f"remains {name}", f"Files that a job left cannot be removed: {error}")
 
     def clear(self, subject: str) -> None:
-        """Forget a problem that is over."""
         self._found.pop(clean(subject[-SUBJECT_CHARACTERS:], SUBJECT_CHARACTERS), None)
 
     def current(self) -> list[Problem]:
-        """Return the newest MOST problems."""
         oldest = time.monotonic() - KEEP_S
         self._found = {name: found for name, found in self._found.items() if found[0] > oldest}
         newest = reversed(self._found.values())

@@ -68,7 +68,7 @@ def _behind(wanted: Wanted, part: Part) -> bool:
 
 
 def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part], retell: Collection[str] = frozenset()) -> list[Action]:
-    """Return the actions. Ends come first, so that starts find what they free. An old epoch is never started.
+    """Return the actions. Ends come first, so that starts find their room. An old epoch is never started.
 
     `retell`: the keys of the parts that the portal has forgotten.
     """

@@ -25,7 +25,7 @@ LINE_BYTES = 16 * 1024
 RECORDS = 50
 """The most records of one part in one message."""
 ENTRIES = 1000
-"""So many names of a job's directory are read, no more."""
+"""Most names of a job's directory that are read."""
 
 LONGEST_S, MOST_SAMPLES, MOST_COUNTED = 86400.0, 1e15, 2**31 - 1
 COLUMNS = len(PARTS) + 1
@@ -33,7 +33,7 @@ COLUMNS = len(PARTS) + 1
 
 @dataclass(slots=True)
 class Found:
-    """What was found from an offset on. `more`: there is more to read now."""
+    """The records from an offset on. `more`: there is more to read now."""
 
     next_offset: int
     records: list[Iterations] = field(default_factory=list)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workers.system.filework import FileWork
 
 PARTS_AT_ONCE = 8
-"""So many parts share one message, which stays below half a megabyte."""
+"""Most parts in one message, which stays below half a megabyte."""
 
 
 class Records:
@@ -40,7 +40,8 @@ class Records:
     async def send_all(self) -> bool:
         """Send what each part has, one message at most; True when there may be more. Raises PortalAwayError."""
         self._done &= set(self._journal.parts)
-        parts = [part for part in self._journal.parts.values() if self._may_have_some(part)]
+        living = {"running", "ended", "closed"}
+        parts = [p for p in self._journal.parts.values() if p.phase in living and p.key not in self._done]
         more, failed = False, None
         for first in range(0, len(parts), PARTS_AT_ONCE):
             try:
@@ -60,11 +61,8 @@ class Records:
         """Say whether all records of an ended part are sent. Then nothing is read from its directory any more."""
         return part.key in self._done
 
-    def _may_have_some(self, part: Part) -> bool:
-        return part.phase in {"running", "ended", "closed"} and part.key not in self._done
-
     async def _send(self, parts: list[Part]) -> bool:
-        over = {part.key for part in parts if not part.live}  # looked up before reading: what has ended writes no more
+        over = {part.key for part in parts if not part.live}  # looked up before reading: an ended part writes no more
         found = {part.key: await self._read(part) for part in parts}
         news: list[PartRecords] = [
             {

@@ -52,7 +52,6 @@ class Reporter:
         self._changed.set()
 
     async def wait(self, period_s: float) -> None:
-        """Wait until something changes or the period is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(period_s):  # wait_for may swallow a cancellation in Python 3.11
                 await self._changed.wait()
@@ -148,7 +147,7 @@ class Reporter:
         try:
             self._engine.lease(directory, until=until)
             (directory / "maintenance.json").unlink(missing_ok=True)  # the portal is back: its lease counts again
-        except OSError as error:  # of this part alone; the other leases are renewed
+        except OSError as error:  # only of this part; the other leases are renewed
             self._problems.note(f"lease {part.key}", f"Its lease cannot be renewed: {error}.")
             return
         self._problems.clear(f"lease {part.key}")

@@ -53,7 +53,8 @@ class Shipper:
 
     async def ship_all(self) -> bool:
         """Send some of each stream; True when there may be more. Raises PortalAwayError."""
-        parts = [part for part in self._journal.parts.values() if _may_speak(part)]
+        speaking = {"starting", "running", "ended"}
+        parts = [part for part in self._journal.parts.values() if part.phase in speaking and not part.logs_done]
         if self.together_bytes > 0 and not self._apart:
             return await self._ship_together(parts)
         return await self._ship_apart(parts)
@@ -74,7 +75,7 @@ class Shipper:
     async def _ship_together(self, parts: list[Part]) -> bool:
         """Send what many say in few requests, then a chunk of each stream that has more to say than goes in there.
 
-        What stands in the way of a common request, as one job's log that the portal cannot take, must not hold back the
+        An obstacle to a common request, as one job's log that the portal cannot take, must not hold back the
         others: after a failure each log is sent by itself once.
         """
         more, heard = False, list[Heard]()
@@ -99,7 +100,6 @@ class Shipper:
         return more or self._apart
 
     async def _hear(self, part: Part) -> Heard:
-        """Read a little of each of a part's streams."""
         heard = Heard(part, ended=part.phase == "ended")  # looked up before reading, as in `_ship`
         try:
             found = await self._files.run(part.key, self._read_some, part)
@@ -235,7 +235,3 @@ class Shipper:
             if job is not None:
                 self._known[part.key] = known
         return log_read(directory / stream, offset, known.get(stream), most)
-
-
-def _may_speak(part: Part) -> bool:
-    return part.phase in {"starting", "running", "ended"} and not part.logs_done

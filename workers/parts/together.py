@@ -1,4 +1,4 @@
-"""What several jobs print, gathered for one request: a little of each, so that none fills it."""
+"""Output of several jobs, gathered for one request: a little of each, so that none fills it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_PIECES = 64
 
 @dataclass(slots=True)
 class News:
-    """What one stream of a part has to say. `taken`: the portal has all of it."""
+    """Bytes of one stream of a part. `taken`: the portal has all of them."""
 
     part: Part
     stream: str
@@ -42,7 +42,7 @@ class News:
 
 @dataclass(slots=True)
 class Heard:
-    """What was read of one part. `ended`: it had ended before that. `loud`: there is too much for a common request."""
+    """The output of one part. `ended`: it had ended before the reading. `loud`: too much for a common request."""
 
     part: Part
     ended: bool
@@ -57,7 +57,7 @@ class Heard:
 
 
 def requests_of(heard: Iterable[Heard], most_bytes: int) -> Iterator[list[News]]:
-    """Yield what goes into each request: all that is not loud, in order, within both limits."""
+    """Yield the pieces of each request: all that is not loud, in order, within both limits."""
     request: list[News] = []
     size = 0
     for news in (news for each in heard if not each.loud for news in each.news):

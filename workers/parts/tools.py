@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from workers.system.filework import FileWork
 
 _Value = TypeVar("_Value")
-CLOSED_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Tools:
     networks: Networks
 
     async def on_networks(self, about: str, work: Callable[..., None], *args: Any) -> None:
-        """Do work on tenants' networks, outside the event loop. What cannot be done is told, and jobs go on."""
+        """Do work on tenants' networks, outside the event loop. A failure is reported, and jobs go on."""
         try:
             await self.files.run(about, work, *args, limit_s=None)
         except NetworkError as error:
@@ -59,4 +58,4 @@ class Tools:
                 return await self.files.run(part.key, work, *args, limit_s=None)
             except PermissionError as error:
                 self.problems.note(f"closed {part.key}", f"The agent itself may not use a file: {error}.")
-            await asyncio.sleep(CLOSED_PAUSE_S)
+            await asyncio.sleep(1.0)

@@ -48,7 +48,7 @@ class Rooms:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What this node adds to every launch."""
+    """The node's additions to every launch."""
 
     storage: Path
     walls: Walls | None
@@ -60,10 +60,10 @@ class Workplace:
     node_grace_s: float
     lease_grace_s: float
     accounts: bool = False  # each tenant's jobs have an account of their own
-    view: View | None = None  # of the machine's files, but for what is a part's own; None: they see them all
+    view: View | None = None  # of the machine's files, except a part's own; None: they see them all
     pids_limit: int | None = None
     devices: Devices | None = None
-    resolv: Path | None = None  # what a part in its tenant's network sees as /etc/resolv.conf; None: the node's
+    resolv: Path | None = None  # /etc/resolv.conf of a part in its tenant's network; None: the node's
     mps: Path | None = None  # the pipes of the MPS daemon that jobs on one GPU use; None: they take turns
     mps_pipes: Path | None = None  # where a daemon's pipes would lie; None: on a virtual node
     software: Offer | None = None
@@ -71,7 +71,7 @@ class Workplace:
 
 
 def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> Walls | None:
-    """Return what the kernel closes to the job. With a view of its own (`seen`) what is closed is not there, and /tmp its own."""
+    """Return the job's Landlock walls. With a view of its own (`seen`) closed paths are absent, and /tmp is its own."""
     if place.walls is None:
         return None
     own = [rooms.job.resolve(), checkpoint_dir.resolve()]
@@ -81,7 +81,7 @@ def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) 
 def _view(
     place: Workplace, rooms: Rooms, checkpoint_dir: Path, hidden: list[str], plan: Plan | None, resolv: Path | None
 ) -> dict[str, Any] | None:
-    """Return what the job sees of the machine's files; None where it sees them all. A path that a tenant names is never shown."""
+    """Return the job's view of the machine's files; None: it sees them all. A path that a tenant names is never shown."""
     if place.view is None:
         return None
     own = tuple(path.resolve() for path in (rooms.job, checkpoint_dir, *([plan.entry] if plan and plan.entry else [])))
@@ -114,7 +114,7 @@ def part_environment(spec: Spec, place: Workplace) -> str:
 def _software(
     plan: Plan | None, place: Workplace, rooms: Rooms, walls: Walls | None, account: Account | None
 ) -> dict[str, Any]:
-    """Return what `launch.json` says of software and walls. What is built is the build's to write, and the job's to read."""
+    """Return the software and walls of `launch.json`. The build writes the environment, and the job only reads it."""
     if plan is None or place.software is None:
         return {"walls": walls and walls.to_json()}
     building = walls
@@ -128,7 +128,7 @@ def _software(
     room, limits = rooms.job / "software", place.software.limits
     tree_remove(room)
     plan_file = plan_write(plan, room)
-    if account is not None:  # who is built for builds it
+    if account is not None:  # the job's account runs the build
         give(room, account)
         if plan.entry is not None:
             give(plan.entry, account)
@@ -169,7 +169,7 @@ def part_prepare(
 ) -> None:
     """Make everything that the command needs; `lay` its uploads. Called again, it begins anew. Raises SpecError or OSError.
 
-    A profile works in its part's directory alone. It sees neither the job's checkpoints nor the tenant's own directory.
+    A profile works only in its part's directory. It sees neither the job's checkpoints nor the tenant's own directory.
     """
     scratch, plan = spec["profile"], part_plan(spec, place)
     account = _account(spec) if place.accounts else None
@@ -182,7 +182,10 @@ def part_prepare(
     if scratch and not cwd.is_relative_to(folders["job_dir"]):
         copied_from, cwd = cwd, rooms.job / "copy"
     if account is not None:
-        _give_all(rooms, (*folders.values(), checkpoint_dir, rooms.job / "copy"), account)
+        rooms.job.chmod(0o711)  # it stays root's: the job cannot change the files that are written there for it
+        for path in (*folders.values(), checkpoint_dir, rooms.job / "copy"):
+            if path.exists():
+                give(path, account)
     hidden = place.devices.hidden_from(spec) if place.devices else []
     resolv = place.resolv if len(spec["world"]["nodes"]) < 2 else None
     view = _view(place, rooms, checkpoint_dir, hidden, plan, resolv) if account else None
@@ -210,7 +213,7 @@ def part_prepare(
 def _mps(spec: Spec, place: Workplace) -> str | None:
     """Return the pipes that the part's programs are to look for an MPS daemon in: none lies in the part's own directory.
 
-    What it says is CUDA_MPS_PIPE_DIRECTORY: a job with its GPUs for itself, and one that takes turns, must not end up in the
+    This sets CUDA_MPS_PIPE_DIRECTORY: a job with its GPUs for itself, and one that takes turns, must not end up in the
     daemon of others because its pipes lie where CUDA looks by itself. None: no daemon runs here, and nothing is said.
     """
     if place.mps_pipes is None or not spec["gpus"] or isinstance(mps_daemon(place.mps_pipes), str):
@@ -236,16 +239,8 @@ def _folders_make(rooms: Rooms, checkpoint_dir: Path, *, scratch: bool) -> dict[
     return folders
 
 
-def _give_all(rooms: Rooms, folders: tuple[Path, ...], account: Account) -> None:
-    """Give the job its folders. The one above stays root's: whatever is written there for the job, the job cannot change."""
-    rooms.job.chmod(0o711)
-    for path in folders:
-        if path.exists():
-            give(path, account)
-
-
 def _of_the_node(place: Workplace, *, scratch: bool, grace_s: float) -> dict[str, Any]:
-    """Return what every `launch.json` of this node says, and the job's grace; a profile's is shorter."""
+    """Return the common part of every `launch.json` of this node, and the job's grace; a profile's is shorter."""
     return {
         "landlock": place.landlock,
         "python": sys.executable,

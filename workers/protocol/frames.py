@@ -87,7 +87,7 @@ class Stream:
         self.why: tuple[str, str] | None = None
         """Code and sentence of its end; None while it is open."""
         self.exit_code: int | None = None
-        """Of the shell, once it has ended by itself."""
+        """The shell's exit code, once it has ended by itself."""
         self.on_size: Callable[[int, int], None] = lambda _columns, _rows: None
         self.moved = 0
         """Bytes that went through it, both ways."""
@@ -122,7 +122,7 @@ class Stream:
         self._wake()
 
     def end(self, code: str, detail: str) -> None:
-        """Close this end. The first reason counts; what came before can still be read."""
+        """Close this end. The first reason counts; earlier bytes can still be read."""
         if self.why is None:
             self.why = (code, detail)
         self._wake()
@@ -134,7 +134,7 @@ class Stream:
             await self._changed()
 
     async def read(self) -> bytes:
-        """Return what came, and give the credit for it back; b"" at the end of the stream."""
+        """Return the received bytes, and give the credit for them back; b"" at the end of the stream."""
         while not self._came:
             if self.why is not None:
                 return b""

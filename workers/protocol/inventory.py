@@ -1,4 +1,4 @@
-"""What a node says that it has: the body of register and of hello."""
+"""A node's inventory: the body of register and of hello."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Gpu(TypedDict):
 
 
 class Wall(TypedDict):
-    """What keeps jobs apart, one kind of it: `by` what means, "" where it does not stand; then `why`."""
+    """One wall between jobs: `by` its means, "" where it does not stand; then `why`."""
 
     name: str
     by: str
@@ -27,11 +27,11 @@ class Isolation(TypedDict):
     signals: bool
     landlock: int
     why: str
-    walls: NotRequired[list[Wall]]  # what keeps its jobs apart, each as it was tried at the agent's start
+    walls: NotRequired[list[Wall]]  # means that keep its jobs apart, each as it was tried at the agent's start
 
 
 class Links(TypedDict):
-    """What a node knows of its links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
+    """A node's links; null: unknown. `nvlink_gbps`: all NVLinks of one GPU together, GB/s, one way."""
 
     nvlink_gbps: float | None
     pcie_generation: int | None
@@ -43,7 +43,7 @@ class Links(TypedDict):
 class MemoryTraffic(TypedDict):
     """How a node knows its memory's traffic, and how it can hold a CPU job back from it; empty: not at all.
 
-    `gb_s`: what its memory can do, 10^9 bytes a second; null: not known.
+    `gb_s`: its memory's bandwidth, 10^9 bytes a second; null: not known.
     """
 
     gb_s: float | None
@@ -52,9 +52,9 @@ class MemoryTraffic(TypedDict):
 
 
 class SoftwareOffer(TypedDict):
-    """What software a node offers. `python`: its version; `installer`: "uv", "pip" or null; `images`: "apptainer" or null.
+    """A node's software. `python`: its version; `installer`: "uv", "pip" or null; `images`: "apptainer" or null.
 
-    `missing`: what it does not offer -> why, and the remedy.
+    `missing`: a kind that it does not offer -> why, and the remedy.
     """
 
     python: str

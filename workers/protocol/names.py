@@ -12,7 +12,7 @@ DETAIL_CHARACTERS = 2000
 
 
 def clean(text: str, most: int = DETAIL_CHARACTERS) -> str:
-    """Return the text as the portal takes it: at most so many characters, without control characters except line ends."""
+    """Return the text as the portal takes it: cut to `most` characters, without control characters except line ends."""
     whole = text.encode("utf-8", "replace").decode()
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in whole)[:most]
 

@@ -1,4 +1,4 @@
-"""The lines of requirements that pip, uv and Berth read alike, and nothing besides. Pure.
+"""The lines of requirements that pip, uv and Berth read in the same way, and nothing besides. Pure.
 
 The portal checks with it what a user sends. A node writes what it returns, so that no installer sees another text than the one
 that was checked.
@@ -37,7 +37,7 @@ _FILES = ("-r", "-c", "-e", "-f", "--requirement", "--constraint", "--editable",
 
 
 class LineError(ValueError):
-    """A line that is not read: its number from 1 on, a code, and what is wrong. No part of a URL is repeated."""
+    """A refused line: its number from 1 on, a code, and the reason. No part of a URL is repeated."""
 
     def __init__(self, number: int, code: str, detail: str) -> None:
         super().__init__(f"Line {number} {detail}.")

@@ -37,11 +37,11 @@ class Hello(TypedDict):
     grace_s: float
     lease_grace_s: float
     logs_together_bytes: NotRequired[int]  # absent: a portal that takes one log at a time
-    measures: NotRequired[dict[str, list[str]]]  # what the portal takes; absent: a portal of version 0.1
+    measures: NotRequired[dict[str, list[str]]]  # measures that the portal takes; absent: a portal of version 0.1
 
 
 class PartName(TypedDict):
-    """What names a part. `attempt` is the attempt's key, which is never used again."""
+    """A part's name. `attempt` is the attempt's key, which is never used again."""
 
     attempt: str
     epoch: int
@@ -53,20 +53,20 @@ class Wanted(PartName):
     job_key: str
     action: Literal["run", "stop"]
     started: bool
-    state: NotRequired[Literal["wanted", "prepared", "running"]]  # what the portal was told of it last
+    state: NotRequired[Literal["wanted", "prepared", "running"]]  # the portal's last record of it
     go: bool
     stop_reason: Literal["cancel", "preempt", "partner", "requeue", "limit", "unwell", "idle"] | None
     grace_s: float
     lease_s: float | None
-    time_limit_s: NotRequired[int | None]  # as it is now: a longer one holds for what runs
-    cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of what runs
+    time_limit_s: NotRequired[int | None]  # as it is now: a longer one holds for a running part
+    cores: NotRequired[list[int]]  # that it is to have now; absent: a portal that changes no cores of running parts
     share: NotRequired[float]  # that it keeps of the memory bandwidth, or CPU time, that it takes; absent: all
     cores_sequence: NotRequired[int]  # of the order that says so; 0: as it was prepared
     gpu_memory_mib: NotRequired[int | None]  # that it may take of the GPU that it shares, as it is now; null: no limit
 
 
 class Held(PartName):
-    """What a node names in `holding`. `cores_sequence`: of the last order about its cores that holds; 0: none was given."""
+    """A part in `holding`. `cores_sequence`: of the last order about its cores that holds; 0: none was given."""
 
     cores_sequence: NotRequired[int]
 
@@ -124,7 +124,7 @@ class Spec(PartName):
     gpus: list[int]
     gpu_uuids: list[str]
     gpu_type: str | None
-    gpu_compute: NotRequired[int | None]  # thousandths of each of its GPUs; null or absent: they are its alone
+    gpu_compute: NotRequired[int | None]  # thousandths of each of its GPUs; null or absent: it shares none
     gpu_memory_mib: NotRequired[int | None]  # that it may take of each of its GPUs; null or absent: no limit
     cores: list[int]
     memory_mib: int | None
@@ -160,7 +160,7 @@ class Problem(TypedDict):
 
 
 class Finding(TypedDict):
-    """What a check found. `subject`: "node" or "gpu:3". `level`: "warn" tells; "drain": no new jobs; "fail": none can run."""
+    """A finding of a check. `subject`: "node" or "gpu:3". `level`: "warn" tells; "drain": no new jobs; "fail": none can run."""
 
     subject: str
     check: str
@@ -179,7 +179,7 @@ class OutsideUse(TypedDict):
 
 
 class Health(TypedDict):
-    """All that is not well now, and who else uses the GPUs: the whole truth each time."""
+    """All present troubles, and strangers on the GPUs: the whole truth each time."""
 
     findings: list[Finding]
     outside: list[OutsideUse]

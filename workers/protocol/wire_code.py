@@ -15,7 +15,7 @@ class SpecCode(TypedDict, total=False):
 
 
 class Secrets(TypedDict):
-    """The values of a part's secrets: of its variables, and of what its code is fetched with ("": nothing)."""
+    """The values of a part's secrets: of its variables, and of its code's token or key ("": none)."""
 
     environment: dict[str, str]
     code: str

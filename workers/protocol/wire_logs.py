@@ -1,4 +1,4 @@
-"""What several jobs print, in one request."""
+"""Output of several jobs in one request."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Linux does for agent and shim: files, processes, and the walls round a job. Standard library only."""
+"""Linux for agent and shim: files, processes, and the walls round a job. Standard library only."""

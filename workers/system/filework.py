@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 LIMIT_S = 10.0
-"""A healthy disk never takes so long."""
+"""A healthy disk never takes this long."""
 MOST_THREADS = 32
 OPEN_AGAIN = 3
-"""So often work is tried again after a PermissionError."""
+"""Tries after a PermissionError."""
 
 
 class SlowFilesError(OSError):
@@ -24,7 +24,7 @@ class SlowFilesError(OSError):
 
 
 class FileWork:
-    """Threads that are made when needed. They end with the process, whatever they wait for.
+    """Threads that are made when needed. They end with the process, even while they wait.
 
     A call that does not return occupies its thread. Until it returns, no further call with the same `about` is made, so
     one part with a dead file system occupies one thread only.

@@ -1,7 +1,7 @@
 """Walks and reads a folder that a hostile job writes to, while it writes: by descriptors, through no link, without waiting.
 
 The reader may be root, and the job may swap a directory for a link, a file for a pipe, or a name for /etc/shadow's, between
-any two calls. So each name is opened relative to an open directory with O_NOFOLLOW and O_NONBLOCK, and what was opened is
+any two calls. So each name is opened relative to an open directory with O_NOFOLLOW and O_NONBLOCK, and the open file is
 looked at, not its name: only plain files with one name, of the folder's own owner and on its file system, count.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEEPEST = 32
 MOST_ENTRIES = 100_000
-"""So many names are looked at in one walk: a second or so."""
+"""Most names of one walk: a second or so."""
 PATH_BYTES = 1024
 MOST_BYTES = 2**62
 """A file with more, which is holes, has a size that the portal cannot count."""
@@ -45,7 +45,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Walk:
-    """What a walk found: files by path, and (path, why) of what was left out."""
+    """A walk's result: files by path, and (path, why) of those left out."""
 
     files: dict[str, Seen] = field(default_factory=dict)
     entries: int = 0
@@ -55,7 +55,7 @@ class Walk:
 
     @property
     def notes(self) -> list[tuple[str, str]]:
-        """Return what is told: whole folders that were not looked at, then the first names."""
+        """Return the report: whole folders that were not looked at, then the first names."""
         return (self.folders + self.names)[:MOST_NOTES]
 
     @property
@@ -83,7 +83,7 @@ class Walk:
 
 
 def path_shown(path: str) -> str:
-    """Return a path for a person: what cannot be seen is written as Python writes it, and a long one has its two ends."""
+    """Return a path for a person: invisible characters are escaped as in Python, and a long one has its two ends."""
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in path)
     if len(shown) > NOTE_CHARACTERS:
         half = NOTE_CHARACTERS // 2
@@ -92,7 +92,7 @@ def path_shown(path: str) -> str:
 
 
 def _folder_open(root: Path, below: str) -> tuple[int, os.stat_result]:
-    """Open the folder `below` `root`, name by name; return it, and what `root` is like. Raises OSError."""
+    """Open the folder `below` `root`, name by name; return it, and the status of `root`. Raises OSError."""
     at = os.open(root, _DIRECTORY)
     own = os.fstat(at)
     for name in below.split("/") if below else ():
@@ -110,7 +110,7 @@ def _folder_open(root: Path, below: str) -> tuple[int, os.stat_result]:
 def folder_walk(root: Path, *, most_files: int, below: str = "", patterns: Sequence[str] | None = None) -> Walk:
     """Return the plain files of the folder `below` `root` by their paths in it; an absent one has none.
 
-    `patterns`: those that match one of them. What `root` is like says whose files count.
+    `patterns`: those that match one of them. The owner in the status of `root` says whose files count.
     """
     found = Walk()
     try:
@@ -194,7 +194,7 @@ def _take(
 
 
 def _entered(found: Walk, path: str, above: int, same: bool) -> int | None:
-    """Open a folder to go into; None where that cannot be, which is told."""
+    """Open a folder to go into; None where that fails, which is noted."""
     if not same:
         found.note_folder(path, "it lies on another file system: nothing in it is looked at")
         return None
@@ -257,9 +257,9 @@ def file_open(root: Path, path: str) -> int:
 
 
 def file_read(root: Path, path: str, told: Seen, *, start: int, stop: int, may_grow: bool) -> bytes:
-    """Return bytes `start` to before `stop` of the very content that was `told`. Raises GoneError where it is another now.
+    """Return bytes `start` to before `stop` of the very content of `told`. Raises GoneError where it is another now.
 
-    `may_grow`: what was told is the beginning of a file that is appended to.
+    `may_grow`: `told` is the beginning of a file that is appended to.
     """
     descriptor = file_open(root, path)
     try:

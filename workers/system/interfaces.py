@@ -9,7 +9,6 @@ from pathlib import Path
 
 _SIOCGIFADDR = 0x8915  # linux/sockios.h: the IPv4 address of an interface
 _NAME_BYTES, _ADDRESS_AT = 16, slice(20, 24)
-_INET6 = Path("/proc/net/if_inet6")
 
 
 def interface_of(host: str) -> str | None:
@@ -18,7 +17,8 @@ def interface_of(host: str) -> str | None:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
         return None
-    return next((name for name, address in _addresses() if address in found), None)
+    four = [(name, address_of(name)) for _, name in socket.if_nameindex()]
+    return next((name for name, address in [*four, *_addresses_6()] if address and address in found), None)
 
 
 def address_of(name: str) -> str | None:
@@ -31,15 +31,10 @@ def address_of(name: str) -> str | None:
     return socket.inet_ntoa(answer[_ADDRESS_AT])
 
 
-def _addresses() -> list[tuple[str, str]]:
-    found = [(name, address_of(name)) for _, name in socket.if_nameindex()]
-    return [(name, address) for name, address in found if address] + _addresses_6()
-
-
 def _addresses_6() -> list[tuple[str, str]]:
     """From lines `address index prefix scope flags name`, the address in hexadecimal digits."""
     try:
-        rows = [line.split() for line in _INET6.read_text().splitlines()]
+        rows = [line.split() for line in Path("/proc/net/if_inet6").read_text().splitlines()]
     except OSError:  # a kernel without IPv6
         return []
     return [(row[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0]))) for row in rows]

@@ -70,12 +70,6 @@ def landlock_version() -> int:
         return 0
 
 
-def _handled(version: int) -> int:
-    """Return the rights that this version knows. Rights that it does not know are not restricted."""
-    newest = 15 if version >= DEVICE_VERSION else 14 if version >= TRUNCATE_VERSION else 13
-    return (1 << (newest + 1)) - 1
-
-
 @dataclass(frozen=True, slots=True)
 class Walls:
     """Absolute paths, without links.
@@ -149,7 +143,8 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 def restrict(grants: Iterable[tuple[Path, int]], version: int) -> None:
     """Restrict this process and its descendants to these rights for ever. Raises LandlockError; then nothing is restricted."""
-    handled = _handled(version)
+    newest = 15 if version >= DEVICE_VERSION else 14 if version >= TRUNCATE_VERSION else 13
+    handled = (1 << (newest + 1)) - 1  # rights that this version does not know are not restricted
     scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= SIGNAL_VERSION else 0
     attributes = _RulesetAttributes(handled, 0, scoped)
     size = ctypes.sizeof(attributes) if version >= SIGNAL_VERSION else 16 if version >= 4 else 8

@@ -12,9 +12,7 @@ from pathlib import Path
 from workers.system.procs import Tree
 
 MOST_DESCRIPTORS = 50_000
-"""So many open files of a job are looked at; what holds more than that is not found."""
-_TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))
-_LISTENS = "0A"
+"""Most open files of a job that are looked at; a port behind more files is not found."""
 _ANY = {"0.0.0.0": ("127.0.0.1",), "::": ("::1", "127.0.0.1")}  # noqa: S104 - where such a socket is reached
 
 
@@ -30,7 +28,7 @@ class Listener:
 def listeners(pid: int) -> dict[int, Listener]:
     """Return every TCP socket that listens in the network of a process, by inode."""
     found = {}
-    for table, family in _TABLES:
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         with (
             suppress(FileNotFoundError),
             Path(f"/proc/{pid}/net", table).open(encoding="ascii") as file,
@@ -38,7 +36,7 @@ def listeners(pid: int) -> dict[int, Listener]:
             next(file, None)
             for line in file:
                 fields = line.split()
-                if fields[3] == _LISTENS:
+                if fields[3] == "0A":
                     host, _, port = fields[1].partition(":")
                     address = _address(host, family)
                     inode = int(fields[9])

@@ -1,8 +1,8 @@
 """NVIDIA's Multi-Process Service: whether its control daemon runs here, and for which jobs it may be used.
 
-Berth starts no daemon: whoever operates the node does. Jobs that share a GPU reach it by its pipes
+Berth starts no daemon: the node's operator does. Jobs that share a GPU reach it by its pipes
 (CUDA_MPS_PIPE_DIRECTORY). It serves one user at a time: another user's jobs would wait until the first user's have ended, and
-what one job of the user breaks may break the others. So it is used only where all jobs of the node run under the agent's own
+a failure of one job of the user may break the others. So it is used only where all jobs of the node run under the agent's own
 account and see its files; elsewhere, and without a daemon, the driver lets jobs take turns (time slicing).
 """
 
@@ -14,16 +14,13 @@ from pathlib import Path
 
 from workers.system.procs import stat
 
-DIRECTORY = Path("/tmp/nvidia-mps")  # noqa: S108 - where NVIDIA's daemon puts its pipes, unless told otherwise
+DIRECTORY = Path("/tmp/nvidia-mps")  # noqa: S108 - where NVIDIA's daemon puts its pipes by default
 PID_FILE, NAME = "nvidia-cuda-mps-control.pid", "nvidia-cuda-mps"
 """The kernel cuts a process's name off after 15 characters."""
-_PID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running control daemon."""
-
     pid: int
     start_ticks: int
 
@@ -40,7 +37,7 @@ def mps_daemon(directory: Path, *, proc: Path = Path("/proc")) -> Daemon | str:
     except OSError as error:
         return f"{directory / PID_FILE}: {error.strerror}"
     with os.fdopen(descriptor, "rb") as file:
-        text = file.read(_PID_BYTES).decode(errors="replace").strip()
+        text = file.read(16).decode(errors="replace").strip()
     seen = stat(int(text)) if text.isascii() and text.isdigit() else None
     if seen is None:
         return f"the MPS control daemon of {directory} has ended"

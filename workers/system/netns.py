@@ -29,7 +29,7 @@ def namespace_make() -> int:
 def namespace_of(pid: int) -> int | None:
     """Return a descriptor of a process's namespace; None: it is this process's own. Raises OSError.
 
-    Who may not look has no rights to make namespaces either, so it is its own.
+    A process that may not look cannot make namespaces either, so it is its own.
     """
     try:
         theirs = os.open(f"/proc/{pid}/ns/net", _FLAGS)

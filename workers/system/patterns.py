@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Places = frozenset[tuple[int, int]]
 
 MOST_COMPARED = 4_000_000
-"""A name is compared with a name of a pattern so often in one walk: thirty patterns, and all names that a walk looks at."""
+"""Most comparisons of names with patterns in one walk: thirty patterns, and all names of a walk."""
 ANY = "**"
 
 
@@ -44,22 +44,17 @@ class Patterns:
                 found.append((number, place))
                 continue
             self.compared += 1
-            if self._same(name, pattern[place]):
+            if (compiled := self._compiled.get(pattern[place])) is None:
+                compiled = self._compiled[pattern[place]] = re.compile(translate(pattern[place])).match
+            if compiled(name) is not None:
                 found.append((number, place + 1))
         return self._closed(found)
 
     def is_match(self, places: Places) -> bool:
-        """Say whether a file at these places matches."""
         return any(place == len(self._patterns[number]) for number, place in places)
 
     def may_lead(self, places: Places) -> bool:
-        """Say whether something below these places may match."""
         return any(place < len(self._patterns[number]) for number, place in places)
-
-    def _same(self, name: str, pattern: str) -> bool:
-        if (compiled := self._compiled.get(pattern)) is None:
-            compiled = self._compiled[pattern] = re.compile(translate(pattern)).match
-        return compiled(name) is not None
 
     def _closed(self, places: Iterable[tuple[int, int]]) -> Places:
         """`**` stands for no folder as well."""

@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: which process is which, whose descendant it is, what it uses.
+"""Processes as /proc shows them: their identity, descent and usage.
 
 The same pid may belong to another process later; an `Identity` (pid, start time, boot id) never does. Signals go through a
 pidfd that was checked against the start time. Standard library only: the shim runs without site packages.
@@ -25,7 +25,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _DEAD = frozenset("ZXx")
 _NO_PROCESS = frozenset({errno.ESRCH, errno.EINVAL, errno.ENOENT})
-"""What pidfd_open says of a number that names no process: nobody's, or none (0), or a thread's (EINVAL, lately ENOENT)."""
+"""Errors of pidfd_open for a number that names no process: nobody's, or none (0), or a thread's (EINVAL, lately ENOENT)."""
 # A scan skips processes that it has seen as strangers. Each tenth scan reads all, because pids are used again.
 _FULL_SCAN_EVERY = 10
 FAMILY_MOST = 4096
@@ -36,7 +36,7 @@ _boot: list[str] = []
 
 
 def boot_id() -> str:
-    """Return what names this boot of the machine, which no process outlives: it is read once."""
+    """Return the id of this boot, which no process outlives: it is read once."""
     if not _boot:
         _boot.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
     return _boot[0]
@@ -77,7 +77,6 @@ def hide() -> None:
 
 
 def show() -> None:
-    """Undo `hide`."""
     _prctl(_PR_SET_DUMPABLE, 1)
 
 
@@ -116,7 +115,7 @@ def stat(pid: int) -> Stat | None:
 
 
 class Identity(NamedTuple):
-    """What names one process, and never another."""
+    """Names one process, and never another."""
 
     pid: int
     start_ticks: int

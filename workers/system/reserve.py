@@ -1,6 +1,6 @@
 """Room that a node keeps for the news of its jobs: files that are written already, one of which becomes a record in need.
 
-A file that is removed when the disk is full gives its room to whoever writes first, which is who filled the disk. So nothing
+A file that is removed when the disk is full gives its room to the first writer, which is the job that filled the disk. So nothing
 is ever given back here: a record is written over the content of such a file, and the two change places. The reserve then
 holds the old record's room.
 """
@@ -72,5 +72,5 @@ def _exchange(one: Path, other: Path) -> None:
         return
     if call(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE) == 0:
         return
-    other.lstat()  # what is gone is not made anew here
+    other.lstat()  # a removed file is not made again here
     one.replace(other)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-TRY_AGAIN_S = 0.5
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -30,7 +29,7 @@ def is_no_room(error: BaseException) -> bool:
 def room_keep(path: Path, size: int) -> bool:
     """Take room for later: a file whose blocks are all written. False when that cannot be had now."""
     try:
-        write_atomic(path, os.urandom(size), durable=False)  # what a file system can shorten would keep nothing
+        write_atomic(path, os.urandom(size), durable=False)  # a file system would compress zeros, and keep no room
     except OSError:
         return False
     return True
@@ -39,7 +38,7 @@ def room_keep(path: Path, size: int) -> bool:
 def room_use(room: Path, path: Path, data: bytes) -> bool:
     """Write `data` into the file that keeps room, which then becomes `path`. False: it has too little, or is gone.
 
-    What is over stays as spaces, which JSON allows.
+    Spaces fill the rest, which JSON allows.
     """
     try:
         room_fill(room, data)
@@ -64,7 +63,7 @@ def room_fill(room: Path, data: bytes) -> None:
 
 
 def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = (), room: Path | None = None) -> None:
-    """Write `value`, however long that takes. For what may not be lost, and for callers that have nothing else to do.
+    """Write `value`, and wait for room without limit. For records that may not be lost, and callers with nothing else to do.
 
     Makes the directory again when it was removed, and sets its mode right. When there is no room, removes the directories
     `spare` first, and takes the room that the file `room` keeps. Raises OSError when its parents are gone.
@@ -81,7 +80,7 @@ def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = (), room
                 if room is not None and room_use(room, path, json.dumps(value).encode()):
                     return
             put_right((path.parent.parent, path.parent))
-            time.sleep(TRY_AGAIN_S)
+            time.sleep(0.5)
         else:
             return
 
@@ -90,7 +89,7 @@ def _remove(directories: Iterable[Path]) -> None:
     from workers.system.trees import tree_remove  # few shims need it
 
     for directory in directories:
-        with contextlib.suppress(OSError):  # what cannot be removed takes its room on
+        with contextlib.suppress(OSError):  # a folder that stays keeps its room
             tree_remove(directory)
 
 

@@ -1,4 +1,4 @@
-"""Puts walls round this process for ever: Landlock, and with an old Landlock a filter for what that lets through."""
+"""Puts walls round this process for ever: Landlock, and with an old Landlock a filter for the rest."""
 
 from __future__ import annotations
 
@@ -39,17 +39,13 @@ def seclude(walls: Walls, version: int) -> None:
     Raises LandlockError; then the restrictions may be missing or incomplete.
     """
     if os.geteuid() == 0:
-        _drop_powers()
+        libc = ctypes.CDLL(None, use_errno=True)
+        for number in _POWERS:
+            if libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0 and ctypes.get_errno() == errno.EPERM:
+                break  # root in a container: it has none of them
     restrict(walls.grants(), version)
     if version < TRUNCATE_VERSION:
         _refuse_truncate()
-
-
-def _drop_powers() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    for number in _POWERS:
-        if libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0 and ctypes.get_errno() == errno.EPERM:
-            return  # root in a container: it has none of them
 
 
 def _refuse_truncate() -> None:

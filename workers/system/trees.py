@@ -1,4 +1,4 @@
-"""Removes the files of a job, whatever they are: deep trees, directories without permissions, names that are no text."""
+"""Removes a job's files of any kind: deep trees, directories without permissions, names that are no text."""
 
 from __future__ import annotations
 

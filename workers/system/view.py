@@ -1,8 +1,8 @@
-"""A job's own view of the machine's files, by a mount namespace: what is not its own is not there at all. It needs root.
+"""A job's own view of the machine's files, by a mount namespace: others' files are not there at all. It needs root.
 
 In a covered directory the job sees only what is shown there, at the usual path. `/tmp`, `/var/tmp` and `/dev/shm` are its
-own, shared memory and message queues too, and /proc shows its own processes alone. The kernel takes all of it down with
-the last process of the job: nothing can be left mounted, whoever is killed. Standard library only.
+own, shared memory and message queues too, and /proc shows only its own processes. The kernel takes all of it down with
+the last process of the job: no mount can remain after any kill. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 class View:
     """Absolute paths, without links.
 
-    `covered`: directories in which the job sees nothing but what is shown. `own`: its own directories. `program`: what it
-    needs to run, and may not be able to reach. `tmp`: what it sees as /tmp. `hidden`: device files that it may not open.
-    `resolv`: what it sees as /etc/resolv.conf; None: the machine's.
+    `covered`: directories in which the job sees only shown paths. `own`: its own directories. `program`: files that it
+    needs to run, shown where it can reach them. `tmp`: its /tmp. `hidden`: device files that it may not open. `resolv`:
+    its /etc/resolv.conf; None: the machine's.
     """
 
     covered: tuple[Path, ...]
@@ -63,7 +63,7 @@ def covers(directories: Iterable[Path], shown: Iterable[Path]) -> list[Path]:
 
 
 def shown_in(cover: Path, shown: Iterable[Path]) -> Iterator[Path]:
-    """Yield what has to be shown inside a cover, without what lies in another that is shown."""
+    """Yield the paths to show inside a cover, without those inside another shown path."""
     inside = [path for path in sorted(shown) if path.is_relative_to(cover) and path != cover]
     for path in inside:
         if not any(path != above and path.is_relative_to(above) for above in inside):
@@ -97,7 +97,7 @@ def enter_view(view: View, uid: int, gid: int) -> None:
     """Let this process and all that it starts see the files of the view. Raises OSError; then part of it may hold."""
     barred = unreachable(view.program, uid, gid)
     _call("unshare", ctypes.c_int(_NEWNS | _NEWIPC))
-    _mount(None, Path("/"), None, _REC | _SLAVE)  # what the machine mounts later is seen; nothing gets out
+    _mount(None, Path("/"), None, _REC | _SLAVE)  # later mounts of the machine are seen; nothing gets out
     shown = [path for path in (*view.own, *view.program) if path.exists()]
     temporary = [path for path in TEMPORARY if path.is_dir() and not path.is_symlink()]
     if view.resolv is not None and view.resolv.exists():
@@ -119,7 +119,8 @@ def enter_view(view: View, uid: int, gid: int) -> None:
     if _SHARED_MEMORY.is_dir() and not _SHARED_MEMORY.is_symlink():
         _mount("tmpfs", _SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, "mode=1777")
     _hide(view.hidden)
-    _own_processes()
+    with contextlib.suppress(OSError):  # Linux before 5.8 would change everybody's /proc: not there
+        _mount("proc", Path("/proc"), "proc", _NOSUID | _NODEV | _NOEXEC, "hidepid=invisible")
 
 
 def _hide(devices: Iterable[Path]) -> None:
@@ -132,12 +133,6 @@ def _hide(devices: Iterable[Path]) -> None:
     for path in there:
         _mount(str(closed), path, None, _BIND)
     closed.unlink()
-
-
-def _own_processes() -> None:
-    """Let /proc show only processes that this one may look into. Linux before 5.8 would change everybody's /proc: not there."""
-    with contextlib.suppress(OSError):
-        _mount("proc", Path("/proc"), "proc", _NOSUID | _NODEV | _NOEXEC, "hidepid=invisible")
 
 
 def _bind(handle: int, target: Path) -> None:

@@ -1,1 +1,1 @@
-"""What the node measures: GPUs (NVML, or simulated on a virtual node), the host, and each part."""
+"""The node's measurements: GPUs (NVML, or simulated on a virtual node), the host, and each part."""

@@ -1,6 +1,6 @@
 """The heartbeat: a thread of its own reads the GPUs as often as the operator asked (1 ms to 10 s) into a ring.
 
-What travels is small: each second's mean, and with a heartbeat below a second the 80th percentile and the highest reading
+The node sends little: each second's mean, and with a heartbeat below a second the 80th percentile and the highest reading
 beside it, and the last LAST readings. NVML may hang when a GPU dies; then only this thread does, and the agent can say so.
 """
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOOK_S = 1.0
-"""The slow figures are read so often at most."""
+"""Shortest period of the slow figures."""
 LAST = 20
 FASTEST_S, SLOWEST_S = 0.001, 10.0
 RING = 4096
-"""Readings kept at most between two calls of `take`: four seconds at 1 ms; what is older gives way."""
+"""Most readings between two calls of `take`: four seconds at 1 ms; older ones give way."""
 HIGH_SHARE = 0.8
 TROUBLES = 1024
 FRESH_PERIODS = 2.5
-"""A reading counts for so many periods: the thread and its reader do not wake at the same moment."""
+"""How many periods a reading counts: the thread and its reader do not wake at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was read since the last call: means by GPU, and of FAST measures the percentile, highest and last readings."""
+    """Readings since the last call: means by GPU, and of FAST measures the percentile, highest and last readings."""
 
     gpus: dict[int, GpuSample] = field(default_factory=dict)
     high: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -66,7 +66,6 @@ class Beat:
         self.answered_at = self._read_at = time.monotonic()
 
     def start(self) -> None:
-        """Begin, if it has not."""
         if self._thread.ident is None:
             self._thread.start()
 
@@ -96,20 +95,18 @@ class Beat:
             self._ended.wait(due - time.monotonic())
 
     def read(self) -> None:
-        """Take one reading."""
         reading = self._gpus.sample(self.parts)
         self._ring.append(reading)
         self._tail.append(reading)
         self._read_at = time.monotonic()
 
     def look(self) -> None:
-        """Take the slow look."""
         found = self._gpus.look(self.parts)
         self._looked = (time.monotonic(), found)
         self._troubles.extend(found.troubles)
 
     def take(self) -> Taken:
-        """Return what was read since the last call, and begin anew."""
+        """Return the readings since the last call, and begin again."""
         readings = [self._ring.popleft() for _ in range(len(self._ring))]
         if not readings and self._tail and self._fresh(self._read_at, self.period_s):
             readings = [self._tail[-1]]
@@ -152,10 +149,7 @@ def _means(
     found = {}
     for index in reading:
         slow = look.samples.get(index) if look else None
-        means = {name: _mean(values.get((index, name))) for name in FAST}
+        read = {name: values.get((index, name), ()) for name in FAST}
+        means = {name: round(sum(own) / len(own), 2) if own else None for name, own in read.items()}
         found[index] = replace(slow or GpuSample(None, None, None), **means)
     return found
-
-
-def _mean(values: list[float] | None) -> float | None:
-    return round(sum(values) / len(values), 2) if values else None

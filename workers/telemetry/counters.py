@@ -25,5 +25,4 @@ class Rates:
         return (value - before[0]) / (at_s - before[1])
 
     def keep(self, names: set[Hashable]) -> None:
-        """Forget all counters but these."""
         self._before = {name: each for name, each in self._before.items() if name in names}

@@ -1,16 +1,16 @@
-"""Who takes more of a shared GPU's memory than was granted: what a part takes too much, its neighbours cannot have."""
+"""Finds parts that take more of a shared GPU's memory than was granted: their neighbours cannot have it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from workers.telemetry.sampler import GpuLook
 
 LOOKS = 2
-"""A part has to be above its grant in so many looks, one after the other: one alone may be a moment's."""
+"""Looks in a row in which a part has to be above its grant: a single one may be a moment's."""
 
 
 class Grants:
@@ -27,7 +27,7 @@ class Grants:
         if look is self._last:
             return
         self._last = look
-        most = {attempt: _most(used.get(attempt, {}).values()) for attempt in granted}
+        most = {attempt: max(filter(None, used.get(attempt, {}).values()), default=0.0) for attempt in granted}
         self.unknown = {attempt for attempt in granted if None in used.get(attempt, {}).values()}
         self._times = {
             attempt: self._times.get(attempt, 0) + 1 for attempt, mib in most.items() if mib > granted[attempt]
@@ -37,7 +37,3 @@ class Grants:
             for attempt, times in self._times.items()
             if times >= LOOKS
         }
-
-
-def _most(values: Iterable[float | None]) -> float:
-    return max((value for value in values if value is not None), default=0.0)

@@ -44,7 +44,7 @@ class HostSampler:
         self._rates = Rates()
 
     def sample(self) -> HostSample:
-        """Return the present figures; what is a rate since the last call is None at the first."""
+        """Return the present figures; rates since the last call are None at the first."""
         now_s = time.monotonic()
         received, sent = self._network()
         read, written = self._disks()
@@ -53,7 +53,7 @@ class HostSampler:
             "net_tx_mb_s": (sent, 1e6),
             "disk_read_mb_s": (read, 1e6),
             "disk_write_mb_s": (written, 1e6),
-            "memory_gb_s": (self._memory_bytes(), 1e9),
+            "memory_gb_s": (machine_bytes(self._resctrl), 1e9),
         }
         rates = {name: self._rates.rate(name, value, now_s) for name, (value, _) in counters.items()}
         memory = psutil.virtual_memory()
@@ -104,7 +104,3 @@ class HostSampler:
                 read, written = read + int(fields[2]) * _SECTOR_BYTES, written + int(fields[6]) * _SECTOR_BYTES
                 found = True
         return (read, written) if found else (None, None)
-
-    def _memory_bytes(self) -> float | None:
-        """Return the bytes that all cores moved to and from memory, None without a mounted resctrl that counts it."""
-        return machine_bytes(self._resctrl)

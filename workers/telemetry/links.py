@@ -1,4 +1,4 @@
-"""What NVML knows of the links between a node's GPUs. None: it does not say."""
+"""The links between a node's GPUs, by NVML. None: it does not say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NVLINK_GBPS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
 
 
 def gpu_links(handles: list[Any]) -> Links:
-    """Return the figures of the GPU with the slowest links. What NVML does not say is None."""
+    """Return the figures of the GPU with the slowest links. A figure that NVML lacks is None."""
     nvlink = [_nvlink_gbps(handle) for handle in handles]
     pcie = [_pcie(handle) for handle in handles]
     known = [each for each in pcie if each is not None]

@@ -1,6 +1,6 @@
 """MIG: a GPU that its operator has cut into instances. Each is a device of its own type; the whole one is out of use beside them.
 
-Berth makes no instances and removes none. Of an instance the driver tells its memory and its processes alone (`TOLD`): use,
+Berth makes no instances and removes none. Of an instance the driver tells only its memory and its processes (`TOLD`): use,
 power, clocks and errors it refuses, so they are not asked for and stay unknown. Xids are not followed on a GPU that is cut, and
 between instances there are no links. By the profile at the end of its type's name (`... MIG 1g.10gb`) the portal knows an
 instance.

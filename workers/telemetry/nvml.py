@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pynvml
@@ -16,7 +17,6 @@ from workers.system import log
 from workers.telemetry.links import gpu_links
 from workers.telemetry.mig import TOLD, instances_of, type_of
 from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, memory, slowdown_c
-from workers.telemetry.nvml_start import nvml_start
 from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from workers.protocol.inventory import Links
 
 DEAF_LOOKS = 3
-"""A GPU of which nothing could be read so many times, one after the other, counts as failed."""
+"""Looks in a row without any figure after which a GPU counts as failed."""
+PCI = Path("/sys/bus/pci/devices")
+NVIDIA = "0x10de"
+DISPLAY_CLASSES = ("0x0300", "0x0302")
 
 
 def _text(value: str | bytes) -> str:
@@ -162,3 +165,37 @@ class NvmlSampler:
             self._failing.discard((index, what))
             log.info("gpu figure can be read again", gpu=index, measure=what)
         return value
+
+
+def nvml_start() -> str | None:
+    """Start NVML. None: it runs. Empty: there are no GPUs here. Else why the GPUs that are here cannot be used."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        why = str(error)
+        mismatch = error.value == getattr(pynvml, "NVML_ERROR_LIB_RM_VERSION_MISMATCH", 18)
+        there = gpus_on_bus()
+        if not mismatch and not there:
+            log.info("no GPUs", reason=why)
+            return ""
+        log.error("gpus cannot be used", reason=why, on_the_bus=there)
+        if mismatch:
+            return "The NVIDIA driver in the kernel and its library are of different versions."
+        return (
+            f"The machine has {there} NVIDIA GPU{'s' if there != 1 else ''}, but their driver does not answer: {why}."
+        )
+    return None
+
+
+def gpus_on_bus(root: Path = PCI) -> int:
+    """Count the NVIDIA GPUs that the kernel sees on the PCI bus, with a driver or without."""
+    return sum(
+        _word(each / "vendor") == NVIDIA and _word(each / "class")[:6] in DISPLAY_CLASSES for each in root.glob("*")
+    )
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # the device went while we looked
+        return ""

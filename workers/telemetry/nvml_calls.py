@@ -35,9 +35,9 @@ def _ecc(kind: int) -> Callable[[Any], float]:
 
 
 def memory(handle: Any) -> tuple[int, int]:
-    """Return what jobs can have of a GPU's memory and what is used of it, in bytes.
+    """Return a GPU's memory for jobs and its used memory, in bytes.
 
-    What the driver keeps for itself (some hundred MiB) is in neither. A driver before 510 counts it in both.
+    The driver's own memory (some hundred MiB) is in neither. A driver before 510 counts it in both.
     """
     try:
         found = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
@@ -71,7 +71,7 @@ def slowdown_c(handle: Any) -> float | None:
 
 
 class PcieMeter:
-    """What a GPU sends and receives, in 10^6 bytes a second.
+    """Bytes that a GPU sends and receives, in 10^6 a second.
 
     The driver's byte counters where they are 64 bits wide (a 32-bit one may wrap several times between two looks, which
     nobody could tell); else its own measurement over 20 ms, for which it makes the caller wait.
@@ -125,7 +125,7 @@ def _processes(handle: Any) -> list[Any]:
 
 
 class RunningProcesses:
-    """Who computes on a GPU. Graphics of a screen is no such use."""
+    """Processes that compute on a GPU. Graphics of a screen does not count."""
 
     def __init__(self) -> None:
         self._seen_us: dict[int, int] = {}
@@ -181,7 +181,7 @@ class XidEvents:
                     log.error("gpu errors (Xid) cannot be followed", gpu=index, reason=str(error))
 
     def new(self) -> list[GpuTrouble]:
-        """Return what came since the last call, without waiting."""
+        """Return the errors since the last call, without waiting."""
         found: list[GpuTrouble] = []
         while self._set is not None and len(found) < XIDS_AT_ONCE:
             try:

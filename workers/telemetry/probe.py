@@ -1,8 +1,8 @@
 """Memory traffic where no processor counts it: a thread copies a little now and then, and feels how long that takes.
 
-The time on the core counts, not the time until the core was given. A copy at the best speed of the last hour is a share of 0, one
-at half of that speed 100 per cent: not calibrated, for what others move cannot be known by it. What each job moves is not
-known either: the part of the CPU time that it takes stands for it, and the rule's next period shows whether that was wrong.
+Only time on the core counts. A copy at the best speed of the last hour is a share of 0, one at half of that speed 100 per
+cent: it is not calibrated, because it cannot measure the others' traffic. A job's share of the CPU time stands for its own
+traffic, and the rule's next period shows whether that was wrong.
 Four copies a second of two MiB take some two thousandths of a core.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workers.telemetry.sampler import PartUse
 
 CHUNK, HALF = 2 * 2**20, 16 * 2**20
-"""Each copy moves the next chunk from one half to the other: what was moved before has left the cache, if others want it."""
+"""Each copy moves the next chunk from one half to the other: earlier chunks have left the cache, if others want it."""
 PAUSE_S, TAKEN, BEST = 0.25, 8, 3600 * 4
 SATURATED = 0.5
 
@@ -64,7 +64,6 @@ class ProbeMeter:
         return min(100.0, max(0.0, 100 * (1 - now / best) / SATURATED))
 
     def note(self, speed: float) -> None:
-        """Take one copy's speed."""
         self._last.append(speed)
         self._best.append(speed)
 

@@ -28,7 +28,7 @@ BURST_S, BLOCK = 0.3, 16 * 2**20
 
 
 class ResctrlMeter:
-    """See `workers.telemetry.traffic.TrafficMeter`. `gb_s`: what the memory can do; `owner`: the mark of this node's parts."""
+    """See `workers.telemetry.traffic.TrafficMeter`. `gb_s`: the memory's bandwidth; `owner`: the mark of this node's parts."""
 
     def __init__(
         self, *, gb_s: float, owner: str, root: Path = RESCTRL, clock: Callable[[], float] = time.monotonic
@@ -51,7 +51,7 @@ class ResctrlMeter:
         return Traffic(self._share(whole or []), {attempt: self._share(each) for attempt, each in own.items()})
 
     def _share(self, rates: Iterable[float | None]) -> float | None:
-        """Return bytes a second in per cent of what the memory can do; None where none of them is known."""
+        """Return bytes a second in per cent of the memory's bandwidth; None where none of them is known."""
         known = [rate for rate in rates if rate is not None]
         return min(100.0, 100 * sum(known) / 1e9 / self._gb_s) if known else None
 
@@ -69,7 +69,6 @@ def group_bytes(group: Path) -> float | None:
 
 
 def machine_bytes(root: Path) -> float | None:
-    """Return the bytes that all cores moved to and from memory."""
     groups = [group_bytes(group) for group in (root, *_limited(root))]
     return None if groups[0] is None else sum(each or 0.0 for each in groups)
 
@@ -79,7 +78,7 @@ def _limited(root: Path) -> list[Path]:
 
 
 def capacity_measure(*, root: Path = RESCTRL, threads: int | None = None) -> float | None:
-    """Let every core copy memory for a moment; return what the processor counted meanwhile, in 10^9 bytes a second."""
+    """Let every core copy memory for a moment; return the processor's count meanwhile, in 10^9 bytes a second."""
     before, begun = machine_bytes(root), time.monotonic()
     count = threads or len(os.sched_getaffinity(0))
     workers = [threading.Thread(target=_copy, args=(begun + BURST_S,)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""What a source of GPU figures must do. There are two: NVML and the simulated one."""
+"""The interface of a source of GPU figures. There are two: NVML and the simulated one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """What a part uses of a GPU that it holds. None: not known."""
+    """A part's use of a GPU that it holds. None: not known."""
 
     memory_mib: float | None
     utilisation: float | None
@@ -87,9 +87,9 @@ class GpuTrouble:
 
 @dataclass(frozen=True, slots=True)
 class GpuLook:
-    """The slow look at all GPUs: figures, the processes on each, and what is wrong with them now.
+    """The slow look at all GPUs: figures, processes and present troubles.
 
-    `uses`: of virtual GPUs, on which no processes are, what each part uses of each of its own, by attempt and index.
+    `uses`: each part's use of its virtual GPUs, on which no processes are, by attempt and index.
     """
 
     samples: dict[int, GpuSample] = field(default_factory=dict)
@@ -110,9 +110,9 @@ class PartUse:
     write_mb_s: float | None = None
     cores: int = 0  # that it has by the last order that holds; 0: not known
     response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
-    traffic: tuple[float, ...] = ()  # and what it draws: see `workers.telemetry.traffic`
+    traffic: tuple[float, ...] = ()  # and its traffic: see `workers.telemetry.traffic`
     attempt: str = ""
-    gpu_use: tuple[float, ...] = ()  # and what it takes of a GPU: see `workers.telemetry.turns`
+    gpu_use: tuple[float, ...] = ()  # and its use of a GPU: see `workers.telemetry.turns`
 
 
 class GpuSampler(Protocol):
@@ -120,7 +120,7 @@ class GpuSampler(Protocol):
         """Return the GPUs; an empty list on a machine without GPUs."""
 
     def links(self) -> Links:
-        """Return what is known of the links between the GPUs."""
+        """Return the links between the GPUs."""
 
     def trouble(self) -> str | None:
         """Return why GPUs that the machine has cannot be used at all; None when there is no such thing."""

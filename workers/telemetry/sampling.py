@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from workers.telemetry.beat import Taken
     from workers.telemetry.host import HostSampler
     from workers.telemetry.sampler import GpuLook, GpuProcess, GpuUse
-    from workers.telemetry.traffic import Traffic, TrafficMeter
+    from workers.telemetry.traffic import TrafficMeter
 
 # A shim measures each second. Figures older than this say nothing about now.
 STALE_S = 3.0
-OUTSIDE_MOST = 64
 GPU_NAMES = tuple(each.name for each in fields(GpuSample))
 _DAEMON = "the MPS daemon"
 DIGITS = {
@@ -60,7 +59,7 @@ class Running:
 
 @dataclass(slots=True)
 class _OnGpus:
-    """What a part's processes use of the GPUs that they compute on; None: the driver does not say of one of them."""
+    """Use of GPUs by a part's processes; None: the driver does not say of one of them."""
 
     memory_mib: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
     uses: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
@@ -82,12 +81,6 @@ def _sum(one: float | None, other: float | None) -> float | None:
 def _rounded(measure: Measure, value: float | None) -> float | None:
     """Return a figure with the digits that it is worth: each one more is stored for all GPUs of all nodes, each second."""
     return None if value is None else round(value, DIGITS.get(measure[2].partition(".")[0], 2))
-
-
-def _traffic(found: Traffic) -> dict[Measure, float | None]:
-    return {("host", "", "memory_share"): found.share} | {
-        ("attempts", attempt, "memory_share"): share for attempt, share in found.parts.items()
-    }
 
 
 class Sampling:
@@ -112,7 +105,7 @@ class Sampling:
         self.grants = Grants()
 
     def uses(self, running: Iterable[Running]) -> dict[str, PartUse]:
-        """Return what each part uses now, by attempt, where its shim tells it."""
+        """Return each part's present use, by attempt, where its shim tells it."""
         running = list(running)
         self._uses = {r.attempt: use for r in running if (use := self._use(r)) is not None}
         names = {r.attempt for r in running}
@@ -121,7 +114,7 @@ class Sampling:
         return self._uses
 
     def second(self, at_unix: float, running: list[Running], taken: Taken) -> Second:
-        """Return what was measured. Call `uses` before."""
+        """Return all figures of one second. Call `uses` before."""
         values: dict[Measure, float | None] = {}
         for index, sample in taken.gpus.items():
             gpu = str(index)
@@ -136,7 +129,9 @@ class Sampling:
             values |= self._on_gpus(running, taken.look)
         values |= {("host", "", name): value for name, value in self._host_values().items()}
         if self._meter is not None:
-            values |= _traffic(self._meter.look(self._uses))
+            traffic = self._meter.look(self._uses)
+            values["host", "", "memory_share"] = traffic.share
+            values |= {("attempts", attempt, "memory_share"): share for attempt, share in traffic.parts.items()}
         return Second(at_unix, {measure: _rounded(measure, value) for measure, value in values.items()})
 
     def _host_values(self) -> dict[str, float | None]:
@@ -159,7 +154,7 @@ class Sampling:
             if gpu not in holders.get(owner, ()):
                 name = name_of(process.pid)
                 outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
-        self.outside = outside[:OUTSIDE_MOST]
+        self.outside = outside[:64]
         for attempt, of_gpus in look.uses.items():
             for gpu, use in of_gpus.items():
                 by_part[attempt].add(gpu, use)
@@ -175,7 +170,7 @@ class Sampling:
         return values
 
     def _owned(self, running: list[Running], look: GpuLook) -> Iterator[tuple[int, GpuProcess, str]]:
-        """Yield (GPU, process, owner) without what has ended meanwhile, and what serves the parts."""
+        """Yield (GPU, process, owner) without ended processes and without servers of the parts."""
         shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
         daemon = self._daemon() if any(look.processes.values()) else ""
         if not isinstance(daemon, str):

@@ -4,15 +4,15 @@ The use of a virtual GPU is the CPU time that its processes had or waited for, d
 they waited for a core counts, because a virtual node declares more cores than the machine has. So one process that
 computes without pause fills one GPU. With `core-percent`, that share of a core fills it: jobs read the share in
 BERTH_VIRTUAL_PACE and sleep for the rest, as a training waits for its GPU. The use is smoothed over about three seconds,
-as NVML's is. Memory is that of the processes, spread over their GPUs, and what the job says that it takes (VIRTUAL_GPU).
-Power grows linearly from idle to board power. Of an instance (MIG) only the memory is told, as by a real driver.
+as NVML's is. Memory is that of the processes, spread over their GPUs, and the amount that the job declares (VIRTUAL_GPU).
+Power grows linearly from idle to board power. An instance (MIG) shows only its memory, as with a real driver.
 
 Where several parts share a GPU their uses and their memory add up, and each runs at the speed that `turns` leaves it: `speeds`
 tells it, and the part's job, which keeps to it as to its pace, reads it from BERTH_VIRTUAL_SPEED_FILE.
 
 A job may say how a virtual GPU answers to its CPU cores: VIRTUAL_RESPONSE in its environment is the part of full speed at
 1, 2, 3 ... cores a GPU, as a data loader would make it. No more than that part of the GPU is then used, by the cores that
-the part truly has. And VIRTUAL_TRAFFIC says what the job draws from the node's memory, and what that costs (`traffic`).
+the part truly has. And VIRTUAL_TRAFFIC gives the job's traffic of the node's memory, and its cost (`traffic`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ _SMOOTHING = 1 / 3
 _IDLE_SHARE = 0.12
 # Board power in watts from the makers' data sheets. The first word that occurs in the type's name counts.
 _BOARD_POWER_W = {"H200": 700, "H100": 700, "A100": 400, "V100": 300, "A40": 300, "L40": 300, "T4": 70, "P100": 250}
-_OTHER_POWER_W = 300
 RESPONSE = "VIRTUAL_RESPONSE"
 RESPONSE_MOST = 64
 
 
 def board_power_w(gpu_type: str) -> int:
-    return next((w for name, w in _BOARD_POWER_W.items() if name in gpu_type), _OTHER_POWER_W)
+    return next((w for name, w in _BOARD_POWER_W.items() if name in gpu_type), 300)
 
 
 def response_parse(text: str) -> tuple[float, ...]:
@@ -91,27 +90,21 @@ class SimulatedSampler:
         return {gpu.index: self._sample(gpu, holders.get(gpu.index, []), asked) for gpu in self._gpus}
 
     def look(self, parts: Sequence[PartUse]) -> GpuLook:
-        """Return what each part uses of its GPUs. A virtual GPU has no clocks, temperature or errors, and none are made up."""
+        """Return each part's use of its GPUs. A virtual GPU has no clocks, temperature or errors, and none are made up."""
         known = {gpu.index: gpu for gpu in self._gpus}
-        return GpuLook(
-            uses={
-                part.attempt: {
-                    gpu: GpuUse(_memory_mib(part), None if known[gpu].is_instance else self._percent(part.attempt, gpu))
-                    for gpu in part.gpus
-                    if gpu in known
-                }
-                for part in parts
-                if part.gpus
-            }
-        )
-
-    def _percent(self, attempt: str, gpu: int) -> float:
-        return round(100 * self._shares.get((attempt, gpu), 0.0), 1)
+        uses: dict[str, dict[int, GpuUse]] = {}
+        for part in parts:
+            for gpu in part.gpus:
+                percent = round(100 * self._shares.get((part.attempt, gpu), 0.0), 1)
+                if gpu in known:
+                    use = GpuUse(_memory_mib(part), None if known[gpu].is_instance else percent)
+                    uses.setdefault(part.attempt, {})[gpu] = use
+        return GpuLook(uses=uses)
 
     def speeds(self, parts: Sequence[PartUse]) -> dict[str, float]:
         """Return at which part of its speed each part runs beside its neighbours: 1 for one that has its GPUs for itself.
 
-        What a part wants is what it uses now against the speed that it was left, at most what it says that it takes alone.
+        A part wants its present use divided by its present speed, at most the use that it declares.
         """
         on: dict[int, list[tuple[str, float]]] = {}
         for part in parts:
@@ -145,5 +138,4 @@ class SimulatedSampler:
 
 
 def _memory_mib(part: PartUse) -> float:
-    """Return what a part takes of each of its GPUs."""
     return part.memory_mib / len(part.gpus) + (part.gpu_use[1] if part.gpu_use else 0.0)

@@ -1,4 +1,4 @@
-"""Traffic of a node's memory: of all that runs there, and of each job, in per cent of what the memory can do.
+"""Traffic of a node's memory: of the whole node and of each job, in per cent of the memory's bandwidth.
 
 On a virtual node it is simulated: a job says in its environment what it draws, `VIRTUAL_TRAFFIC=GB_S[,SENSITIVITY]`, with the
 cores that it began with and while it computes; with fewer cores, or while it sleeps, it draws less in proportion. When all
@@ -24,15 +24,13 @@ MOST_GB_S = 1e5
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """One reading, in per cent of what the memory can do; None: not known. `parts`: by attempt."""
+    """One reading, in per cent of the memory's bandwidth; None: not known. `parts`: by attempt."""
 
     share: float | None = None
     parts: Mapping[str, float | None] = field(default_factory=dict)
 
 
 class TrafficMeter(Protocol):
-    """A source of readings."""
-
     def look(self, uses: Mapping[str, PartUse]) -> Traffic:
         """Return the traffic since the last call. `uses`: the parts that run, by attempt."""
 
@@ -64,14 +62,13 @@ class SimulatedTraffic:
         self._gb_s, self._core_share = gb_s, core_share
 
     def look(self, uses: Mapping[str, PartUse]) -> Traffic:
-        """No memory moves more than it can: where more is asked for, each gets its part of what there is."""
+        """Where more than the bandwidth is asked for, each part gets its proportion."""
         asked = {attempt: self._asks(use) for attempt, use in uses.items()}
         total = math.fsum(asked.values())
         scale = 100 / max(1.0, total)
         return Traffic(total * scale, {attempt: share * scale for attempt, share in asked.items()})
 
     def asked(self, parts: Iterable[PartUse]) -> float:
-        """Return what they ask for together, as part of the node's bandwidth."""
         return math.fsum(map(self._asks, parts))
 
     def _asks(self, part: PartUse) -> float:

@@ -1,7 +1,7 @@
 """How fast jobs run that share a virtual GPU: they take turns of equal length (max-min fair), and each change of turn costs.
 
 The law of the simulator (`scheduler/simulator/sharing/laws.py`, `InTurns`) for the one resource that a virtual GPU has, its
-time: who wants less than its turn is not held back, the others share what is left alike. Each neighbour costs `SWITCHING` by
+time: a job that wants less than its turn is not held back, the others share the rest equally. Each neighbour costs `SWITCHING` by
 its own use: contexts are changed and caches emptied. A test holds both to the same figures.
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GPU_USE, SPEED_FILE = "VIRTUAL_GPU", "gpu-speed"
-"""What a virtual node's job says of itself, `USE[,MIB]`: the part of a GPU that it keeps busy alone, and the memory that it takes
+"""A virtual node's job declares `USE[,MIB]`: the part of a GPU that it keeps busy, and the memory that it takes
 of it beside its processes' own. And the file that tells it the part of its speed that is left beside its neighbours."""
 SWITCHING = 0.05
 MOST_MIB = 2**24
@@ -31,7 +31,7 @@ def use_parse(text: str) -> tuple[float, ...]:
 
 
 def speeds_in_turns(wanted: Sequence[float]) -> list[float]:
-    """Return the part of its own speed at which each runs, 1 = as alone. `wanted`: the part of the GPU that each uses alone."""
+    """Return the part of its own speed at which each runs. `wanted`: the part of the GPU that each uses without neighbours."""
     total = math.fsum(wanted)
     most = _turn(wanted) if total > 1.0 else 1.0
     return [1.0 / (max(1.0, own / most) + SWITCHING * (total - own)) for own in wanted]
@@ -45,4 +45,4 @@ def _turn(wanted: Sequence[float]) -> float:
         if each <= own:
             return each
         given += own
-    return 1.0  # by rounding alone: just the whole is wanted
+    return 1.0  # only by rounding: just the whole is wanted

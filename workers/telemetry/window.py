@@ -18,7 +18,7 @@ BASIC: Mapping[str, Collection[str]] = {
     "host": ("cpu_cores", "memory_mib"),
     "attempts": ("cpu_cores", "memory_mib"),
 }
-"""What a portal of version 0.1 takes."""
+"""Measures that a portal of version 0.1 takes."""
 # The most seconds of one batch, so that a long absence does not end in one huge message.
 BATCH_MAX = 120
 

@@ -1,4 +1,4 @@
-"""NVIDIA's Xid errors, by what its catalogue says to do at once ("Analyzing Xid Errors with the Xid Catalog", column Immediate
+"""NVIDIA's Xid errors, by its catalogue's immediate action ("Analyzing Xid Errors with the Xid Catalog", column Immediate
 Action, https://docs.nvidia.com/deploy/xid-errors/). Names are shortened.
 
 A number that is not listed here asks for nothing but a restart of the program, or for nothing at all: most come from the
@@ -53,10 +53,10 @@ XIDS: dict[int, tuple[str, Class]] = {
 }
 REMEDIES: dict[Class, str] = {"app": APP, "watch": WATCH, "reset": RESET, "reboot": REBOOT, "support": SUPPORT}
 STOPS = frozenset({"reset", "reboot", "support"})
-"""Of these classes nothing can run on the GPU until it was seen to."""
+"""After an error of these classes nothing can run on the GPU until a person has mended it."""
 
 
 def xid_words(code: int, gpu: int) -> tuple[str, str, Class]:
-    """Return what an Xid means, what to do about it, and its class."""
+    """Return an Xid's meaning, remedy and class."""
     name, kind = XIDS.get(code, ("an error of a program or of no consequence", "app"))
     return f"Xid {code}: {name}", REMEDIES[kind].format(gpu=gpu), kind

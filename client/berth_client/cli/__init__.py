@@ -1,4 +1,4 @@
-"""The command `berth`: verbs that ask a portal over REST. What they are and how they end stands in docs/command-line.md."""
+"""The command `berth`: verbs that ask a portal over REST. docs/command-line.md describes them and their exit codes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from berth_client.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from berth_client.wire import Transport
+    from berth_client.transport import Transport
 
 INTERRUPTED = 130
 CLOSED = 141
-"""As of a program that SIGPIPE ended: who read its output went while something was still to be done."""
+"""The exit code of a program that SIGPIPE ended: its reader left before the work was done."""
 READING = frozenset({"ps", "show", "logs", "explain", "nodes", "usage", "completion"})
-"""Verbs that do nothing but say something. Who has read enough of it (`| head`) is done."""
+"""Verbs that only print. A reader that closes the pipe early (`| head`) is no failure."""
 
 
 def run(*, prog: str = "berth") -> int:
-    """Do what the command line says; return the exit code."""
     code = 0
     try:
         streams_prepare()
@@ -86,7 +85,7 @@ def _acted(asked: Any, transport: Transport | None) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
-    """Return what stands before the first `--`, and what stands after it; None: there is none. A command may hold another."""
+    """Split the words at the first `--`; None: there is no `--`. A command may hold another `--`."""
     if "--" not in arguments:
         return list(arguments), None
     place = list(arguments).index("--")

@@ -42,7 +42,7 @@ def parsers_add(verbs: Any) -> None:
     act_add(parser, ACTS, needed=True)
     completed(parser.add_argument("number", metavar="JOB", help="the job's number"), "jobs")
     parser.add_argument(
-        "path", metavar="PATH", nargs="?", default="", help="only this file, or what lies in this folder"
+        "path", metavar="PATH", nargs="?", default="", help="only this file, or the files in this folder"
     )
     parser.add_argument("--to", metavar="DIR", default=".", help="with get: the folder to write to (here)")
     parser.add_argument("--all", action="store_true", help="with rm: all that the job wrote")

@@ -44,10 +44,10 @@ COLUMNS = Columns(
 
 
 def parsers_add(verbs: Any) -> None:
-    listed = verb_add(verbs, "nodes", nodes, "list the nodes, or show one: what it has and what is held of it")
+    listed = verb_add(verbs, "nodes", nodes, "list the nodes, or show one: its resources and their holders")
     completed(listed.add_argument("name", metavar="NODE", nargs="?", help="show this one"), "nodes")
     listed.add_argument("--gpu-type", metavar="TYPE", help="only nodes with GPUs of this type")
-    listed.add_argument("--hours", type=count, metavar="H", help="so many hours the active rates look back (1)")
+    listed.add_argument("--hours", type=count, metavar="H", help="hours that the active rates look back (1)")
     listed.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
     output_add(listed, watch=True)
     drained = verb_add(verbs, "drain", drain, "place nothing new on a node, or on one of its GPUs (operators)")

@@ -64,41 +64,23 @@ def _completer(values: Callable[[Berth], dict[str, str]]) -> Callable[..., dict[
             berth = Berth.from_environment(portal=getattr(parsed_args, "portal", None))
             berth.timeout_s = LIMIT_S
             return {name: says for name, says in values(berth).items() if name.startswith(prefix)}
-        except ClientError:  # a person who presses Tab is told nothing: there is nothing to choose from
+        except ClientError:  # Tab then offers nothing
             return {}
 
     return found
 
 
-def _jobs(berth: Berth) -> dict[str, str]:
-    return {job["number"]: f"{job['state']} {job['name']}" for job in berth.jobs_list(page_size=MOST)["results"]}
-
-
-def _running(berth: Berth) -> dict[str, str]:
-    return {job["number"]: job["name"] for job in berth.jobs_list(state="RUNNING", page_size=MOST)["results"]}
-
-
-def _nodes(berth: Berth) -> dict[str, str]:
-    return {node["name"]: node["health"] for node in berth.nodes_list(page_size=MOST)["results"]}
-
-
-def _tenants(berth: Berth) -> dict[str, str]:
-    return {tenant["name"]: tenant["role"] for tenant in berth.me()["tenants"]}
-
-
-def _templates(berth: Berth) -> dict[str, str]:
-    return {each["name"]: each["title"] for each in berth.templates_list(page_size=MOST)["results"]}
-
-
-def _secrets(berth: Berth) -> dict[str, str]:
-    return {each["name"]: each["tenant"] for each in berth.secrets_list(page_size=MOST)["results"]}
-
-
 LISTS: dict[str, Callable[[Berth], dict[str, str]]] = {
-    "jobs": _jobs,
-    "running": _running,
-    "nodes": _nodes,
-    "tenants": _tenants,
-    "templates": _templates,
-    "secrets": _secrets,
+    "jobs": lambda berth: {
+        job["number"]: f"{job['state']} {job['name']}" for job in berth.jobs_list(page_size=MOST)["results"]
+    },
+    "running": lambda berth: {
+        job["number"]: job["name"] for job in berth.jobs_list(state="RUNNING", page_size=MOST)["results"]
+    },
+    "nodes": lambda berth: {node["name"]: node["health"] for node in berth.nodes_list(page_size=MOST)["results"]},
+    "tenants": lambda berth: {tenant["name"]: tenant["role"] for tenant in berth.me()["tenants"]},
+    "templates": lambda berth: {
+        each["name"]: each["title"] for each in berth.templates_list(page_size=MOST)["results"]
+    },
+    "secrets": lambda berth: {each["name"]: each["tenant"] for each in berth.secrets_list(page_size=MOST)["results"]},
 }

@@ -33,7 +33,7 @@ READ: dict[str, Callable[[str], Any]] = {
 
 
 def flags_add(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what the job needs")
+    group = parser.add_argument_group("resources of the job")
     for flag in FLAGS:
         if not flag.metavar:
             group.add_argument(flag.name, dest=flag.field, action="store_true", default=None, help=flag.help)
@@ -70,7 +70,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         help="a file that comes along, under its own name or NAME; may be given again",
     )
     group.add_argument(
-        "--folder", metavar="DIR", help="all files below it come along but what its .berthignore names; sent once"
+        "--folder", metavar="DIR", help="all files below it come along except those in its .berthignore; sent once"
     )
     _keeping_add(group)
     software = group.add_mutually_exclusive_group()
@@ -124,7 +124,6 @@ def _keeping_add(group: Any) -> None:
 
 
 def labels_of(given: list[str]) -> dict[str, str]:
-    """Return what `--label NAME=VALUE` says, given any number of times."""
     return {name: value for name, _, value in (label.partition("=") for label in given)}
 
 

@@ -62,20 +62,20 @@ def files_read(asked: Any) -> dict[str, Any]:
 
 
 def files_sent(asked: Any, berth: Berth) -> dict[str, Any]:
-    """Return the fields of the description: with its files, or with what was uploaded where they are larger."""
+    """Return the description's fields: the files themselves, or an upload where they are larger."""
     from berth_client.folder import is_small
 
     if is_small(found := _paths(asked)):
         return {"files": files_read(asked)}
-    return {"upload": berth.uploads_send(found, tenant=asked.tenant, on_sent=_sent_told)}
 
+    def say(name: str, place: int, count: int) -> None:
+        print(f"sent {name} ({place} of {count})", file=sys.stderr, flush=True)
 
-def _sent_told(name: str, place: int, count: int) -> None:
-    print(f"sent {name} ({place} of {count})", file=sys.stderr, flush=True)
+    return {"upload": berth.uploads_send(found, tenant=asked.tenant, on_sent=say)}
 
 
 def _content(content: bytes) -> str | dict[str, str]:
-    """Return text, or base64 of what is none."""
+    """Return text; base64 where the bytes are no text."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ABOUT = """\
 Reach a port that a running job listens on as if it ran here: `berth forward 41 8888`, then http://127.0.0.1:8888/.
 A notebook, TensorBoard, anything that speaks TCP. It goes on until Ctrl-C, or until the job's attempt ends.
-Only this machine can connect, but each of its users: what the job serves should ask for a password or token."""
+Only this machine can connect, but each of its users: the job's server should ask for a password or token."""
 HERE = "127.0.0.1"
 MOST_CONNECTIONS = 32
 """As many as the portal carries; more wait until one is closed."""
@@ -34,7 +34,7 @@ def parsers_add(verbs: Any) -> None:
     parser = verb_add(verbs, "forward", forward, "reach a port that a running job listens on from here", about=ABOUT)
     words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
     completed(parser.add_argument("number", metavar="JOB", help=words), "running")
-    parser.add_argument("port", metavar="PORT", type=_port, help="what listens in the job, 1 to 65535")
+    parser.add_argument("port", metavar="PORT", type=_port, help="the listening port in the job, 1 to 65535")
     parser.add_argument(
         "--local", metavar="PORT", type=_port, help="the port here; 0: any that is free (else the same as the job's)"
     )
@@ -45,7 +45,7 @@ def parsers_add(verbs: Any) -> None:
 
 def forward(asked: Any, berth: Berth) -> int:
     if asked.port == 0:
-        raise ClientError("PORT is what listens in the job, 1 to 65535")
+        raise ClientError("PORT is the listening port in the job, 1 to 65535")
     with _listening(asked.port if asked.local is None else asked.local) as listening:
         talk = berth.jobs_forward(asked.number, asked.port, rank=asked.rank)
         with closing(talk):

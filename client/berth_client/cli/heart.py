@@ -1,4 +1,4 @@
-"""What comes from a socket of the portal's, and whether the portal is still there."""
+"""Takes messages from a socket of the portal, and notices when the portal is gone."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ WORDS: dict[str, Callable[[Any], object]] = {
 
 
 def job_facts(job: JobDetail, *, wide: bool = False) -> str:
-    """Return one job as text: what it is, what it wants, how it goes, and its attempts."""
+    """Return one job as text: its request, its progress and its attempts."""
     found = facts(
         [
             ("job", f"{job['number']}, {job['name']}"),
@@ -117,7 +117,7 @@ def _state(job: JobDetail) -> str:
 
 
 def end_words(job: JobDetail) -> str:
-    """Return how a job ended: its exit code or signal, and what else is known of its end."""
+    """Return how a job ended: its exit code or signal, and the reason if one is known."""
     code = _code_words(job)
     detail = "" if job["end_detail"] == code.replace("exit code", "exit") else job["end_detail"]
     return ", ".join(filter(None, (code, detail)))
@@ -173,7 +173,7 @@ QUEUES = {
     "cpu": "CPU jobs",
     "gpu": "GPU jobs",
 }
-"""Who waits in a queue: the portal's names for them are for programs."""
+"""Labels of the waiting tasks; the portal's own names are for programs."""
 
 
 def place_words(found: Mapping[str, object]) -> str | None:
@@ -185,7 +185,6 @@ def place_words(found: Mapping[str, object]) -> str | None:
 
 
 def plan_words(found: Plan) -> str:
-    """Return what the next planning would decide, as text."""
     placed = [
         f"{each['node']}: {counted(each['gpus'], 'GPU')}, {counted(each['cores'], 'core')}"
         for each in found["placement"] or ()

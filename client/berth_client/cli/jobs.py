@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from berth_client.shapes import JobDetail
 
 UNFINISHED = "PENDING,HELD,STARTING,RUNNING,PREEMPTED"
-EDITED = {"priority": "", "time_limit_s": "", "name": "what the job is called from now on", "gpus": ""}
-"""What `edit` changes, and in which words where those of `submit` do not fit."""
+EDITED = {"priority": "", "time_limit_s": "", "name": "the job's new name", "gpus": ""}
+"""The options of `edit`; None: the same help as in `submit`."""
 RETRIED = ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
 STATES = (*UNFINISHED.split(","), *sorted(FINAL))
 ACTIONS = {
@@ -38,7 +38,7 @@ ACTIONS = {
 
 def parsers_add(verbs: Any) -> None:
     _ps_parser(verbs)
-    shown = verb_add(verbs, "show", show, "show a job, what it wants and its attempts")
+    shown = verb_add(verbs, "show", show, "show a job, its request and its attempts")
     numbers(shown)
     output_add(shown, watch=True)
     for verb, words in ACTIONS.items():
@@ -125,7 +125,7 @@ def job_told(asked: Any, job: JobDetail) -> str:
 
 
 def act(asked: Any, berth: Berth) -> int:
-    """Do one verb to each job. One that is refused is told of, and the others are still done."""
+    """Do one verb to each job. A refused one is reported, and the others are still done."""
     more = {"state": asked.state} if asked.verb == "retry" else {}
     return each_done(asked, lambda number: getattr(berth, f"jobs_{asked.verb}")(number, **more))
 
@@ -162,12 +162,9 @@ def _done(verb: str, job: JobDetail) -> str:
     if verb == "cancel" and job["state"] not in FINAL:
         return f"job {job['number']}: {job['state']}, it is being stopped"
     if verb == "edit":
-        return f"job {job['number']}: {job['state']}, priority {job['priority']}{_limit(job)}"
+        limit = f", time limit {job['time_limit_s']} s" if job["time_limit_s"] else ""
+        return f"job {job['number']}: {job['state']}, priority {job['priority']}{limit}"
     return f"job {job['number']}: {job['state']}"
-
-
-def _limit(job: JobDetail) -> str:
-    return f", time limit {job['time_limit_s']} s" if job["time_limit_s"] else ""
 
 
 def explain(asked: Any, berth: Berth) -> int:

@@ -1,4 +1,4 @@
-"""`berth login`: ask for a token once, check it, and write it down for its owner alone."""
+"""`berth login`: ask for a token once, check it, and save it readable only by its owner."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def parsers_add(verbs: Any) -> None:
     parser.add_argument(
         "--name", default=DEFAULT, help=f"what to call this login (default: {DEFAULT}); --portal chooses it"
     )
-    parser.add_argument(
-        "--ca", metavar="FILE", help="who vouches for the portal's certificate, if it is one of its own"
-    )
+    parser.add_argument("--ca", metavar="FILE", help="certificate authorities of the portal, if they are its own")
 
 
 def login(asked: Any) -> int:

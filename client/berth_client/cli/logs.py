@@ -29,8 +29,10 @@ def parsers_add(verbs: Any) -> None:
         action="store_true",
         help="go on as it comes, also over later attempts, until the job has ended",
     )
-    parser.add_argument("--tail", type=count, metavar="N", help="only the last N lines, and what follows")
-    parser.add_argument("--since", metavar="TIME", help="what came then or later, for example 2026-01-31T12:00:00Z")
+    parser.add_argument("--tail", type=count, metavar="N", help="only the last N lines, and later ones")
+    parser.add_argument(
+        "--since", metavar="TIME", help="only lines of this time or later, for example 2026-01-31T12:00:00Z"
+    )
     parser.add_argument(
         "--stream", choices=["stdout", "stderr"], help="only this stream, byte by byte as it was written"
     )
@@ -71,7 +73,6 @@ def _cut(text: str) -> str:
 
 
 def _once(berth: Berth, number: str, query: dict[str, Any]) -> Iterator[LogPiece]:
-    """Yield what there is by now, piece by piece."""
     while True:
         piece = berth.jobs_logs(number, **query)
         yield piece

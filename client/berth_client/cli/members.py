@@ -1,4 +1,4 @@
-"""`berth members`: who is in a tenant; its managers change roles, remove and invite."""
+"""`berth members`: list a tenant's members; its managers change roles, remove and invite."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def parsers_add(verbs: Any) -> None:
     completed(
         parser.add_argument("--tenant", metavar="T", help="of this tenant; needed where you have several"), "tenants"
     )
-    parser.add_argument("--role", choices=ROLES, default="member", help="of invite: what who follows becomes (member)")
-    parser.add_argument("--days", type=count, metavar="N", help="of invite: so long the link works: 1, 7 or 30 (7)")
+    parser.add_argument("--role", choices=ROLES, default="member", help="of invite: the new member's role (member)")
+    parser.add_argument("--days", type=count, metavar="N", help="of invite: days that the link works: 1, 7 or 30 (7)")
     output_add(parser)
 
 

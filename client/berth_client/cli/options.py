@@ -1,4 +1,4 @@
-"""What the verbs' options share: how a verb is added, and how numbers, durations and amounts are written."""
+"""Shared by the verbs' options: adding a verb, and reading numbers, durations and amounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
-WATCH_S = 2.0
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|m|min|h|d)\Z", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,6}):(\d{1,2})(?::(\d{1,2}))?\Z", re.ASCII)
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT])i?B?\Z", re.ASCII | re.IGNORECASE)
@@ -38,7 +37,7 @@ def verb_add(
 
 
 def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tuple[str, ...] = ()) -> None:
-    """Add how it is printed; `more`: formats that this verb alone has."""
+    """Add the output options; `more`: formats that only this verb has."""
     parser.add_argument(
         "-o",
         "--output",
@@ -54,7 +53,7 @@ def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tu
             "--watch",
             nargs="?",
             type=seconds,
-            const=WATCH_S,
+            const=2.0,
             metavar="S",
             help="print it again every S seconds (2), until Ctrl-C",
         )
@@ -79,7 +78,6 @@ def completed(argument: argparse.Action, of: str) -> None:
 
 
 def count(text: str) -> int:
-    """Return a whole number, 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)

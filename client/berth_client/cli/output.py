@@ -52,7 +52,7 @@ def some_told(asked: Any, berth: Berth, path: str, columns: Columns, *, empty: s
 
 
 def one_told(asked: Any, value: Any, rows: Sequence[Any], columns: Columns) -> str | None:
-    """Return a value as JSON or YAML, or its `rows` as lines or names; None where it is told to a person."""
+    """Return a value as JSON or YAML, or its `rows` as lines or names; None where a person reads it."""
     if asked.output in {"json", "yaml"}:
         return value_text(asked, value)
     if asked.parsable or asked.output == "name":
@@ -76,7 +76,7 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> str:
 
 
 def repeated(asked: Any, told: Callable[[], str]) -> int:
-    """Print what `told` returns; with --watch again and again, until Ctrl-C. A portal that is away is waited for."""
+    """Print the text of `told`; with --watch again and again, until Ctrl-C. It waits for a portal that is away."""
     if asked.watch is None:
         sys.stdout.write(told())
         return 0

@@ -24,8 +24,8 @@ from berth_client.cli import (
 
 DESCRIPTION = """\
 Asks a Berth over REST. Which one: BERTH_URL and BERTH_TOKEN, else what `login` wrote down.
-Exit codes: 0 done; 2 the portal says no, or the command is wrong; 1 the portal does not answer, or what was
-waited for did not end well; with --wait and --follow the job's own."""
+Exit codes: 0 done; 2 the portal says no, or the command is wrong; 1 the portal does not answer, or the
+awaited job did not end well; with --wait and --follow the job's own."""
 
 
 def parser_make(prog: str) -> argparse.ArgumentParser:

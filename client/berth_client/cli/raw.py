@@ -1,4 +1,4 @@
-"""One's own terminal while its keys go elsewhere: raw, told of changes of its size, and always put back as it was."""
+"""The user's own terminal in raw mode: it notices changes of its size, and is always restored."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _set(asked: Any, berth: Berth) -> int:
 
 
 def _value(name: str) -> str:
-    """Return what a person types unseen, or what standard input holds, without its last line end."""
+    """Read a value typed without echo, or standard input without its last line end."""
     if sys.stdin.isatty():
         return getpass.getpass(f"Value of {name} (it is not shown): ")
     try:

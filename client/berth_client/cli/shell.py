@@ -29,7 +29,6 @@ MOST_TYPED, MOST_SHOWN = 64 * 1024, 8 * 1024 * 1024
 NO_TERMINAL = (
     "a shell needs a terminal on standard input and output. From a script run one command: `berth shell JOB -- COMMAND`"
 )
-NO_POSIX = "`berth shell` does not work on Windows; use WSL there, or the terminal on the job's page"
 
 
 def parsers_add(verbs: Any) -> None:
@@ -46,7 +45,7 @@ def parsers_add(verbs: Any) -> None:
 
 def shell(asked: Any, berth: Berth) -> int:
     if find_spec("termios") is None:
-        raise ClientError(NO_POSIX)
+        raise ClientError("`berth shell` does not work on Windows; use WSL there, or the terminal on the job's page")
     command = asked.command
     both = sys.stdin.isatty() and sys.stdout.isatty()
     if command is None and not both:
@@ -62,7 +61,7 @@ def shell(asked: Any, berth: Berth) -> int:
 
 
 class Session:
-    """Carries between the socket and one's own terminal, or standard output alone."""
+    """Carries between the socket and the user's terminal, or only standard output."""
 
     def __init__(self, talk: Duplex, *, is_terminal: bool) -> None:
         self._talk, self._is_terminal = talk, is_terminal

@@ -1,4 +1,4 @@
-"""Standard input, output and error, whatever they are: a pipe that is closed, a full disk, a terminal that knows few letters."""
+"""Standard input, output and error, also as a closed pipe, a full disk, or a terminal with few letters."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from berth_client.errors import ClientError
 
 
 class Unwritable(ClientError):
-    """What a verb says could not be written, so nobody knows of it."""
+    """A verb's output could not be written."""
 
     exit_code = 1
 
 
 def streams_prepare() -> None:
-    """Let a letter that a terminal does not know be written as its number, and close no stream to who asks for it.
+    """Write a letter that the terminal lacks as its number, and close no stream early.
 
-    Raises Unwritable where standard output is closed: what is written would be lost.
+    Raises Unwritable where standard output is closed: the output would be lost.
     """
     nothing = Path(os.devnull)
     if sys.stdin is None:
@@ -45,7 +45,7 @@ def silence(stream: TextIO) -> None:
 
 
 def complain(text: str) -> None:
-    """Say what is wrong. Where standard error takes nothing either, the exit code says it alone."""
+    """Print an error. Where standard error is closed too, only the exit code tells it."""
     from berth_client.cli.tables import printable
 
     try:

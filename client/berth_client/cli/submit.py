@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from berth_client import Berth
     from berth_client.fields import JobDescription
-    from berth_client.shapes import Imported, ImportedLine, JobDetail
+    from berth_client.shapes import Imported, JobDetail
 
-NOT_PLACEABLE = 2
 OWN_ENDS, OF_SIGNALS = frozenset({"FAILED", "OUT_OF_MEMORY"}), 128
 """States that say how the command ended. Others say that it was ended, which is no answer of its own."""
 NO_CODE = 1
@@ -34,8 +33,8 @@ Submit a job, for example
     berth submit --template train --set lr=0.1
     berth submit --continue-from 41:checkpoints/ --time 20h
 FILE is a batch script for sbatch, or a job in YAML; - reads it from standard input. Words behind a batch script
-are its arguments; those that begin with - stand behind --. What else the command line says comes before what
-the file says. Directives that became nothing are told on standard error.
+are its arguments; those that begin with - stand behind --. Other options of the command line come before those of
+the file. Directives without effect are listed on standard error.
 With --wait or --follow the exit code is the job's own, 128 and the signal's number where a signal ended it
 (1 where it has none: cancelled, out of time, lost)."""
 PLAN = """\
@@ -48,7 +47,7 @@ def parsers_add(verbs: Any) -> None:
     _file_add(sent)
     sent.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
     sent.add_argument(
-        "--print", action="store_true", help="submit nothing: print the description, and what became of each directive"
+        "--print", action="store_true", help="submit nothing: print the description, and the result of each directive"
     )
     sent.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
     sent.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
@@ -63,7 +62,9 @@ def parsers_add(verbs: Any) -> None:
 def _file_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", metavar="FILE", nargs="?", help="a batch script for sbatch, or a job in YAML")
     parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of a batch script: its $1, $2 and so on")
-    parser.add_argument("--format", choices=["sbatch", "yaml"], help="what FILE is, where its beginning does not tell")
+    parser.add_argument(
+        "--format", choices=["sbatch", "yaml"], help="the format of FILE, where its beginning does not tell"
+    )
     parser.add_argument(
         "--without-refused", action="store_true", help="go on without the directives that cannot be had here"
     )
@@ -71,7 +72,11 @@ def _file_add(parser: argparse.ArgumentParser) -> None:
 
 def submit(asked: Any, berth: Berth) -> int:
     if asked.template:
-        job = _from_template(asked, berth)
+        if asked.print:
+            raise ClientError(
+                "--print shows a description of FILE and flags; `berth templates show` prints a template."
+            )
+        job = berth.templates_submit(**_order(asked, berth), idempotency_key=asked.key)
         return _ended(asked, berth, job)
     description = _description(asked, berth)
     if asked.print:
@@ -81,7 +86,7 @@ def submit(asked: Any, berth: Berth) -> int:
 
 
 def _order(asked: Any, berth: Berth) -> dict[str, Any]:
-    """Return what a template is given: its name, values, and the fields that the flags put in place of its own."""
+    """Return the order for a template: its name, values, and the fields that the flags replace."""
     if asked.script is not None or asked.continue_from:
         raise ClientError("Give one of --template, --continue-from and FILE.")
     job = described(asked, berth)
@@ -92,12 +97,6 @@ def _order(asked: Any, berth: Berth) -> dict[str, Any]:
         "tenant": job.pop("tenant", None),
         "job": job or None,
     }
-
-
-def _from_template(asked: Any, berth: Berth) -> JobDetail:
-    if asked.print:
-        raise ClientError("--print shows a description of FILE and flags; `berth templates show` prints a template.")
-    return berth.templates_submit(**_order(asked, berth), idempotency_key=asked.key)
 
 
 def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
@@ -115,7 +114,7 @@ def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
 
 
 def _description(asked: Any, berth: Berth) -> JobDescription:
-    """Return what the file and the flags say. Raises ClientError when the file asks for what cannot be had."""
+    """Return the fields of file and flags. Raises ClientError when the file asks for something impossible here."""
     own = described(asked, berth)
     if asked.continue_from:
         return cast("JobDescription", _continued(asked, berth, own))
@@ -128,7 +127,10 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
     text = text_read(asked.script)
     with named(asked.script):
         found = _imported(asked, berth, text, own)
-    _lines_told(asked, found["lines"])
+    for line in found["lines"]:
+        if asked.print or line["verdict"] != "mapped":
+            said = f"line {line['line']}: {line['text']}: {line['verdict']}: {line['detail']}"
+            print(printable(said), file=sys.stderr)
     refused = [line["line"] for line in found["lines"] if line["verdict"] == "refused"]
     if refused and not asked.without_refused and not asked.print:
         raise ClientError(
@@ -153,7 +155,7 @@ def _imported(asked: Any, berth: Berth, text: str, own: dict[str, Any]) -> Impor
 
 
 def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
-    """Return what the earlier job was submitted with, begun with its artefact, and what the command line says instead."""
+    """Return the earlier job's description with the command line's changes; it begins with its artefact."""
     if asked.script is not None:
         raise ClientError("Give --continue-from or FILE, not both.")
     number, path = asked.continue_from
@@ -164,21 +166,13 @@ def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file says with what the command line says; of files, variables and labels both."""
+    """Put the command line's fields over the file's; files, variables and labels are joined."""
     both: dict[str, Any] = {
         name: {**told[name], **own[name]}
         for name in ("files", "environment", "labels")
         if isinstance(told.get(name), dict) and name in own
     }
     return {**told, **own, **both}
-
-
-def _lines_told(asked: Any, lines: list[ImportedLine]) -> None:
-    """Say on standard error what became nothing; with --print of every line."""
-    for line in lines:
-        if asked.print or line["verdict"] != "mapped":
-            text = f"line {line['line']}: {line['text']}: {line['verdict']}: {line['detail']}"
-            print(printable(text), file=sys.stderr)
 
 
 def _submitted(asked: Any, job: JobDetail) -> str:
@@ -215,4 +209,4 @@ def plan(asked: Any, berth: Berth) -> int:
         sys.stdout.write(plan_words(found))
     else:
         print("start" if found["placeable"] else found["reason"])
-    return 0 if found["placeable"] else NOT_PLACEABLE
+    return 0 if found["placeable"] else 2

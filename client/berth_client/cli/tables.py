@@ -29,7 +29,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as the text of one cell."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -45,7 +44,6 @@ def printable(text: str) -> str:
 
 
 def wide_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

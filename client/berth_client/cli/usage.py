@@ -1,4 +1,4 @@
-"""`berth usage`: who I am, quota and use of my tenants; of one tenant, who used how many GPU hours."""
+"""`berth usage`: the user, quota and use of the user's tenants; for one tenant, GPU hours by member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from berth_client.shapes import Me, MyTenant, Use
 
 ABOUT = """\
-Without a tenant: who I am, what this token may, and quota and use of my tenants at this moment. With one: who of it used
+Without a tenant: my account, this token's scopes, and present quota and use of my tenants. With one: which members used
 how many GPU hours in the last 30 days, and how many of them were idle. For example
     berth usage
     berth usage vision-lab --since 2026-10-01T00:00:00Z --until 2026-11-01T00:00:00Z
@@ -58,20 +58,17 @@ PEOPLE = Columns(
 
 
 def parsers_add(verbs: Any) -> None:
-    words = "show who I am, and quota and use of my tenants; of one, who used how many GPU hours"
+    words = "show my account, and quota and use of my tenants; of one, GPU hours by member"
     used = verb_add(verbs, "usage", usage, words, about=ABOUT)
-    completed(used.add_argument("tenant", metavar="TENANT", nargs="?", help="who of it used how much"), "tenants")
+    completed(used.add_argument("tenant", metavar="TENANT", nargs="?", help="its members' use"), "tenants")
     used.add_argument("--since", metavar="TIME", help="from then on, for example 2026-10-01T00:00:00Z (30 days ago)")
     used.add_argument("--until", metavar="TIME", help="until then (now)")
     output_add(used, watch=True, more=("csv",))
 
 
 def usage(asked: Any, berth: Berth) -> int:
-    return repeated(asked, lambda: _people_told(asked, berth) if _of_people(asked) else _mine_told(asked, berth))
-
-
-def _of_people(asked: Any) -> bool:
-    return bool(asked.tenant or asked.since or asked.until or asked.output == "csv")
+    act = _people_told if asked.tenant or asked.since or asked.until or asked.output == "csv" else _mine_told
+    return repeated(asked, lambda: act(asked, berth))
 
 
 def _people_told(asked: Any, berth: Berth) -> str:

@@ -1,4 +1,4 @@
-"""JSON values as YAML text, for people to read and edit. What any YAML 1.1 or 1.2 parser reads back is the same value."""
+"""JSON values as YAML text, for people to read and edit. Any YAML 1.1 or 1.2 parser reads the same value back."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tests.workers.specs import spec_make
-from workers.agent.gpusharing import gpu_sharing_find
 from workers.agent.isolation import Means
+from workers.agent.program import gpu_sharing_find
 from workers.agent.settings import settings_from
 from workers.controls.jobenv import job_environment
 from workers.parts.workspace import NO_MPS, Workplace, _mps

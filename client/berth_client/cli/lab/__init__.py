@@ -53,7 +53,7 @@ def _trace_parsers(verbs: Any) -> None:
     for kept in (sent, taken):
         kept.add_argument("--name", help="the trace's name")
         kept.add_argument("--tenant", metavar="T", help="the tenant that it is for; needed where you are in several")
-    forgotten = _verb(verbs, "delete-trace", lab.delete_trace, "delete a trace, and what was simulated on it")
+    forgotten = _verb(verbs, "delete-trace", lab.delete_trace, "delete a trace and its simulations")
     forgotten.add_argument("number", type=int)
 
 
@@ -76,7 +76,7 @@ def _run_parser(verbs: Any) -> None:
     parser.add_argument("name")
     jobs = parser.add_mutually_exclusive_group(required=True)
     jobs.add_argument("--trace", metavar="N|FILE", help="a trace of the portal by number, or a file, which is uploaded")
-    jobs.add_argument("--history", type=number, metavar="DAYS", help="what the cluster ran in the last so many days")
+    jobs.add_argument("--history", type=number, metavar="DAYS", help="the cluster's own jobs of these last days")
     jobs.add_argument("--generator", metavar="NAME", help="a drawn workload: hops-64, hops-512")
     parser.add_argument("--format", metavar="NAME", help="the format of the file; they are in docs/traces.md")
     parser.add_argument("--jobs", type=int, metavar="N", help="how many jobs are drawn")
@@ -94,6 +94,6 @@ def _run_parser(verbs: Any) -> None:
         help="a knob of the scheduler; they are in docs/settings.md; may be given again",
     )
     parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--until", type=number, metavar="H", help="end the simulation after so many virtual hours")
+    parser.add_argument("--until", type=number, metavar="H", help="end the simulation after these virtual hours")
     parser.add_argument("--tenant", metavar="T", help="the tenant that it is for; needed where you are in several")
     parser.add_argument("--wait", action="store_true", help="wait until it has ended, and print its figures")

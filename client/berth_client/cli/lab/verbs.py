@@ -43,7 +43,7 @@ def run(asked: Any, berth: Berth) -> int:
 
 
 def _order(asked: Any) -> dict[str, Any]:
-    """Return what was typed, in the form that REST takes. The portal says whether it can be simulated."""
+    """Return the order in REST's form. The portal decides whether it can be simulated."""
     body: dict[str, Any] = {
         "name": asked.name,
         "tenant": asked.tenant,

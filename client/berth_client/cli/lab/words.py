@@ -24,7 +24,7 @@ FIGURES = {
 
 
 def words_of(found: dict[str, Any]) -> str:
-    """Return one simulation as text: what was asked, its state, its figures."""
+    """Return one simulation as text: its order, its state, its figures."""
     knobs = ", ".join(f"{name} = {value}" for name, value in found["knobs"].items()) or "all at their default"
     facts = [
         ("simulation", f"{found['id']}, {found['name']}"),
