@@ -1,4 +1,4 @@
-"""What a planning leaves behind, in figures (Hops eq. 7, CODA VI; algorithms.md sections 3 and 10).
+"""A planning's results in figures (Hops eq. 7, CODA VI; algorithms.md sections 3 and 10).
 
 - active rate = allocated / total; utilisation = the mean over the active ones;
 - RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0. Ours: the tasks of an array are one job, with
@@ -77,7 +77,7 @@ def raqlr(ended: Iterable[Ended], now_s: float, hours: float) -> tuple[float | N
 
 
 def raqlr_course(ended: Iterable[Ended], moments: Sequence[float], hours: float) -> list[tuple[float | None, int]]:
-    """RAQLR(h) and its m at each of the moments, which ascend. One pass, whatever their number."""
+    """RAQLR(h) and its m at each of the moments, which ascend, in one pass."""
     jobs = sorted(ended, key=lambda each: each.ended_s)
     window, first, last = _Means(), 0, 0
     course: list[tuple[float | None, int]] = []
@@ -136,7 +136,7 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
 def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int] = NOBODYS) -> Fragments:
     """The fragments of all kinds, for the eligible jobs that the plan leaves waiting, on the ledger that it leaves.
 
-    `ledger`: what is promised is withheld there; `reserved`: node -> the job that it is reserved for.
+    `ledger`: promised resources are withheld there; `reserved`: node -> the job that it is reserved for.
     """
     kept_on = {number: len(room.kept.gpus) for number, room in ledger.rooms.items() if room.kept.gpus}
     kept_on |= {node: len(room.gpus) + len(room.kept.gpus) for node in reserved if (room := ledger.rooms.get(node))}
@@ -169,8 +169,9 @@ def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
 
 
 def _humblest(jobs: Iterable[Job]) -> list[Job]:
-    """Of jobs that differ in memory or in wanted cores alone the one that asks for least memory: where any of them lacks only
-    cores, so does it. A queue may have 100 000 amounts of memory.
+    """The job that asks for least memory, of those that differ only in memory or in wanted cores.
+
+    Where any of them lacks only cores, so does it. A queue may have 100 000 amounts of memory.
     """
     least: dict[tuple[object, ...], Job] = {}
     for job in jobs:

@@ -52,7 +52,7 @@ def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float | N
 
 
 def _terms(observed: Sequence[tuple[float, float | None]]) -> NDArray[np.float64]:
-    """What each observation adds to a part's statistics, at a share of 1: a row each, 0 for waiting where nobody was waited for.
+    """Each observation's addition to a part's statistics, at a share of 1: a row each, 0 for waiting without another process.
 
     The second row is the data times.
     """

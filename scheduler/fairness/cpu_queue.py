@@ -1,8 +1,8 @@
 """CPU jobs in DRF order (algorithms.md sections 4 and 7, step 8): next is the tenant with the smallest share of the CPU array.
 
 A job takes the best fit by cores and memory; one that does not fit is passed over. A job that may borrow sees every idle core.
-The others see those of the CPU array alone, so that reserved cores stay free for GPU jobs. Jobs that gave back what they had
-borrowed come first.
+The others see only those of the CPU array, so that reserved cores stay free for GPU jobs. Jobs that gave back borrowed resources
+come first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Cores:
-    """The ledger as CPU jobs see it: all of it, or the CPU array's part. What is taken is taken from both."""
+    """The ledger as CPU jobs see it: all of it, or the CPU array's part. A job takes from both."""
 
     def __init__(self, ledger: Ledger, access_rules: AccessRules, *, borrow: bool) -> None:
         self.every, self._access_rules, self.borrow = ledger, access_rules, borrow
@@ -65,7 +65,7 @@ class _Cores:
 
 
 class CpuTurns(NamedTuple):
-    """What the CPU queue tells beside its answers, by job id. A job with a standing has had its turn."""
+    """The CPU queue's report beside its answers, by job id. A job with a standing has had its turn."""
 
     standings: Mapping[int, Standing]
     shares_at_turn: Mapping[int, float]  # its tenant's share; {} where tenants take no turns

@@ -1,4 +1,4 @@
-"""Idle GPUs that a waiting job may not use, and for whom they are kept (algorithms.md section 4)."""
+"""Idle GPUs that a waiting job may not use, and the jobs for which they are kept (algorithms.md section 4)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 def kept_from(
     picked: Sequence[Ranked], work: Work, access_rules: AccessRules, answers: Answers
 ) -> dict[int, Mapping[str, object]]:
-    """For the jobs that would fit idle GPUs if these were not kept for others: job id -> the figures of who they are kept for."""
+    """For the jobs that would fit idle GPUs if these were not kept for others: job id -> the figures of those others."""
     kept: dict[int, Mapping[str, object]] = {}
     left = idle_offers(work.ledger)
     known: dict[tuple[object, ...], dict[str, object] | None] = {}
@@ -47,7 +47,7 @@ def kept_from(
 def kept_by(
     ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, access_rules: AccessRules
 ) -> dict[str, object]:
-    """For whom the idle GPUs are kept that would hold the job: for jobs with a reservation, or for another pool."""
+    """The jobs or the pool for which the idle GPUs are kept that would hold the job."""
     job, largest = ranked.job, work.ledger.largest
     open_to = {offer.node.id: offer for offer in access_rules.offers(ranked)}
 

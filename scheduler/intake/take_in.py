@@ -1,7 +1,7 @@
-"""Checks of what a planning reads besides nodes and waiting jobs. What is unsound is left out or replaced, and named.
+"""Checks of a planning's input besides nodes and waiting jobs. Unsound values are left out or replaced, and named.
 
-One bad value never stops a round. A running job keeps what it holds, whatever else is wrong with it, because that is a fact. A
-tenant with a bad quota gets nothing more. A speed that is no number takes the jobs that it belongs to out of the queue.
+One bad value never stops a round. A running job keeps its resources, with any fault, because they are a fact. A tenant with a
+bad quota gets nothing more. A speed that is no number takes the jobs that it belongs to out of the queue.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _array_history(history: ArrayHistory, faults: list[SchedulerError]) -> Array
 
 
 def sound_knowledge(knowledge: Knowledge) -> Knowledge:
-    """Without what is unsound: for who asks about a snapshot without planning it."""
+    """The knowledge without unsound values: for questions about a snapshot without planning it."""
     return _knowledge(knowledge, [])[0]
 
 

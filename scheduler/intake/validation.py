@@ -1,4 +1,4 @@
-"""Checks of the core's input: each raises a typed error that names the node or job, the field and what would be right."""
+"""Checks of the core's input: each raises a typed error that names the node or job, the field and the right value."""
 
 from __future__ import annotations
 

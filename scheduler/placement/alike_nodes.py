@@ -1,8 +1,8 @@
-"""Groups of alike nodes: the same type, speed class, software, idle GPUs, cores and memory.
+"""Groups of equal nodes: the same type, speed class, software, idle GPUs, cores and memory.
 
-If a job takes one node, and its speed is known by GPU type alone, it has the same configurations on all nodes of a group. Ties go
-to the lowest id, so it is enough to offer it the first node of each group. There are few groups, however many nodes there are. A
-change of a node moves only that node to another group, so that starting a job costs no walk over the cluster.
+If a job takes one node, and its speed depends only on the GPU type, it has the same configurations on all nodes of a group. Ties
+go to the lowest id, so it is enough to offer it the first node of each group. There are few groups, however many nodes there
+are. A change of a node moves only that node to another group, so that starting a job costs no walk over the cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AlikeNodes:
-    """The rooms in groups of alike ones. `moved`: nodes whose rooms have changed since; the code that changes a room adds it."""
+    """The rooms in groups of equal ones. `moved`: nodes whose rooms have changed since; the code that changes a room adds it."""
 
     def __init__(self, rooms: Mapping[int, Room]) -> None:
         self._rooms = rooms

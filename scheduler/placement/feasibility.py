@@ -1,7 +1,7 @@
-"""Could a job's smallest size be placed on what is offered, and if not, which need fails first? (sections 5 and 7)
+"""Could a job's smallest size be placed on these offers, and if not, which need fails first? (sections 5 and 7)
 
 Needs are added one after another: GPUs, software, the checkpoint's storage domain, trust between tenants, memory, cores. The
-first level at which nothing is left is the reason. The same question is asked of what is idle, of whole nodes that are up
+first level at which nothing is left is the reason. The same question is asked of idle resources, of whole nodes that are up
 ("would it ever start?") and of all nodes ("would it start if every node were back?").
 """
 
@@ -34,7 +34,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one node offers; `admits` says whether a tenant's job may be there beside what runs."""
+    """The offer of one node; `admits` says whether a tenant's job may be there beside the running ones."""
 
     node: Node
     gpus: int
@@ -47,17 +47,17 @@ class Offer:
 
 
 def idle_offers(ledger: Ledger) -> list[Offer]:
-    """What is idle on schedulable nodes, in id order."""
+    """The idle resources of schedulable nodes, in id order."""
     return [idle_offer(room) for room in ledger.rooms.values()]
 
 
 def idle_offer(room: Room) -> Offer:
-    """What is idle on one node."""
+    """The idle resources of one node."""
     return Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
 
 
 def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
-    """The offer and what these hold of its node."""
+    """The offer with these jobs' resources on its node."""
     pieces = [piece for live in lenders for piece in live.pieces if piece.node == offer.node.id]
     return replace(
         offer,

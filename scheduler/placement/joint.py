@@ -1,8 +1,8 @@
-"""One stage of the queue placed jointly: which formulation, within which time, and what is left to say for it.
+"""One stage of the queue placed jointly: which formulation, within which time, and the remarks on it.
 
-The *located* formulation serves clusters of up to `LOCATED_NODES` GPU nodes, the *aggregated* one larger ones
-(algorithms.md section 6). Either keeps to the planning's time: a share for making configurations, a share for the
-solver, the rest for handing out and explaining; when time is short it is the greedy plan that stands, marked so.
+The *located* formulation serves clusters of up to `LOCATED_NODES` GPU nodes, the *aggregated* one larger ones (algorithms.md
+section 6). Either keeps to the planning's time: a share for making configurations, a share for the solver, the rest for handing
+out and explaining; when time is short it is the greedy plan that stands, marked so.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def place_jointly(
 ) -> Staged:
     """Place the stage together, by the formulation that the cluster's size asks for.
 
-    `access_rules`: what of the idle each job may use, and the factor on the value of what it borrows. `must_start`: job ids
-    that the solver has to place. `solved`: how many stages this planning solved by class before.
+    `access_rules`: the idle resources that each job may use, and the factor on the value of borrowed ones. `must_start`: job ids
+    that the solver has to place. `solved`: the number of stages that this planning solved by class before.
     """
     if is_located(work) or work.parameters.placement != "ilp":
         return place_located(stage, work, answers, worth, trail, access_rules=access_rules, must_start=must_start)
@@ -135,7 +135,7 @@ def _figures(answer: Aggregated, gap: float) -> SolverFigures:
 
 
 def all_of(stages: Sequence[Staged]) -> Staged:
-    """What stages placed one after another leave together."""
+    """The outcome of stages placed one after another, together."""
     return Staged(
         together([each.figures for each in stages]),
         frozenset().union(*(each.out_of_time for each in stages)),
@@ -189,7 +189,7 @@ def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, 
 
 
 def _most_idle(work: Work) -> dict[str, int]:
-    """The idle GPUs of each type: who needs more cannot be placed, however they lie."""
+    """The idle GPUs of each type: a job that needs more cannot be placed, however they lie."""
     idle: dict[str, int] = {}
     for room in work.ledger.rooms.values():
         if room.gpus and room.cores:

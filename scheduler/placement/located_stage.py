@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
-"""Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
+"""Shares of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
 """Located variables a solve may have: with more, HiGHS does not keep to its limit. Jobs are thinned out past it."""
@@ -40,7 +40,7 @@ MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
 def least_of(
     stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
 ) -> dict[int, float]:
-    """What each job's G divides by: the smallest throughput among all that could be generated for it now."""
+    """The divisor of each job's G: the smallest throughput among all that could be generated for it now."""
     classes = Classes(work.ledger, stage, rules)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     options = options_of(
@@ -85,7 +85,7 @@ def place_located(
 
 
 def _valued(stage: Sequence[Ranked], work: Work, worth: Worth, trail: Trail, rules: Rules) -> Sequence[Candidate]:
-    """What was generated with its value; `worth.least` is filled in on the way."""
+    """The generated candidates with their value; `worth.least` is filled in on the way."""
     worth.least.update(least_of(stage, work, worth.weights, rules))
     worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
     candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
@@ -101,13 +101,13 @@ def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None
 def _generate(
     stage: Sequence[Ranked], work: Work, answers: Answers, trail: Trail, access_rules: OfferingRules | None
 ) -> tuple[int, frozenset[int]]:
-    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and who had no time."""
+    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and which jobs had no time."""
     idle = idle_offers(work.ledger)
     core_choices = core_choices_of(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
-    # Whatever time is left, a running job may keep what it has.
+    # A running job may always keep its place.
     trail.candidates.update({number: (each.present,) for number, each in work.participants.items()})
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:

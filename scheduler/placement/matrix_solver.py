@@ -28,7 +28,7 @@ PROVING = {
 time there and find nothing; elsewhere they find the plans."""
 
 PROGRESS = 0.05
-"""What lessens a search's gap by less of itself is no progress."""
+"""A smaller part of a search's gap is no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _set_up(highspy: Any, matrix: Matrix, options: Mapping[str, float]) -> Any:
 
 
 class _Patience:
-    """Stops a search whose gap was not lessened by `PROGRESS` of itself for so many looks.
+    """Stops a search whose gap was not lessened by `PROGRESS` of itself for `looks` looks.
 
     The solver looks up after each round of cuts and each node: a count that is the same each time, as no clock is.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Flags, Floats, Ints, Singles
 
 AT_ONCE = 128
-"""Ranks of so many askers are found at once: one by one takes as long again, and many may never be asked for."""
+"""The ranks of this number of askers are found at once: one by one takes twice as long, and many are never needed."""
 
 
 class Alike:
@@ -71,7 +71,7 @@ class Alike:
         return self._found[columns]
 
     def _own(self, row: int) -> tuple[Singles, Floats]:
-        """Return the ranks of the asker's series; those of its neighbours in the queue, who come next, are found with them."""
+        """Return the ranks of the asker's series; those of the next askers in the queue are found with them."""
         first = row - row % AT_ONCE
         if first not in self._ranks:
             self._ranks[first] = _ranks_of(self._askers[first : first + AT_ONCE])
@@ -92,7 +92,7 @@ class _Seen:
     """The ranks of those on GPUs who were seen to run, one beneath the other, and on which GPU each of them is."""
 
     def __init__(self, people: Sequence[Sequence[Asker]], more: int) -> None:
-        """`more`: so many are expected to be added, one or more."""
+        """`more`: the number of askers expected to be added, one or more."""
         seen = [(column, other) for column, there in enumerate(people) for other in there if other.profile]
         self.count, self._gpus = len(seen), len(people)
         self._at: Ints = np.zeros(len(seen) + more, dtype=np.int64)

@@ -1,7 +1,6 @@
-"""All who ask to share and all shared GPUs of one planning, in columns: a row an asker, a column a GPU.
+"""All askers and all shared GPUs of one planning, in columns: a row an asker, a column a GPU.
 
-Nothing here goes through askers times GPUs in Python: 1 000 jobs over 200 GPUs are a planning of less than a tenth of a
-second.
+Nothing here goes through askers times GPUs in Python: 1 000 jobs over 200 GPUs are a planning of less than a tenth of a second.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ STRANGE = 8.0
 
 
 class Board:
-    """What the policies look at. `join` keeps it true while jobs are given places.
+    """The input of the policies. `join` keeps it true while jobs are given places.
 
-    `left_mib`, `left_compute`: what no grant holds; `used_mib`: what is used now, with the grants of those who joined in this
-    planning; `ahead_mib`: what is forecast to be used at the horizon, NaN where nothing can be forecast; `people`: how many
-    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `measured`: all measured pairs; `harms`: what
-    these say of them, and what is accepted; None where neither is.
+    `left_mib`, `left_compute`: not held by any grant; `used_mib`: used now, with the grants of jobs that joined in this
+    planning; `ahead_mib`: the forecast use at the horizon, NaN without a forecast; `people`: the number of jobs there; `joined`:
+    their keys; `alike`: each asker beside the jobs on each GPU; `measured`: all measured pairs; `harms`: their statements about
+    these, and the accepted harm; None where neither is known.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Board:
         self._rooms: dict[bool, Rooms] = {}
 
     def join(self, row: int, column: int, grant_mib: int) -> None:
-        """Asker `row` is on GPU `column` from now on, with so much memory."""
+        """Asker `row` is on GPU `column` from now on, with this grant."""
         asker = self.askers[row]
         self.left_mib[column] -= grant_mib
         self.left_compute[column] -= asker.compute
@@ -101,7 +100,7 @@ class Board:
         return keys + STRANGE * self.harms.strange(row) if self.harms.limited else keys
 
     def regrant(self, column: int, more_mib: int) -> None:
-        """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""
+        """One of a GPU's jobs holds this much more of its memory (less where it is below 0)."""
         self.left_mib[column] -= more_mib
         self._rooms.clear()
 

@@ -1,6 +1,6 @@
-"""Where the ledgers of shared GPUs have room for each asker: for every policy alike.
+"""Where the ledgers of shared GPUs have room for each asker, for every policy.
 
-Found for all askers of a GPU at once, and again when somebody has joined it: then a look at an asker costs next to nothing.
+Found for all askers of a GPU at once, and again when a job has joined it: then a look at an asker costs next to nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Rooms:
-    """A row an asker, a column a GPU: ALONE or FITS where the GPU's ledger has room, else what is lacking.
+    """A row an asker, a column a GPU: ALONE or FITS where the GPU's ledger has room, else the lacking resource.
 
-    Grants never come to more than a GPU's memory, nor compute to more than a whole GPU, whatever a policy thinks.
-    `needs_mib`: the memory that each asker would be granted.
+    Under every policy grants never come to more than a GPU's memory, nor compute to more than a whole GPU. `needs_mib`: the
+    memory that each asker would be granted.
     """
 
     def __init__(self, board: Board, needs_mib: Ints) -> None:
@@ -36,7 +36,7 @@ class Rooms:
         return own
 
     def fits(self, columns: Ints) -> Flags:
-        """Return for whom these GPUs, with somebody on them, have room. Shape (askers, columns)."""
+        """Return for which askers these GPUs, with jobs on them, have room. Shape (askers, columns)."""
         found: Flags = self._rules[:, columns] == NUMBERS[Rule.FITS]
         return found
 

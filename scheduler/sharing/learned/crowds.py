@@ -1,7 +1,7 @@
-"""Those on each shared GPU of a planning, as the learned policy looks at them, and whom it would start beside them.
+"""The jobs on each shared GPU of a planning, as the learned policy sees them, and those it would start beside them.
 
-A GPU is looked at when somebody asks for it, for all who ask at once, and again when somebody has joined it: one by one, a
-thousand jobs beside a hundred GPUs took ten times as long.
+A GPU is judged when a job asks for it, for all askers at once, and again when a job has joined it: one by one, a thousand jobs
+beside a hundred GPUs took ten times as long.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 FULL = 1.0 + TOLERANCE
 FEW = np.array([0, 4, 8, 12, 20, 30])
-"""At these phases use is looked at first: whoever exceeds a resource mostly does so at one of them."""
+"""At these phases use is checked first: a job that exceeds a resource mostly does so at one of them."""
 AT_ONCE = 2**16
-"""So many pairs of a GPU and an asker are looked at together: more no longer fit into a processor's cache."""
+"""This number of pairs of a GPU and an asker is judged together: more no longer fit into a processor's cache."""
 UNJUDGED = np.int8(-1)
 EXCEEDS, LITTLE, LEARNED, DECLINED = (
     np.int8(NUMBERS[rule]) for rule in (Rule.EXCEEDS, Rule.LITTLE, Rule.LEARNED, Rule.DECLINED)
@@ -41,7 +41,7 @@ EXCEEDS, LITTLE, LEARNED, DECLINED = (
 
 
 class Crowds:
-    """Sums over those on each GPU, a row a GPU, kept as they join; what somebody used whom nobody knows is never `known`."""
+    """Sums over the jobs on each GPU, a row a GPU, kept as they join; a GPU with an unknown job is never `known`."""
 
     def __init__(self, board: Board, most: int, beside: Beside | None) -> None:
         many = len(board.gpus)
@@ -72,7 +72,7 @@ class Crowds:
             self._beside.count(columns)
 
     def first(self, columns: Ints, preference: Preference) -> Floats:
-        """Return what the network's first layer gives for those on these GPUs."""
+        """Return the first layer's output for the jobs on these GPUs."""
         people, least, most = self.people[columns], self.least[columns], self.most[columns]
         return preference.of_gpus(self.images[columns], people, least, most)
 
@@ -94,9 +94,9 @@ class Crowds:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What the askers use on GPUs of one size, a row an asker.
+    """The askers' use of GPUs of one size, a row an asker.
 
-    `few`: of the GPU's time at the phases `FEW`, shape (phases, askers); `first`: what the first layer gives for each.
+    `few`: of the GPU's time at the phases `FEW`, shape (phases, askers); `first`: the first layer's output for each.
     """
 
     runs: Runs
@@ -150,7 +150,7 @@ class Judge:
         return self._owns[memory_mib]
 
     def _judge(self, own: Own, columns: Ints) -> None:
-        """Judge these GPUs, all of one size, for all for whom their ledgers have room."""
+        """Judge these GPUs, all of one size, for all askers for which their ledgers have room."""
         self._crowds.look(columns, own.runs)
         seen = own.seen & self._crowds.known[columns, None]
         may = seen & self.board.rooms(harvested=False).fits(columns).T

@@ -1,7 +1,7 @@
 """Whether a network would start a job beside those on a GPU, or wait, for many of both: only the first slot is taken.
 
-The first layer is linear in its input, so what it gives for those on a GPU and what it gives for a job are added up: each is
-worked out once, and not once a pair.
+The first layer is linear in its input, so its outputs for the jobs on a GPU and for a job are added up: each is worked out once,
+and not once a pair.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Flags, Floats, Ints
 
 FIRST = 1
-"""The action that starts the first slot alone."""
+"""The action that starts only the first slot."""
 IMAGE = STEPS * RESOURCES
 
 
 class Preference:
-    """Of one network. Images have shape (n, STEPS, 4); answers of `of_gpus` and `of_jobs` are for `starts` alone."""
+    """One network. Images have shape (n, STEPS, 4); answers of `of_gpus` and `of_jobs` are only for `starts`."""
 
     def __init__(self, network: Network) -> None:
         weights, self._bias, *self._between, last, bias = network.layers
@@ -33,13 +33,13 @@ class Preference:
         self._last, self._last_bias = last[:, [WAIT, FIRST]], bias[[WAIT, FIRST]]
 
     def of_gpus(self, images: Floats, people: Ints, least: Floats, most: Floats) -> Floats:
-        """What the first layer gives for those on each GPU: their image, how many, the phases before the first and last end."""
+        """The first layer's output for the jobs on each GPU: their image, how many, the phases before the first and last end."""
         seen = [images.reshape(-1, IMAGE), (people / CROWD)[:, None], (least / LONG)[:, None], (most / LONG)[:, None]]
         found: Floats = np.concatenate(seen, axis=1) @ self._of_gpus + self._bias
         return found
 
     def of_jobs(self, images: Floats, phases: Floats) -> Floats:
-        """What the first layer gives for each job in the first slot."""
+        """The first layer's output for each job in the first slot."""
         seen = np.concatenate([images.reshape(-1, IMAGE), (phases / LONG)[:, None]], axis=1)
         found: Floats = seen @ self._of_jobs
         return found
