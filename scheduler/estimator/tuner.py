@@ -106,10 +106,9 @@ def step(
         if room.held < asked:
             return tuning, min(room.cores, asked)
         tuning = replace(tuning, way=Way.START)
-    tuning = _within(
-        advance(tuning, utilisation, band=band, used=None if used is None else used / room.gpus),
-        room.cores // room.gpus,
-    )
+    tuning = advance(tuning, utilisation, band=band, used=None if used is None else used / room.gpus)
+    if tuning.cores > (most := room.cores // room.gpus):  # the search goes on only with cores that it can have
+        tuning = replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
     return tuning, tuning.cores * room.gpus
 
 
@@ -124,13 +123,6 @@ def by_throughput(tuning: Tuning, rate: float) -> tuple[Tuning, float]:
     if scale == 0:
         return tuning, 0.0
     return replace(tuning, scale=scale, best_utilisation=tuning.best_utilisation * tuning.scale / scale), rate / scale
-
-
-def _within(tuning: Tuning, most: int) -> Tuning:
-    """The search goes on only with cores that it can have."""
-    if tuning.cores <= most:
-        return tuning
-    return replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
 
 
 def least(used: float | None, tuning: Tuning) -> int | None:

@@ -1,4 +1,4 @@
-"""What a synchronous step waits for its slowest process, foretold from one process (algorithms.md section 2). *Ours.*
+"""The wait of a synchronous step for its slowest process, foretold from one process (algorithms.md section 2). *Ours.*
 
 N processes that take X_1 ... X_N seconds until they meet make a step of max X, so each waits, on average,
 
@@ -11,7 +11,7 @@ factor sqrt(1 - rho) (the same, 5.3), whatever N. So what runs of M processes re
 
     W(N) = waited + k*(W'(N) - W'(M))        W' by the integral, k = waited / W'(M), 1 at most
 
-What they waited beyond W' (processes that wake late, one that has more to do) is carried over as it is.
+Their wait beyond W' (processes that wake late, one that has more to do) is carried over as it is.
 """
 
 from __future__ import annotations

@@ -124,17 +124,14 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
     queue = map(Ranked, map(jobs.__getitem__, at), range(1, len(jobs) + 1), *beside)
     if len(jobs) < COLUMNS_FROM or (numbers := np.array(ids)).dtype != np.int64:  # ids may be any numbers
         return list(queue)
-    columns = {"ids": numbers, "kinds": _kinds(jobs), "waits_s": waits_s, "gave_back": _gave_back(jobs)}
+    kinds: dict[Alike, int] = {}
+    columns = {
+        "ids": numbers,
+        "kinds": np.fromiter((kinds.setdefault(job.alike, len(kinds)) for job in jobs), np.int64, len(jobs)),
+        "waits_s": waits_s,
+        "gave_back": np.fromiter((job.gave_back for job in jobs), bool, len(jobs)),
+    }
     return Queue(queue, {name: each[turns] for name, each in columns.items()})
-
-
-def _kinds(jobs: Sequence[Job]) -> np.ndarray:
-    numbers: dict[Alike, int] = {}
-    return np.fromiter((numbers.setdefault(job.alike, len(numbers)) for job in jobs), np.int64, len(jobs))
-
-
-def _gave_back(jobs: Sequence[Job]) -> np.ndarray:
-    return np.fromiter((job.gave_back for job in jobs), bool, len(jobs))
 
 
 def _places(jobs: Sequence[Job], ids: Sequence[int], priors: np.ndarray) -> np.ndarray:

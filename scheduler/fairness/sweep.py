@@ -10,7 +10,7 @@ waiting job of the owner array could start there. In the third, after the CPU jo
 use. At last the jobs that the sweep started grow on their nodes, while something is idle there that no other job can use.
 
 Only a reservation or a promise keeps a job that fits from starting: promised resources are not in the ledger, reserved nodes are
-barred, and `Sweep.kept` says for whom. Jobs of one *shape* fit the same places, so each pass looks once for each shape. Jobs
+barred, and `Sweep.kept` names the keepers. Jobs of one *shape* fit the same places, so each pass looks once for each shape. Jobs
 that ask for more GPUs than are idle anywhere are not looked at.
 """
 
@@ -145,9 +145,6 @@ class Sweep:
     def _is_late(self) -> bool:
         return self._work.clock() >= self._ends_s
 
-    def _waiting(self, shape: Shape) -> Iterator[Ranked]:
-        return (each for each in shape.jobs if self._waits(each))
-
     def _fits(self, shape: Shape, nodes: IdleNodes, good: dict[tuple[object, ...], int], *, opened: bool) -> bool:
         """Whether jobs of the shape fit now, asked once, and not for each amount of memory.
 
@@ -257,7 +254,7 @@ class Sweep:
             if nodes.tightest(job, free, spreads=self._spreads(job)):
                 access = access_rules.access(shape.jobs[0])
                 figures = kept_by(shape.jobs[0], access, left, work, access_rules)
-                waiting = (each.job.id for each in self._waiting(shape))
+                waiting = (each.job.id for each in shape.jobs if self._waits(each))
                 self.kept |= {number: figures for number in waiting if number not in self.unswept}
 
 

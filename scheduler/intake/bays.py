@@ -67,21 +67,14 @@ class Wants:
 
 def wants_of(jobs: Iterable[Job]) -> Wants:
     longest: dict[Want, float] = {}
-    for job in {each.alike: each for each in sorted(jobs, key=_waited)}.values():
+    for job in {each.alike: each for each in sorted(jobs, key=lambda job: (job.eligible, job.wait_s))}.values():
         if job.eligible and job.promise is None:
             want = Want(job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib)
             longest[want] = max(job.wait_s, longest.get(want, 0.0))
     kinds = sorted(longest, key=lambda want: (-longest[want], want.gpus, want.cores, want.memory_mib))
-    return Wants(kinds, _mixed(int(max(longest.values(), default=0.0) // TURN_S)))
-
-
-def _mixed(turn: int) -> int:
-    """Return a number that looks drawn; 0 for 0. Plannings come in a beat of their own, which could fall on only one's turns."""
-    return (turn * 2_654_435_761 % 2**32) >> 16
-
-
-def _waited(job: Job) -> tuple[bool, float]:
-    return job.eligible, job.wait_s
+    turn = int(max(longest.values(), default=0.0) // TURN_S)
+    # Plannings come in a beat of their own, which could fall on only one's turns: mix the number.
+    return Wants(kinds, (turn * 2_654_435_761 % 2**32) >> 16)
 
 
 NOBODY = Wants()

@@ -47,7 +47,7 @@ class AlikeNodes:
                 if first is None or first.node.id != nodes[0]:
                     room = self._rooms[nodes[0]]
                     self._first[key] = Offer(room.node, key[2], key[3], key[4], room.tenants)
-            self._sorted = sorted(self._first.values(), key=_by_id)
+            self._sorted = sorted(self._first.values(), key=lambda offer: offer.node.id)
         return self._sorted
 
     def _put(self, number: int) -> None:
@@ -73,7 +73,3 @@ class AlikeNodes:
             del self._nodes[key]
             self._first.pop(key, None)
         self.idle_gpus[key[0]] -= key[2]
-
-
-def _by_id(offer: Offer) -> int:
-    return offer.node.id

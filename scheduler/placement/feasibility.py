@@ -98,7 +98,12 @@ def usable(job: Job, offer: Offer, level: Level) -> bool:
 def possible(job: Job, offers: Sequence[Offer], level: Level, largest: dict[str, int]) -> bool:
     """Whether R_1 (or the CPU job) can be placed on the offers when only the needs up to `level` count."""
     if job.is_cpu:
-        return any(_cpu_fits(job, offer, level) and usable(job, offer, level) for offer in offers)
+        return any(
+            (level < Level.MEMORY or job.memory_mib <= offer.memory_mib)
+            and (level < Level.CORES or job.cores <= offer.cores)
+            and usable(job, offer, level)
+            for offer in offers
+        )
     # Numbers first: queues and clusters are long, and most nodes are too full.
     size = job.min_gpus
     if any(
@@ -148,9 +153,3 @@ def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.COR
     if level >= Level.MEMORY and job.memory_mib:
         gpus = min(gpus, offer.memory_mib * size // job.memory_mib)
     return min(gpus, offer.cores // job.least_cores) if level >= Level.CORES else gpus
-
-
-def _cpu_fits(job: Job, offer: Offer, level: Level) -> bool:
-    return (level < Level.MEMORY or job.memory_mib <= offer.memory_mib) and (
-        level < Level.CORES or job.cores <= offer.cores
-    )

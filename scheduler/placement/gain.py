@@ -129,7 +129,8 @@ def efficient(waiting: Iterable[Job], work: Work) -> Gain:
 
 def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -> Gain:
     """The gain for these jobs on these nodes; linear where no job has several sizes."""
-    hosts = list({node.gpu_type: node for node in sorted(nodes, key=_smallest_first) if node.gpu_type}.values())
+    smallest_first = sorted(nodes, key=lambda node: (node.gpus_total, -node.id))
+    hosts = list({node.gpu_type: node for node in smallest_first if node.gpu_type}.values())  # the largest of each type
     elastic = (job for job in jobs if len(job.requirement) > 1)
     known = [found for job in elastic if (found := scaling(job, hosts, estimator)) is not None]
     if not known:
@@ -158,8 +159,3 @@ def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | No
         p = 1.0 + math.log(large / small) / math.log(most / least)
         found.append(min(1.0, max(LEAST_SCALING, p)))
     return fmean(found) if found else None
-
-
-def _smallest_first(node: Node) -> tuple[int, int]:
-    """A key by which the largest node of each type comes last, and of equal ones the one with the lowest id."""
-    return (node.gpus_total, -node.id)

@@ -56,11 +56,7 @@ def place_jointly(
 
 def is_located(work: Work) -> bool:
     """Whether the cluster is small enough for the located formulation."""
-    return _gpu_nodes(work) <= LOCATED_NODES
-
-
-def _gpu_nodes(work: Work) -> int:
-    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values())
+    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) <= LOCATED_NODES
 
 
 def place_aggregated(
@@ -76,7 +72,9 @@ def place_aggregated(
     """Solve by class of node and take what was placed. `solved`: see `place_jointly`."""
     if not stage:
         return Staged()
-    limits = _limits(work, solved)
+    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
+    gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
+    limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
     answer = solve_aggregated(
         stage,
         worth.weights,
@@ -89,21 +87,13 @@ def place_aggregated(
     )
     answers.invalid.update(answer.options.invalid)
     worth.least.update(answer.options.least)
-    trail.classed.update(_classed(answer))
+    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
+    trail.classed.update(
+        {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+    )
     _take(answer, work, answers, worth)
     late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
-    return Staged(_figures(answer, limits.gap), late, (answer.left,))
-
-
-def _limits(work: Work, solved: int) -> Limits:
-    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
-    gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
-    return Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
-
-
-def _classed(answer: Aggregated) -> dict[int, Classed]:
-    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
-    return {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+    return Staged(_figures(answer, gap), late, (answer.left,))
 
 
 def _take(answer: Aggregated, work: Work, answers: Answers, worth: Worth) -> None:

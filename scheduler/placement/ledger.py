@@ -204,7 +204,9 @@ class Ledger:
         for piece in pieces:
             if (room := self.rooms.get(piece.node)) is not None:
                 room.give(piece)
-            self._back(tenant, piece)
+            self.note(piece.node)
+            self._hold(tenant, -piece.gpu_units, -len(piece.cores))
+            self.set_aside_quota(tenant, -piece.gpu_units, -len(piece.cores))
             if job in self.limited and piece.node in self.core_limits:
                 self.core_limits[piece.node] += len(piece.cores)
 
@@ -243,11 +245,6 @@ class Ledger:
             if other != number and node_of(other) == node_of(number):
                 beside.tenants |= {tenant}
                 self.note(other)
-
-    def _back(self, tenant: int, piece: Piece) -> None:
-        self.note(piece.node)
-        self._hold(tenant, -piece.gpu_units, -len(piece.cores))
-        self.set_aside_quota(tenant, -piece.gpu_units, -len(piece.cores))
 
 
 def _left(quota: float | None, used: float) -> float | None:

@@ -77,7 +77,9 @@ def place_located(
     if work.parameters.placement == "ilp":
         chosen, figures = _solve(candidates, greedy, work, must_start, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
-    bound = _bound(candidates, generated, figures.bound, work)
+    bound = located.knapsack_bound(candidates, work.ledger)
+    if figures.bound is not None and generated <= len(candidates):  # else the solver did not see them all
+        bound = min(bound, figures.bound)
     figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, answers, worth, trail)
@@ -90,12 +92,6 @@ def _valued(stage: Sequence[Ranked], work: Work, worth: Worth, trail: Trail, rul
     worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
     candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
     return revalued(candidates, work.participants, worth.weights) if candidates and work.participants else candidates
-
-
-def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
-    """The best proven bound: the solver's only speaks for all configurations when none was thinned out."""
-    simple = located.knapsack_bound(candidates, work.ledger)
-    return simple if solved is None or generated > len(candidates) else min(simple, solved)
 
 
 def _generate(

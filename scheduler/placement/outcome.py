@@ -52,7 +52,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Where each job stood when places were given out, and what each tenant had."""
+    """Each job's standing when places were given out, and each tenant's."""
 
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
     sated: set[int] = field(default_factory=set)  # not in it, because the tenant's jobs ahead ask for its whole quota

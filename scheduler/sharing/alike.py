@@ -11,7 +11,7 @@ from scheduler.sharing.model import MEASURES, POINTS
 from scheduler.sharing.series import whole_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.series import Flags, Floats, Ints, Singles
@@ -82,10 +82,8 @@ class Alike:
         if other.profile is None:
             self.unknown[:, column] = True
         self.apart[self._keeping_from.get(other.signature, []), column] = True
-        self.apart[self._rows_of(other.apart_from), column] = True
-
-    def _rows_of(self, signatures: Iterable[str]) -> list[int]:
-        return [row for signature in signatures for row in self._by_signature.get(signature, [])]
+        rows = [row for signature in other.apart_from for row in self._by_signature.get(signature, [])]
+        self.apart[rows, column] = True
 
 
 class _Seen:

@@ -48,10 +48,15 @@ class Board:
         self.left_compute: Ints = WHOLE - _sums(gpus, "compute")
         self.people: Ints = np.array([len(gpu.residents) for gpu in gpus], dtype=np.int64)
         self.used_mib: Floats = np.array([_used_now(gpu) for gpu in gpus], dtype=np.float64)
-        self.follows: Flags = np.array([_follows_its_past(gpu) for gpu in gpus], dtype=bool)
+        self.follows: Flags = np.array(
+            [
+                len(gpu.memory_used) >= LEAST_SAMPLES and autocorrelation(gpu.memory_used) > 0.0 for gpu in gpus
+            ],  # eq. 2: r_1
+            dtype=bool,
+        )
         self.ahead_mib: Floats = np.array(
             [
-                _ahead(gpu, horizon_steps) if follows else np.nan
+                min(max(forecast(gpu.memory_used, horizon_steps), 0.0), float(gpu.memory_mib)) if follows else np.nan
                 for gpu, follows in zip(gpus, self.follows, strict=True)
             ],
             dtype=np.float64,
@@ -114,13 +119,3 @@ def _sums(gpus: Sequence[SharedGpu], what: str) -> Ints:
 
 def _used_now(gpu: SharedGpu) -> float:
     return float(gpu.memory_used[-1]) if len(gpu.memory_used) else sum(each.used_mib for each in gpu.residents)
-
-
-def _follows_its_past(gpu: SharedGpu) -> bool:
-    """Say whether `r_1 > 0` (eq. 2): one or zero samples, or a constant, say nothing."""
-    return len(gpu.memory_used) >= LEAST_SAMPLES and autocorrelation(gpu.memory_used) > 0.0
-
-
-def _ahead(gpu: SharedGpu, steps: int) -> float:
-    """Return the memory (MiB) forecast to be used at the horizon: from 0 to all that there is."""
-    return min(max(forecast(gpu.memory_used, steps), 0.0), float(gpu.memory_mib))

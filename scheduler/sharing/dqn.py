@@ -39,14 +39,11 @@ class Dqn(CbpPeak):
         asker = board.askers[row]
         if self._stored is None or asker.critical or asker.profile is None:
             return super().beside(board, row, columns)
-        found = self._judging(board, self._stored).of(row, columns)
+        if self._judge is None or self._judge.board is not board:
+            limits = replace(self._stored.limits, slowest=np.inf)
+            self._judge = Judge(board, self._stored.network, limits, float(self._stored.about["step_s"]))
+        found = self._judge.of(row, columns)
         others = np.flatnonzero(found == UNJUDGED)
         if len(others):
             found[others] = super().beside(board, row, columns[others])
         return found
-
-    def _judging(self, board: Board, stored: Stored) -> Judge:
-        if self._judge is None or self._judge.board is not board:
-            limits = replace(stored.limits, slowest=np.inf)
-            self._judge = Judge(board, stored.network, limits, float(stored.about["step_s"]))
-        return self._judge

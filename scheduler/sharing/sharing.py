@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.policy import Policy
-    from scheduler.sharing.series import Numbers
 
 LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
 """The policies that read earlier use: all, for a GPU that a job would crowd is closed to it. Res-Ag reads only requests."""
@@ -74,7 +73,10 @@ def share(
         rules = policy.rules(board, row)
         open_to = np.flatnonzero(admitting(rules))
         if len(open_to) == 0:
-            refused.append(_refused(board.askers[row].key, rules))
+            counts = np.bincount(rules, minlength=len(BY_NUMBER))
+            found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
+            by_count = sorted(found.items(), key=lambda item: (-item[1], item[0].value))
+            refused.append(Refused(board.askers[row].key, dict(by_count)))
         else:
             column = int(open_to[np.argmin(board.order(row, policy.keys(board))[open_to])])
             joined.append(_join(policy, board, row, column, BY_NUMBER[rules[column]]))
@@ -104,9 +106,3 @@ def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Jo
     beside = tuple(board.joined[column])
     board.join(row, column, grant)
     return Joined(asker.key, gpu.key, grant, rule, figure, beside)
-
-
-def _refused(key: int, rules: Numbers) -> Refused:
-    counts = np.bincount(rules, minlength=len(BY_NUMBER))
-    found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
-    return Refused(key, dict(sorted(found.items(), key=lambda item: (-item[1], item[0].value))))

@@ -121,7 +121,9 @@ class Classes:
         self.rules = rules
         self.pins: dict[int, tuple[Pin, ...]] = {}  # by job, one for each of its nodes
         self._pinned: dict[int, list[Pin]] = {}  # by node
-        self._pin_running(asked, participants, ledger)
+        for ranked in asked:
+            if (running := participants.get(ranked.job.id)) is not None:
+                self._pin(running, ledger, rules)
         jobs = [ranked.job for ranked in asked]
         self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
         self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
@@ -141,11 +143,6 @@ class Classes:
             (each.key.gpu_type, each.key.speed): replace(ledger.rooms[each.nodes[0]].node, id=NO_NODE)
             for each in reversed(self.all)
         }
-
-    def _pin_running(self, asked: Sequence[Ranked], participants: Mapping[int, Participant], ledger: Ledger) -> None:
-        for ranked in asked:
-            if (running := participants.get(ranked.job.id)) is not None:
-                self._pin(running, ledger, self.rules)
 
     def _grouped(self, ledger: Ledger, rules: Rules) -> list[NodeClass]:
         """The classes of which some job may use something, in the order of their keys."""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.answer import Aggregated, Limits
-    from scheduler.placement.aggregated.kernel import Searched
     from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.pricing import Priced, Problem
     from scheduler.placement.aggregated.whole import Whole
@@ -114,10 +113,17 @@ def improved(maker: Maker, start: Aggregated, limits: Limits, began_s: float) ->
         found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
         bound = min(bound, found.bound) if not problem.cut else bound
         seated = hand_out(found.plan, problem, lambda: IdleColumns(maker.classes, maker.ledger, maker.options))
-        best = _better(best, maker.valued(seated.placed), found)
+        made = maker.valued(seated.placed)
+        if made.objective >= best.objective - 1e-12:
+            best, best.incumbent = made, "ilp"
+        best.variables, best.constraints = found.variables, found.rows
         if not seated.homeless or remaining_s() <= 0 or maker.met(best, bound, limits.gap):
             break
-        _cut(problem, priced, _cuts(maker.options, seated.homeless, seated.placed))
+        cuts = _cuts(maker.options, seated.homeless, seated.placed)
+        problem.cut = True
+        problem.caps += cuts
+        # At a price of 0 for the cuts the bound is that of the problem without them.
+        priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
     best.bound = max(bound, best.objective)
     best.status = _status(best, limits, stalled=found.stalled)
     return best
@@ -134,25 +140,11 @@ def _priced(maker: Maker, problem: Problem, standing: Whole, limits: Limits, beg
     )
 
 
-def _better(best: Aggregated, made: Aggregated, found: Searched) -> Aggregated:
-    if made.objective >= best.objective - 1e-12:
-        best, best.incumbent = made, "ilp"
-    best.variables, best.constraints = found.variables, found.rows
-    return best
-
-
 def _status(best: Aggregated, limits: Limits, *, stalled: bool) -> str:
     proven = relative_gap(best.objective, best.bound)
     if proven is None or proven > limits.gap + 1e-12:
         return "stalled" if stalled else "time-limit"
     return "gap" if proven else "optimal"
-
-
-def _cut(problem: Problem, priced: Priced, cuts: Sequence[Cap]) -> None:
-    """At a price of 0 for the cuts, the bound and its statement about columns are those of the problem without them."""
-    problem.cut = True
-    problem.caps += cuts
-    priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
 
 
 def _cuts(

@@ -19,7 +19,7 @@ from scheduler.placement.matrix_solver import Relaxation, solve_matrix
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from scheduler.placement.aggregated.pricing import Priced, Problem
 
@@ -155,16 +155,13 @@ class _Search:
             first, wider = attempt % len(types), attempt // len(types)
             freed = {types[first]}
             for further in range(1, len(types)):
-                if self._nodes_of(freed) >= FEW_NODES * (1 + wider):
+                classes = self.problem.supply.classes
+                if sum(len(each.nodes) for each in classes if each.key.gpu_type in freed) >= FEW_NODES * (1 + wider):
                     break
                 freed.add(types[(first + further) % len(types)])
             kept = self.found.plan.without(freed, self.problem)
             self.widening(Dive.after(self.problem, kept), wider=2.0 ** (1 + wider))
             fruitless = 0 if _lessened(before, self.found.open) else fruitless + 1
-
-    def _nodes_of(self, types: Container[str]) -> float:
-        supply = self.problem.supply
-        return sum(len(each.nodes) for each in supply.classes if each.key.gpu_type in types)
 
     def _losses(self) -> dict[str, float]:
         problem, prices = self.problem, self.priced.prices

@@ -125,7 +125,10 @@ class Options:
                 throughput[self.first[g]] = group.running.present.throughput  # to the last digit
         self._value(throughput, table[:, skeletons.FACTOR], answer)
         sources = [source for group in self.groups for _, source in group.answers]
-        self._show(table, throughput, answer, sources)
+        for g, group in enumerate(self.groups):
+            own = slice(self.first[g], self.first[g + 1])
+            group.options = _Shown(table[own], throughput[own], answer[own], sources)
+            group.values = self.value[own]
 
     def _value(self, throughput: np.ndarray, factor: np.ndarray, answer: np.ndarray) -> None:
         """The value of each option: w * G * factor; of a running job, the part that a restart leaves. `answer`: the source of
@@ -146,13 +149,6 @@ class Options:
             left = running.factors.of(self.gpus[own], guessed[answer[own] - asked[g]])
             left[0] = 1.0  # the first is to keep its place
             self.value[own] = running.worth(group.weight, gains, present, left)
-
-    def _show(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
-        """Let each group's options be read one by one."""
-        for g, group in enumerate(self.groups):
-            own = slice(self.first[g], self.first[g + 1])
-            group.options = _Shown(table[own], throughput[own], answer[own], sources)
-            group.values = self.value[own]
 
 
 class _Shown(Sequence[Option]):

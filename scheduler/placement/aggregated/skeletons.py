@@ -102,7 +102,9 @@ class Skeletons:
         needs = (job.requirement, job.cores, job.least_cores, memory, job.bound)
         shape = (needs, job.tenant if self._by_tenant else None, access, quota)
         found = []
-        for gpu_type in self._types_for(job):
+        if job.gpu_types not in self._types:
+            self._types[job.gpu_types] = self.classes.types_for(job)
+        for gpu_type in self._types[job.gpu_types]:
             spread = low_sensitivity or job.min_gpus > self.classes.largest.get(gpu_type, 0)
             key = (gpu_type, spread, *shape)
             made = self._made.get(key)
@@ -127,11 +129,6 @@ class Skeletons:
                 if cores <= most
             ]
         return self._pieces[key]
-
-    def _types_for(self, job: Job) -> list[str]:
-        if job.gpu_types not in self._types:
-            self._types[job.gpu_types] = self.classes.types_for(job)
-        return self._types[job.gpu_types]
 
     def _make(
         self, job: Job, access: Access, gpu_type: str, quota: tuple[int | None, int | None], *, spread: bool

@@ -139,7 +139,9 @@ class Beside:
         """One is on that GPU from now on. Ask nothing until it is counted (`count`)."""
         there, place = self._there[row], len(self._there[row])
         if place == self._courses.shape[2]:
-            self._widen(2 * place)
+            before = self._courses, self._harms, self._paces
+            self._make(2 * place)
+            self._courses[:, :, :place], self._harms[:, :place, :place], self._paces[:] = before
         self._courses[0, row, place], self._courses[1, row, place] = new.busy, new.there
         there.append(new.signature)
         harms = harms_of(there, self._measured, self._types[row])
@@ -151,11 +153,6 @@ class Beside:
         harms = self._harms[rows] if self._measured.beside else None
         busy, there = self._courses[:, rows]
         self._paces[rows] = summed(busy, there, harms)
-
-    def _widen(self, places: int) -> None:
-        held, before = self._courses.shape[2], (self._courses, self._harms, self._paces)
-        self._make(places)
-        self._courses[:, :, :held], self._harms[:, :held, :held], self._paces[:] = before
 
     def enough(self, rows: Ints, jobs: Ints, busy: Floats, there: Floats) -> Flags:
         """Return for each pair of a GPU and a job whether that gains enough there. Shape as `rows`, and `jobs`.
