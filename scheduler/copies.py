@@ -29,3 +29,6 @@ else:
         names = [each.name for each in fields(kind) if each.init]
         read = attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, name) for name in names)
         return {name: place for place, name in enumerate(names)}, read
+
+
+__all__ = ["replace"]

@@ -224,7 +224,6 @@ def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequ
 
 
 def _types(pairs: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """GPU types by signature."""
     found: dict[str, list[str]] = {}
     for name, gpu_type in pairs:
         found.setdefault(name, []).append(gpu_type)

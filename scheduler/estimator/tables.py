@@ -33,7 +33,6 @@ def signature(job: Job) -> str:
 
 
 def cell_key(signature: str, resource: int | str, gpus: int, nodes: int) -> CellKey:
-    """The cell of a run on `gpus` GPUs in all over `nodes` nodes."""
     if nodes == 1:
         return CellKey(signature, resource, gpus=gpus)
     return CellKey(signature, resource, gpus=gpus, nodes=nodes)

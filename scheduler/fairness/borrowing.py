@@ -117,7 +117,6 @@ class AccessRules:
 
     @property
     def lends(self) -> bool:
-        """Whether pools lend to each other at all."""
         return self._borrow
 
     def home(self, job: Job) -> Array:

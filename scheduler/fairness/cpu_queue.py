@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.drf import Shares
-    from scheduler.model import Job, Ranked, ShareView
+    from scheduler.model import Ranked, ShareView
     from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
@@ -46,13 +46,10 @@ class _Cores:
             room.cores = room.cores[: self._access_rules.cpu_cores(number)]
         return own
 
-    def seen_by(self, job: Job) -> Ledger:
-        borrows = self.borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
-        return self.every if borrows else self.own
-
     def take(self, ranked: Ranked, answers: Answers) -> bool:
         job, own_part = ranked.job, self.own
-        best = cpu.choose(job, self.seen_by(job))
+        borrows = self.borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
+        best = cpu.choose(job, self.every if borrows else own_part)
         if best is None:
             return False
         answers.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)

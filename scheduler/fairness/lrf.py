@@ -103,7 +103,6 @@ class Ages:
         return Age(max(age_s, self._tick_s), DECLARED)
 
     def of_all(self, jobs: Sequence[Job]) -> ManyAges:
-        """The same of each of these."""
         ratios, tick_s, ages_s, sources = self._ratios, self._tick_s, [], [DECLARED] * len(jobs)
         for place, job in enumerate(jobs):  # there may be 100 000
             declared_s = job.expected_duration_s
@@ -124,7 +123,6 @@ class ManyAges(NamedTuple):
 
 
 def ages_of(jobs: Sequence[Job], age: Callable[[Job], Age]) -> ManyAges:
-    """The ages of all these jobs, by `age`."""
     if isinstance(age, Ages):
         return age.of_all(jobs)
     each = [age(job) for job in jobs]

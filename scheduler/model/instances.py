@@ -22,7 +22,6 @@ SLICES, SLICES_OF = 7, {"A30": 4, "RTX PRO": 4}
 
 @cache
 def is_instance(gpu_type: str | None) -> bool:
-    """Whether GPUs of the type are instances."""
     return isinstance(gpu_type, str) and PROFILE.search(gpu_type) is not None
 
 

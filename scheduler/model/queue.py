@@ -66,7 +66,6 @@ class Queue(list[Ranked]):
         return np.bincount(self.kinds)
 
     def among(self, ids: Collection[int]) -> np.ndarray:
-        """Which of the jobs are among these."""
         return np.isin(self.ids, np.fromiter((each for each in ids if abs(each) <= MOST), np.int64))
 
     def only(self, which: np.ndarray) -> Queue:

@@ -52,7 +52,6 @@ def idle_offers(ledger: Ledger) -> list[Offer]:
 
 
 def idle_offer(room: Room) -> Offer:
-    """The idle resources of one node."""
     return Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
 
 

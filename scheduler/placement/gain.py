@@ -59,7 +59,6 @@ class Gain:
         return math.pow(ratio, self.exponent)
 
     def of_all(self, ratios: np.ndarray) -> np.ndarray:
-        """The same of many."""
         worth: np.ndarray = np.power(ratios, self.exponent)
         return worth
 

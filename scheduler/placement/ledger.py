@@ -164,7 +164,6 @@ class Ledger:
         return None
 
     def limited_tenants(self) -> set[int]:
-        """The tenants that have a quota."""
         return {tenant for tenant, left in self.allowances.items() if left.gpus is not None or left.cores is not None}
 
     def over_quota(self, job: Job) -> Shortfall | None:

@@ -68,7 +68,12 @@ def place_located(
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
     generated, out_of_time = _generate(stage, work, answers, trail, access_rules)
-    candidates = _valued(stage, work, worth, trail, access_rules or NO_RULES)
+    rules = access_rules or NO_RULES
+    worth.least.update(least_of(stage, work, worth.weights, rules))
+    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
+    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
+    if candidates and work.participants:
+        candidates = revalued(candidates, work.participants, worth.weights)
     if not candidates:
         return Staged(out_of_time=out_of_time)
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
@@ -84,14 +89,6 @@ def place_located(
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, answers, worth, trail)
     return Staged(figures, out_of_time)
-
-
-def _valued(stage: Sequence[Ranked], work: Work, worth: Worth, trail: Trail, rules: Rules) -> Sequence[Candidate]:
-    """The generated candidates with their value; `worth.least` is filled in on the way."""
-    worth.least.update(least_of(stage, work, worth.weights, rules))
-    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
-    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
-    return revalued(candidates, work.participants, worth.weights) if candidates and work.participants else candidates
 
 
 def _generate(

@@ -114,7 +114,6 @@ def _found(highs: Any) -> tuple[np.ndarray | None, float | None]:
 
 
 def _set_up(highspy: Any, matrix: Matrix, options: Mapping[str, float]) -> Any:
-    """The solver with the program in it."""
     highs = highspy.Highs()
     # The feasibility jump looks at no limit, and dives find better plans.
     # Groups and classes leave no symmetry to look for; cuts that bind no longer are dropped sooner: a tenth of the time.

@@ -44,7 +44,6 @@ class Factors(NamedTuple):
         return np.where(np.greater(gpus, self.ever) & guessed, self.teaching, self.usual)
 
     def of_one(self, configuration: Configuration) -> float:
-        """The factor of this configuration."""
         return float(self.of(configuration.gpus, configuration.source in GUESSES))
 
 
@@ -66,7 +65,6 @@ class Participant:
         return configuration.shares == self.present.shares
 
     def factor_of(self, configuration: Configuration) -> float:
-        """The factor f of the configuration."""
         return 1.0 if self.keeps(configuration) else self.factors.of_one(configuration)
 
     def offered(self, found: Iterable[Configuration]) -> tuple[Configuration, ...]:

@@ -11,16 +11,16 @@ import numpy as np
 
 from scheduler.sharing.alike import Alike
 from scheduler.sharing.measured import NOTHING, Harms
-from scheduler.sharing.model import WHOLE
-from scheduler.sharing.rooms import Rooms
+from scheduler.sharing.model import WHOLE, Rule
+from scheduler.sharing.rules import NUMBERS
 from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Asker, Resident, SharedGpu
-    from scheduler.sharing.series import Flags, Floats, Ints
+    from scheduler.sharing.model import Asker, SharedGpu
+    from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
 STRANGE = 8.0
 """More than any policy's keys differ by."""
@@ -44,8 +44,12 @@ class Board:
         self.compute: Ints = np.array([asker.compute for asker in askers], dtype=np.int64)
         self.total_mib: Ints = np.array([gpu.memory_mib for gpu in gpus], dtype=np.int64)
         self.most_mib = self.total_mib.max(initial=1)
-        self.left_mib = self.total_mib - _sums(gpus, "grant")
-        self.left_compute: Ints = WHOLE - _sums(gpus, "compute")
+        self.left_mib = self.total_mib - np.array(
+            [sum(each.grant_mib for each in gpu.residents) for gpu in gpus], dtype=np.int64
+        )
+        self.left_compute: Ints = WHOLE - np.array(
+            [sum(each.asker.compute for each in gpu.residents) for gpu in gpus], dtype=np.int64
+        )
         self.people: Ints = np.array([len(gpu.residents) for gpu in gpus], dtype=np.int64)
         self.used_mib: Floats = np.array([_used_now(gpu) for gpu in gpus], dtype=np.float64)
         self.follows: Flags = np.array(
@@ -110,11 +114,43 @@ class Board:
         self._rooms.clear()
 
 
-def _sums(gpus: Sequence[SharedGpu], what: str) -> Ints:
-    def held(each: Resident) -> int:
-        return each.grant_mib if what == "grant" else each.asker.compute
+class Rooms:
+    """Where the ledgers of shared GPUs have room, for all askers of a GPU at once, and again when a job has joined it.
 
-    return np.array([sum(held(each) for each in gpu.residents) for gpu in gpus], dtype=np.int64)
+    A row an asker, a column a GPU: ALONE or FITS where the GPU's ledger has room, else the lacking resource.
+
+    Under every policy grants never come to more than a GPU's memory, nor compute to more than a whole GPU. `needs_mib`: the
+    memory that each asker would be granted.
+    """
+
+    def __init__(self, board: Board, needs_mib: Ints) -> None:
+        self._board, self._needs = board, needs_mib
+        self._rules: Numbers = np.empty((len(needs_mib), len(board.gpus)), dtype=np.int8, order="F")
+        for column in range(len(board.gpus)):
+            self.renew(column)
+
+    def of(self, row: int) -> Numbers:
+        """Return the rule's number for each GPU, which is the caller's to change."""
+        own: Numbers = self._rules[row].copy()
+        return own
+
+    def fits(self, columns: Ints) -> Flags:
+        """Return for which askers these GPUs, with jobs on them, have room. Shape (askers, columns)."""
+        found: Flags = self._rules[:, columns] == NUMBERS[Rule.FITS]
+        return found
+
+    def renew(self, column: int) -> None:
+        """Look at a GPU anew: somebody has joined it."""
+        board, found = self._board, self._rules[:, column]
+        there = bool(board.people[column])
+        found[:] = NUMBERS[Rule.FITS if there else Rule.ALONE]
+        np.copyto(found, NUMBERS[Rule.APART], where=board.alike.apart[:, column])
+        if there and board.harms is not None and board.harms.limited:
+            np.copyto(found, NUMBERS[Rule.CROWDED], where=board.harms.crowded(column))
+            if (slowed := board.harms.too_much(column)) is not None:
+                np.copyto(found, NUMBERS[Rule.SLOWED], where=slowed)
+        np.copyto(found, NUMBERS[Rule.COMPUTE], where=board.compute > board.left_compute[column])
+        np.copyto(found, NUMBERS[Rule.MEMORY], where=self._needs > board.left_mib[column])
 
 
 def _used_now(gpu: SharedGpu) -> float:

@@ -72,7 +72,6 @@ class Profile:
         return dict(zip(MEASURES, self.rows, strict=True))
 
     def at_points(self) -> Floats:
-        """Return the rows at `POINTS` points."""
         if self.rows.shape[1] == POINTS:
             return self.rows
         return np.array([resampled(row, POINTS) for row in self.rows])

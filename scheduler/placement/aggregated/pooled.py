@@ -77,7 +77,6 @@ class Relaxed:
         )
 
     def cost(self, prices: np.ndarray) -> np.ndarray:
-        """The cost of each entry at these prices."""
         found = np.zeros(len(self.value))
         starts = np.cumsum([0] + [len(each.use) for each in self.blocks])
         rows = [(each.use * prices[each.dims]).sum(axis=1) for each in self.blocks]

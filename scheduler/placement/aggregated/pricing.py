@@ -81,7 +81,6 @@ class Problem:
         return np.concatenate((self.members, free, self.nodes, np.array([cap.upper for cap in self.caps])))
 
     def option_columns(self, chosen: np.ndarray) -> Matrix:
-        """The columns of these options, as arrays."""
         capped = self._capped(chosen)
         groups, rows = self.options.group[chosen], self.first_row + self.options.row[chosen]
         index = [np.stack((groups, rows), axis=1)]
