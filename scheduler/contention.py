@@ -1,20 +1,20 @@
-"""Who is slowed, and for how long, when CPU jobs take a node's memory bandwidth from training jobs (CODA V-D; section 9).
+"""Which CPU jobs are slowed, and how long, when they take memory bandwidth from training jobs (CODA V-D; section 9).
 
 A *period* is a span of measurement on one node. In each at most one thing is done there:
 
-- *Pressed*: the node's memory traffic is at least `threshold` of what its memory can do. If a training job's GPU
-  utilisation fell meanwhile by more than the band, against the last period that was not pressed, the CPU job that draws
-  most is *throttled*: it keeps half of what it had, and half of that the next time, down to `LEAST_SHARE`.
+- *Pressed*: the node's memory traffic is at least `threshold` of its bandwidth. If a training job's GPU utilisation
+  fell meanwhile by more than the band, against the last period that was not pressed, the CPU job that draws
+  most is *throttled*: it keeps half of its share, and half of that the next time, down to `LEAST_SHARE`.
 - *Trial* (ours): a training job that has known no other than pressed periods, because it began beside the traffic, has
   nothing to be compared with. The largest drawer is then throttled, and further while the training gains by it and the
   node is still pressed; the step that gained nothing is taken back at once, and no other trial is made of these two.
 - *Lifted* is a throttle when the training job for which it was made has left the node; or when for `CALM_PERIODS` in a row the
   traffic would stay below `release` without it. The paper's text counts the traffic as it is; with the throttle on, that
-  falls by the throttle itself, and it would swing (our reading). What the job would draw is what it drew before, or less
+  falls by the throttle itself, and it would swing (our reading). The job would draw as much as before, or less
   where it does not use the share that it was left.
 
-A training job is never throttled. Utilisations are compared at equal cores only, for the search for a job's cores
-(section 8) changes them too. Pure: `observe` takes what is known of the node and a period's reading, and gives both anew.
+A training job is never throttled. Utilisations are compared at equal cores only, for the search for a job's cores (section 8)
+changes them too. Pure: `observe` takes a node's state and a period's reading, and gives both anew.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ CALM_PERIODS = 3
 """How many periods in a row must be calm before a slowed job is let go."""
 LEAST_SHARE = 1 / 16
 LEAST_DRAWN = 0.05
-"""Who draws a smaller part of the bandwidth is not held back (ours): a training job may fill the memory by itself, and idle."""
+"""A job that draws a smaller part of the bandwidth is not held back (ours): a training job may fill the memory by itself, and
+idle.
+"""
 
 
 class Cause(StrEnum):
@@ -61,7 +63,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A training job's part of the node in one period: mean GPU utilisation (0 to 1) with so many cores."""
+    """A training job's part of the node in one period: mean GPU utilisation (0 to 1) with `cores` cores."""
 
     utilisation: float
     cores: int
@@ -88,7 +90,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A CPU job that is held back: to `share` of `wanted`, what it drew before; for the training job `helped`."""
+    """A CPU job that is held back: to `share` of `wanted`, its earlier draw; for the training job `helped`."""
 
     share: float
     wanted: float
@@ -100,7 +102,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is known of a node from one period to the next; a value to be stored."""
+    """The state of a node from one period to the next; a value to be stored."""
 
     before: Mapping[int, Training] = field(default_factory=dict)  # in the last period that was not pressed
     throttles: Mapping[int, Throttle] = field(default_factory=dict)
@@ -109,7 +111,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The CPU job gets this share of what it wants from now on; 1 = all. For, or because of, the training job."""
+    """The CPU job gets this share of its `wanted` from now on; 1 = all. For, or because of, the training job."""
 
     job: int
     share: float
@@ -201,7 +203,7 @@ def _share(watch: Watch, job: int) -> float:
 
 
 def _fallen(watch: Watch, reading: Reading, rules: Rules) -> list[tuple[int, float]]:
-    """Training jobs with what they lost since before, largest loss first."""
+    """Training jobs with their loss of utilisation since before, largest loss first."""
     found = []
     for training, now in reading.trainings.items():
         before = watch.before.get(training)

@@ -1,4 +1,4 @@
-"""`replace` as `dataclasses` has it, in half of its time: what the fields of a class are is looked up once, not for each copy.
+"""`replace` as `dataclasses` has it, in half of its time: the fields of a class are looked up once, not for each copy.
 
 For plain dataclasses: their fields may all be given by position, but for those that are not given at all.
 """

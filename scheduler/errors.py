@@ -1,4 +1,4 @@
-"""The errors of the scheduler core: each names the thing at fault, what is wrong with it and the remedy."""
+"""The errors of the scheduler core: each names the thing at fault, its fault and the remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InvalidParameter(SchedulerError):
 
 
 class InvalidTenant(SchedulerError):
-    """A tenant whose weight or quota is no number. Weight 1 and quota 0 stand in: what is in doubt is not exceeded."""
+    """A tenant whose weight or quota is no number. Weight 1 and quota 0 stand in: a quota in doubt is not exceeded."""
 
     subject = "tenant"
 

@@ -1,4 +1,4 @@
-"""What a planning leaves behind, in figures (Hops eq. 7, CODA VI; algorithms.md sections 3 and 10).
+"""A planning's results in figures (Hops eq. 7, CODA VI; algorithms.md sections 3 and 10).
 
 - active rate = allocated / total; utilisation = the mean over the active ones;
 - RAQLR(h) = mean LR of the m jobs that ended in the last h hours, None for m = 0. Ours: the tasks of an array are one job, with
@@ -77,7 +77,7 @@ def raqlr(ended: Iterable[Ended], now_s: float, hours: float) -> tuple[float | N
 
 
 def raqlr_course(ended: Iterable[Ended], moments: Sequence[float], hours: float) -> list[tuple[float | None, int]]:
-    """RAQLR(h) and its m at each of the moments, which ascend. One pass, whatever their number."""
+    """RAQLR(h) and its m at each of the moments, which ascend, in one pass."""
     jobs = sorted(ended, key=lambda each: each.ended_s)
     window, first, last = _Means(), 0, 0
     course: list[tuple[float | None, int]] = []
@@ -136,18 +136,23 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
 def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int] = NOBODYS) -> Fragments:
     """The fragments of all kinds, for the eligible jobs that the plan leaves waiting, on the ledger that it leaves.
 
-    `ledger`: what is promised is withheld there; `reserved`: node -> the job that it is reserved for.
+    `ledger`: promised resources are withheld there; `reserved`: node -> the job that it is reserved for.
     """
     kept_on = {number: len(room.kept.gpus) for number, room in ledger.rooms.items() if room.kept.gpus}
     kept_on |= {node: len(room.gpus) + len(room.kept.gpus) for node in reserved if (room := ledger.rooms.get(node))}
     ledger = ledger.with_kept() if kept_on else ledger
-    jobs = _one_of_each_shape(waiting)
+    jobs = [job for job in {job.alike: job for job in waiting}.values() if not job.is_cpu]  # the last of each kind
     every = [offer for offer in idle_offers(ledger) if offer.gpus]
     kept = {
         offer.node.id: kept_on[offer.node.id]
         for offer in every
         if kept_on.get(offer.node.id)
-        and any(job.id != reserved.get(offer.node.id) and _fits_there(job, offer) for job in jobs)
+        and any(
+            job.id != reserved.get(offer.node.id)
+            and usable(job, offer, Level.TRUST)
+            and aggregated_gpus(job, offer) >= job.min_gpus
+            for job in jobs
+        )
     }
     offers = [left for each in every if (left := replace(each, gpus=each.gpus - kept.get(each.node.id, 0))).gpus]
     idle = _by_type(every)
@@ -162,15 +167,10 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
     return Fragments(short_of_cores, wanted - short_of_cores - held_back, held_back)
 
 
-def _one_of_each_shape(waiting: Iterable[Job]) -> list[Job]:
-    """One of the GPU jobs of each shape: the last."""
-    kinds = {job.alike: job for job in waiting}
-    return [job for job in kinds.values() if not job.is_cpu]
-
-
 def _humblest(jobs: Iterable[Job]) -> list[Job]:
-    """Of jobs that differ in memory or in wanted cores alone the one that asks for least memory: where any of them lacks only
-    cores, so does it. A queue may have 100 000 amounts of memory.
+    """The job that asks for least memory, of those that differ only in memory or in wanted cores.
+
+    Where any of them lacks only cores, so does it. A queue may have 100 000 amounts of memory.
     """
     least: dict[tuple[object, ...], Job] = {}
     for job in jobs:
@@ -186,10 +186,6 @@ def _by_type(offers: Iterable[Offer]) -> dict[str | None, int]:
     for offer in offers:
         idle[offer.node.gpu_type] = idle.get(offer.node.gpu_type, 0) + offer.gpus
     return idle
-
-
-def _fits_there(job: Job, offer: Offer) -> bool:
-    return usable(job, offer, Level.TRUST) and aggregated_gpus(job, offer) >= job.min_gpus
 
 
 def wanted_types(asked: Collection[tuple[int, frozenset[str]]], idle: Mapping[str | None, int]) -> set[str | None]:
@@ -216,12 +212,6 @@ def _fits_but_for_cores(job: Job, offer: Offer, offers: Sequence[Offer], ledger:
     return any(size <= fitting and offer.cores < size * job.least_cores for size in job.requirement)
 
 
-def _lengths(begins_s: Sequence[float], until_s: float, hold_s: float) -> list[float]:
-    """For how long each sample holds."""
-    ends = [*begins_s, until_s][1:]
-    return [min(hold_s, max(0.0, end_s - at_s)) for at_s, end_s in zip(begins_s, ends, strict=True)]
-
-
 def _weighted(lengths: Sequence[float], values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
@@ -240,7 +230,9 @@ def over_round(
     Of ROUND_MEANS the time-weighted mean, of the largest live LR and of the fragments the largest (`fragments_most`). RAQLR
     looks back by itself: its last.
     """
-    lengths = _lengths([at_s for at_s, _ in plannings], until_s, hold_s)
+    begins_s = [at_s for at_s, _ in plannings]
+    ends_s = [*begins_s, until_s][1:]
+    lengths = [min(hold_s, max(0.0, end_s - at_s)) for at_s, end_s in zip(begins_s, ends_s, strict=True)]
     figures = {name: _weighted(lengths, [each.get(name) for _, each in plannings]) for name in ROUND_MEANS}
     largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
     last = plannings[-1][1].get("raqlr") if plannings else None

@@ -1,4 +1,4 @@
-"""How a training loop overlaps its data loading. Alone, because a table of the portal lists it, and each `./berth` loads that."""
+"""A leaf, because a table of the portal lists it, and each `./berth` loads that."""
 
 from enum import IntEnum
 

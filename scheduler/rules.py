@@ -32,9 +32,9 @@ BY_SWITCH: Mapping[str, str] = {
     STAGES: "the front of each window is placed before its backfill",
     CALL_BACKS: "an array's owners get back what others borrowed",
     RESERVATIONS: "nodes are kept for the starving first job of an array",
-    URGENT: "room is made for jobs whose wait has doubled since the last re-plan, whatever the objective says",
-    PROMISES: "what is stopped for a job is kept for it",
-    TOPPING_UP: "what a gap or a limit left idle is handed out in order",
+    URGENT: "room is made for jobs whose wait has doubled since the last re-plan, against the objective too",
+    PROMISES: "resources of an attempt that was stopped for a job are kept for it",
+    TOPPING_UP: "resources that a gap or a limit left idle are handed out in order",
 }
 """Rule -> what it does; off while `Parameters.off` names it."""
 
@@ -45,10 +45,6 @@ def without(parameters: Parameters, rule: str) -> Parameters:
     """The same parameters without the rule. KeyError if there is no rule of that name."""
     if rule in BY_KNOB:
         return replace(parameters, **BY_KNOB[rule])
-    return replace(parameters, off=(*parameters.off, _switch(rule)))
-
-
-def _switch(rule: str) -> str:
     if rule not in BY_SWITCH:
         raise KeyError(rule)
-    return rule
+    return replace(parameters, off=(*parameters.off, rule))

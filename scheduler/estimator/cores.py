@@ -1,10 +1,10 @@
 """Where the search for a job's CPU cores starts (CODA V-B.1; algorithms.md section 8), in cores per GPU.
 
-The owner's past jobs of the same category give their largest tuned number; with no such past 3 (cv), 5 (nlp), 5
-(speech); with no category, or one without a number of its own, the owner's whole past; with nothing at all 4. Then -1 if
-pipelined, -1 if the model is large, +1 if there is heavy work between iterations; at least 1. Spread over several nodes
-a job gets at most 2 per GPU (our reading of "no more than two cores").
-What the job itself was tuned to counts before all that, then what its tenant asked; a tenant may fix that ("exactly").
+The owner's past jobs of the same category give their largest tuned number; with no such past 3 (cv), 5 (nlp), 5 (speech); with
+no category, or one without a number of its own, the owner's whole past; with nothing at all 4. Then -1 if pipelined, -1 if the
+model is large, +1 if there is heavy work between iterations; at least 1. Spread over several nodes a job gets at most 2 per GPU
+(our reading of "no more than two cores"). The job's own earlier tuning counts before all that, then its tenant's request; a
+tenant may fix that ("exactly").
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def start_cores(
 ) -> int:
     """N_start per GPU. `tuned`: the owner's largest tuned number per category of its past jobs (None = no category).
 
-    `given`: what is known of the job itself (`given_cores`); it is the start as it stands.
+    `given`: the job's own number (`given_cores`); it is the start as it stands.
     """
     if given:
         return given
@@ -42,9 +42,9 @@ def start_cores(
 
 
 def given_cores(*, own: int | None, asked: int | None, exactly: bool) -> int | None:
-    """The number that the job itself brings: `own`, what an earlier attempt of it was tuned to, else what its tenant asked.
+    """The number that the job itself brings: `own`, from the tuning of an earlier attempt, else its tenant's request.
 
-    What was asked `exactly` stands before both. None = nothing.
+    A request `exactly` stands before both. None = nothing.
     """
     return asked if exactly and asked else own or asked
 

@@ -2,18 +2,17 @@
 
     T(config) = min_i(per_gpu_throughput_i) * sum_i d_i        d_i GPUs on node i
 
-1. *entity*: measured on this node, for this number of GPUs and nodes; 2. *type*: the same on any node of the type;
-3. *theory*: the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes (or
-nearly), with another number of GPUs; 5. *sizes*: the same on one node; 6. *assumed*: speed(type) * r^e per GPU, scaled by
-what is known of the job on other types; speed(type) is the operator's, or learned (`type_speeds`); e is -0.1, or learned
-(`scaling`).
+1. *entity*: measured on this node, for this number of GPUs and nodes; 2. *type*: the same on any node of the type; 3. *theory*:
+the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes (or nearly), with another
+number of GPUs; 5. *sizes*: the same on one node; 6. *assumed*: speed(type) * r^e per GPU, scaled by the job's known speed on
+other types; speed(type) is the operator's, or learned (`type_speeds`); e is -0.1, or learned (`scaling`).
 
-Hops' distributed table, by nodes alone, would answer where `nodes` does, but ahead of the theory. We ask the theory
-first: it knows both what the GPUs' number and what their spreading costs, where another size's measurement holds the
-two unseparated; it is still a measurement of this job, so it goes before assuming (which knows no price of spreading).
+Hops' distributed table, which has only nodes, would answer where `nodes` does, but ahead of the theory. We ask the theory first:
+it knows both costs, of the GPUs' number and of their spreading, where another size's measurement holds the two unseparated; it
+is still a measurement of this job, so it goes before assuming (which knows no price of spreading).
 
-The assumed layer knows relative speeds only, no samples: where a job has measured or modelled types beside assumed
-ones, the assumed are scaled by the known, so that both can be compared.
+The assumed layer knows relative speeds only, no samples: where a job has measured or modelled types beside assumed ones, the
+assumed are scaled by the known, so that both can be compared.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Estimator:
     """The layers, best first. The last one must always answer."""
 
     layers: Sequence[Layer]
-    nodes: Sequence[Node] = ()  # the cluster's, to find what a job's speed is on each type
+    nodes: Sequence[Node] = ()  # the cluster's, to find a job's speed on each type
     signatures: frozenset[str] | None = None  # those that any layer but the last knows; None = ask them all
     exploring: set[int] = field(default_factory=set, compare=False)  # jobs that a planning may spread to find out
     _asked: dict[int, Sequence[Layer]] = field(default_factory=dict, repr=False, compare=False)
@@ -93,7 +92,7 @@ class Estimator:
         return self._known[job.id]
 
     def _unmeasured(self, job: Job, known: Mapping[str, float], gpus: int) -> dict[str, float]:
-        """The same on the other types: otherwise who ran on a fast type alone would look shorter than he is."""
+        """The same on the other types: else a job that ran only on a fast type would look shorter than it is."""
         if not known:
             return {}
         assumed = {node.gpu_type or "": self._assumed(job, node, gpus, 1) for node in _largest(self.nodes)}
@@ -105,7 +104,7 @@ class Estimator:
         return next((each for each in answers if each is not None and each.in_samples), None)
 
     def is_known(self, job: Job) -> bool:
-        """Whether anything is known of the job's speed beside its GPU type's: else alike nodes are alike to it."""
+        """Whether anything is known of the job's speed beside its GPU type's: else equal nodes are equal to it."""
         return len(self._layers_for(job)) > 1
 
     def _layers_for(self, job: Job) -> Sequence[Layer]:
@@ -116,9 +115,9 @@ class Estimator:
         return self._asked[job.id]
 
     def _scale(self, job: Job, node: Node, gpus: int, nodes: int) -> float:
-        """Samples per second of one unit of the assumed layer there, by what is known of the job elsewhere.
+        """Samples per second of one unit of the assumed layer there, by the job's known speed elsewhere.
 
-        Known on one node of the type: that, and what spreading costs on the types where both are known. Else the median over
+        Known on one node of the type: that, and the cost of spreading on the types where both are known. Else the median over
         the types known on as many nodes, else on one, else on as few as hold the GPUs.
         """
         key = (job.id, node.gpu_type or "", gpus, nodes)
@@ -133,7 +132,7 @@ class Estimator:
         return self._scales[key]
 
     def _ratios(self, job: Job, gpus: int, nodes: int | None) -> dict[str, float]:
-        """What is known over what is assumed, by type, on so many nodes; None = as few of the type as hold the GPUs."""
+        """The known speed over the assumed one, by type, on `nodes` nodes; None = as few of the type as hold the GPUs."""
         found: dict[str, float] = {}
         for node in _largest(self.nodes):
             over = -(-gpus // max(1, node.gpus_total)) if nodes is None else nodes
@@ -172,7 +171,7 @@ class Estimator:
         return Throughput(slowest.per_gpu * gpus, slowest.source)
 
     def sensitivity(self, job: Job) -> float:
-        """The sensitivity rho of the first layer that knows it; high when none does, 1 for who is to find out."""
+        """The sensitivity rho of the first layer that knows it; high when none does, 1 for a job that is to find out."""
         rho, source = self._rho(job)
         return 1.0 if source == "assumed" and job.id in self.exploring else rho
 
@@ -225,7 +224,6 @@ def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequ
 
 
 def _types(pairs: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """GPU types by signature."""
     found: dict[str, list[str]] = {}
     for name, gpu_type in pairs:
         found.setdefault(name, []).append(gpu_type)

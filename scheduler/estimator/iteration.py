@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXPOSED = 0.2
 """The part of the communication that does not overlap with the backward pass, until a job's own runs tell it (`exposed`)."""
 HIDDEN = 0.9
-"""Loading that overlaps is taken to be hidden where it took less than this part of what hid it."""
+"""Loading that overlaps is taken to be hidden where it took less than this part of the time that hid it."""
 
 RECOGNITION_MARGIN = 1.5
 """How many times worse the other pattern must explain the iterations before one is recognised."""
@@ -56,7 +56,7 @@ def communication_s(parameters: float, link: Link | None, gpus: int, nodes: int)
 
 
 def gradient_s(profile: Profile, communication: float) -> float:
-    """max(T_b + 0.2*T_c, T_c) + T_u: what data loading may overlap with."""
+    """max(T_b + 0.2*T_c, T_c) + T_u: the time that data loading may overlap with."""
     exposed = EXPOSED if profile.exposed is None else profile.exposed
     return max(profile.backward_s + exposed * communication, communication) + profile.update_s
 
@@ -99,9 +99,9 @@ def throughput(profile: Profile, link: Link | None, gpus: int, nodes: int) -> fl
 def exposed(profile: Profile, iterations: Iterable[Iteration]) -> tuple[float, float]:
     """Seconds of communication that made steps longer, and all of them, in iterations of several processes.
 
-    What a step took beyond its loading, waiting and the modules on one GPU was communication that nothing hid (*ours*): all of
-    it where a training exchanges after its backward pass, next to none where it does so meanwhile. One process alone cannot
-    tell. Iterations whose overlapped loading may have set the pace tell nothing, and count for nothing.
+    The time of a step beyond its loading, waiting and the modules on one GPU was communication that nothing hid (*ours*): all of
+    it where a training exchanges after its backward pass, next to none where it does so meanwhile. A single process cannot tell.
+    Iterations whose overlapped loading may have set the pace tell nothing, and count for nothing.
     """
     alone = profile.forward_s + profile.backward_s + profile.update_s
     shown = told = 0.0
@@ -118,8 +118,8 @@ def exposed(profile: Profile, iterations: Iterable[Iteration]) -> tuple[float, f
 def recognise(iterations: Sequence[Iteration]) -> Pattern | None:
     """Which pattern explains the recorded totals (least squares); None when neither does clearly better.
 
-    They differ by what data loading hides behind the backward pass, so a loop with next to no data time tells nothing,
-    and either pattern then serves. No backward and no update time at all: it only infers.
+    They differ by the data loading that hides behind the backward pass, so a loop with next to no data time tells nothing, and
+    either pattern then serves. No backward and no update time at all: it only infers.
     """
     if not iterations:
         return None

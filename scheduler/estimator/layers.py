@@ -1,4 +1,4 @@
-"""The layers of the throughput estimator: what each source knows of a job's speed (algorithms.md section 2)."""
+"""The layers of the throughput estimator: each source's knowledge of a job's speed (algorithms.md section 2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORETOLD = "foretold"
 """The source of a cell that holds no measurement (`Cell.count` 0)."""
 
 GUESSES = frozenset({FORETOLD, "theory-assumed", "nodes", "sizes"})
-"""The sources of a speed that is not known yet but reckoned from what else is known of the job: to run there teaches it.
+"""The sources of a speed that is not known yet but computed from other knowledge of the job: to run there teaches it.
 
 "assumed" is none of them: where nothing of the job is known, it is `planning.exploring` that sends it there.
 """
@@ -124,8 +124,8 @@ class NodesLayer:
         return None if value is None else Estimate(value, "nodes", in_samples=True)
 
     def sensitivity(self, job: Job) -> float | None:
-        """1 where it ran both ways, but with no number of GPUs alike: what spreading costs cannot be told from what the
-        number of GPUs costs, and need not be, for the speeds themselves decide.
+        """1 where it ran both ways, but with no common number of GPUs: the costs of spreading and of the number of GPUs cannot
+        be told apart, and need not be, for the speeds themselves decide.
         """
         return 1.0 if any(each.both_ways for each in self.measured.get(signature(job), {}).values()) else None
 

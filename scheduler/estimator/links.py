@@ -4,12 +4,12 @@ A ring all-reduce of P parameters of four bytes among N GPUs takes 2*4*P*(N-1)/N
 
     B = e * b / 8          parameters a second; e: the part of a link's rate that an all-reduce gets
 
-*Assumed*: b by what the type's nodes tell of themselves, the slowest of them: NVLink, else the GPUs' PCIe; the network. What
-no node tells is `UNTOLD`. *Refined*: running jobs of several GPUs record how long they communicated, and each such
-iteration gives a B. Whoever writes records could write anything, and a link is everybody's: so a tenant has one vote, the
-median of its jobs' figures, the base (measured by Berth itself, or assumed) has one too, the median of all votes counts, of
-two middle ones that nearer to the base, and it never leaves a factor of `FARTHEST` around it. Where one tenant is the
-whole cluster it harms nobody else, and its vote counts alone.
+*Assumed*: b by the reports of the type's nodes, the slowest of them: NVLink, else the GPUs' PCIe; the network. Without any
+report it is `UNTOLD`. *Refined*: running jobs of several GPUs record how long they communicated, and each such iteration gives a
+B. A tenant could write any record, and a link is everybody's: so a tenant has one vote, the median of its jobs' figures, the
+base (measured by Berth itself, or assumed) has one too, the median of all votes counts, of two middle ones that nearer to the
+base, and it never leaves a factor of `FARTHEST` around it. Where one tenant is the whole cluster it harms nobody else, and only
+its vote counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EFFICIENCY = {"nvlink": 0.75, "pcie": 0.6, "network": 0.8}
 """Part of the rate that NCCL's all-reduces reach: about 230 of NVLink 3's 300 GB/s; through a host's memory less."""
 
 UNTOLD_PCIE, UNTOLD_NETWORK_MBPS = (3, 16), 10_000
-"""What a node has that tells nothing: PCIe 3 x16 and 10 Gbit/s."""
+"""The links of a node without a report: PCIe 3 x16 and 10 Gbit/s."""
 
 FARTHEST, FARTHEST_ASSUMED = 4.0, 1000.0
 """Factor around its base within which votes may move a link: of a measured base, and of one that is assumed."""
@@ -40,7 +40,7 @@ FARTHEST, FARTHEST_ASSUMED = 4.0, 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a node tells of its links; None = nothing. `nvlink_gbps`: GB/s of a GPU's links together, one way."""
+    """A node's report of its links; None = nothing. `nvlink_gbps`: GB/s of a GPU's links together, one way."""
 
     nvlink_gbps: float | None = None
     pcie_generation: int | None = None
@@ -50,7 +50,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A bandwidth in parameters a second, and from what, in words."""
+    """A bandwidth in parameters a second, and its origin, in words."""
 
     value: float
     words: str

@@ -1,10 +1,9 @@
-"""A job signature's measurements on a GPU type, side by side: the price of spreading, and what other sizes tell.
+"""A job signature's measurements on a GPU type, side by side: the price of spreading, and the estimate by other sizes.
 
     rho = T_per_gpu(aggregated {a:1}) / T_per_gpu(distributed {a:1, b:1})        (Hops eq. 10)
 
-Where one of the two was not measured, like is compared with like: the smallest number of GPUs that was measured on one
-node and on several (the fewest). One GPU is never compared with many: what a run loses to its number of GPUs it would
-lose on one node as well.
+Where one of the two was not measured, like is compared with like: the smallest number of GPUs that was measured on one node and
+on several (the fewest). One GPU is never compared with many: a run would lose by its number of GPUs on one node as well.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Measured:
     ) -> float | None:
         """Per-GPU throughput of `gpus` GPUs on one node judged by other numbers of GPUs there; None without any.
 
-        By the power of r between (beyond: of) the two nearest sizes; where one size was measured by that of the job's
-        other `types`, else by what is `usual` (see `scaling`).
+        By the power of r between (beyond: of) the two nearest sizes; where one size was measured by that of the job's other
+        `types`, else by the `usual` one (see `scaling`).
         """
         sizes = sorted(self.aggregated)
         if not sizes:
@@ -80,7 +79,7 @@ class Measured:
 
     @property
     def both_ways(self) -> bool:
-        """Whether it ran on one node and on several, of whatever size: then the measured speeds tell what to choose."""
+        """Whether it ran on one node and on several, of any size: then the measured speeds decide."""
         return bool(self.aggregated) and any(gpus is not None for sizes in self.distributed.values() for gpus in sizes)
 
     def over(self, gpus: int, nodes: int, usual: float = SCALING_EXPONENT) -> float | None:
@@ -99,7 +98,7 @@ class Measured:
 
 
 def _exponent(one: float, two: float, ratio: float) -> float:
-    """That of per-GPU throughput from one size to `ratio` times it: more GPUs lose none to all of what they add."""
+    """The exponent of per-GPU throughput from one size to `ratio` times it: more GPUs lose none to all of their gain."""
     return min(0.0, max(-1.0, math.log(two / one) / math.log(ratio)))
 
 

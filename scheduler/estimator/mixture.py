@@ -46,13 +46,15 @@ def absorb(loading: Loading, data_s: Sequence[float], wait_s: Sequence[float | N
     recent = (*loading.recent, *new)[-KEPT:]
     terms = _terms(new)
     if loading.is_stable:
-        return _split_if_better(Loading(count, (_single(loading, terms),), recent))
+        (new_part,) = _parts(np.ones((1, terms.shape[1])), terms)
+        part = _whole((loading.parts[0], new_part)) if loading.parts else new_part
+        return _split_if_better(Loading(count, (part,), recent))
     stepped = replace(_step(loading, terms), count=count, recent=recent)
     return stepped if _prefers_two(stepped) else Loading(count, (_whole(stepped.parts),), recent)
 
 
 def _terms(observed: Sequence[tuple[float, float | None]]) -> NDArray[np.float64]:
-    """What each observation adds to a part's statistics, at a share of 1: a row each, 0 for waiting where nobody was waited for.
+    """Each observation's addition to a part's statistics, at a share of 1: a row each, 0 for waiting without another process.
 
     The second row is the data times.
     """
@@ -60,11 +62,6 @@ def _terms(observed: Sequence[tuple[float, float | None]]) -> NDArray[np.float64
     alone = np.isnan(wait)
     wait = np.where(alone, 0.0, wait)
     return np.array((np.ones(len(data)), data, data**2, wait, wait**2, ~alone))
-
-
-def _single(loading: Loading, terms: NDArray[np.float64]) -> Part:
-    (new,) = _parts(np.ones((1, terms.shape[1])), terms)
-    return new if not loading.parts else _whole((loading.parts[0], new))
 
 
 def _whole(parts: Sequence[Part]) -> Part:

@@ -2,9 +2,9 @@
 
     v(r) = v(s) * (r / s)^e          s: the number that was measured
 
-e is, between r and s, the mean of the same job's on the GPU types where several numbers were measured. Without any it is what
-is usual: the mean over its tenant's signatures, the assumption (-0.1) counting as one of them. A tenant without any goes by the
-median of the tenants' figures and the assumption, of two in the middle that nearer to the assumption: no tenant alone moves
+e is, between r and s, the mean of the same job's on the GPU types where several numbers were measured. Without any it is the
+usual one: the mean over its tenant's signatures, the assumption (-0.1) counting as one of them. A tenant without any goes by the
+median of the tenants' figures and the assumption, of two in the middle that nearer to the assumption: no single tenant moves
 another's (ours; docs/decisions/0229).
 """
 
@@ -40,7 +40,7 @@ USUAL = Usual()
 
 
 def learn(measured: Mapping[str, Mapping[str, Measured]]) -> Usual:
-    """The usual exponents by what was measured on one node, by signature and type.
+    """The usual exponents by the measurements on one node, by signature and type.
 
     Signatures without a model label say nothing of others.
     """

@@ -1,9 +1,8 @@
 """Measured throughput in two tables per job signature (Hops 3.3; algorithms.md section 2).
 
-Per entity (node) and per GPU type: an *aggregated* table by GPU count, for runs on one node, and a *distributed* one by
-GPUs in all and nodes. A cell keeps count, mean and variance (Welford). Every measurement goes into the entity's and the
-type's. *Deviation*: Hops' distributed table is by nodes alone, so that 2 and 16 GPUs on two nodes would share a cell
-(docs/decisions/0014).
+Per entity (node) and per GPU type: an *aggregated* table by GPU count, for runs on one node, and a *distributed* one by GPUs in
+all and nodes. A cell keeps count, mean and variance (Welford). Every measurement goes into the entity's and the type's.
+*Deviation*: Hops' distributed table has only nodes, so that 2 and 16 GPUs on two nodes would share a cell (docs/decisions/0014).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def signature_of(tenant: int, model_label: str | None, job: int) -> str:
-    """What makes two jobs comparable: tenant and model label when given, else the job and its restarts alone."""
+    """The name of comparable jobs: tenant and model label when given, else only the job and its restarts."""
     return f"tenant:{tenant}:{model_label}" if model_label else f"job:{job}"
 
 
@@ -34,7 +33,6 @@ def signature(job: Job) -> str:
 
 
 def cell_key(signature: str, resource: int | str, gpus: int, nodes: int) -> CellKey:
-    """The cell of a run on `gpus` GPUs in all over `nodes` nodes."""
     if nodes == 1:
         return CellKey(signature, resource, gpus=gpus)
     return CellKey(signature, resource, gpus=gpus, nodes=nodes)

@@ -1,18 +1,17 @@
 """Tuning a training job's cores on line by its GPU utilisation (CODA V-B.2; algorithms.md section 8).
 
-One step is a number of cores per GPU held for a period of samples (90 s); the start is step 1. Then one core fewer; while
-that is no worse than the best so far, within the noise band, on that way; if it is worse at once, one core more, and on
-while utilisation improves beyond the band; neither: done. No worse with fewer counts as better.
-*Faster search* (operator's, for far starts): the same first question, then the distance doubles until a step fails, then
-the interval is halved; on the way up, which may have jumped over the optimum and still improved, first the interval that
-the last jump skipped (fewer without loss), then the one to the failed step - unless that step was level with the best:
-utilisation rises up to the optimum (CODA V-B), so nothing in between is better. At most 8 steps.
-*Idle cores* (docs/decisions/0180): where the CPU use of the first step is known and says that more than one core a GPU idles,
-the second step goes straight to the fewest that the use fills to `BUSY_MOST`. If that is worse, the use deceived (loading
-comes in bursts): the rule above goes on from the start, never again down to there. Loaders that spin use all that they
-have, and are searched as ever. The faster search goes back in the same way where a jump up left cores idle.
-A pure state machine: `begin`, then `advance` with each step's mean utilisation; the state is a value to be stored.
-`step` is what the service and the simulator call: it asks only for what can be had.
+One step is a number of cores per GPU held for a period of samples (90 s); the start is step 1. Then one core fewer; while that
+is no worse than the best so far, within the noise band, on that way; if it is worse at once, one core more, and on while
+utilisation improves beyond the band; neither: done. No worse with fewer counts as better. *Faster search* (operator's, for far
+starts): the same first question, then the distance doubles until a step fails, then the interval is halved; on the way up, which
+may have jumped over the optimum and still improved, first the interval that the last jump skipped (fewer without loss), then the
+one to the failed step - unless that step was level with the best: utilisation rises up to the optimum (CODA V-B), so nothing in
+between is better. At most 8 steps. *Idle cores* (docs/decisions/0180): where the CPU use of the first step is known and says
+that more than one core a GPU idles, the second step goes straight to the fewest that the use fills to `BUSY_MOST`. If that is
+worse, the use deceived (loading comes in bursts): the rule above goes on from the start, never again down to there. Loaders that
+spin use all that they have, and are searched as ever. The faster search goes back in the same way where a jump up left cores
+idle. A pure state machine: `begin`, then `advance` with each step's mean utilisation; the state is a value to be stored. The
+service and the simulator call `step`: it asks only for cores that the attempt can have.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def begin(start: int, most: int, *, fast: bool = False) -> Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What an attempt on one node has and could have: cores `held`, and `idle` ones there that it may take."""
+    """The cores of an attempt on one node: those `held`, and `idle` ones there that it may take."""
 
     gpus: int
     held: int
@@ -89,7 +88,7 @@ class Room:
 
 
 def gather(asked: int, node_cores: int, gpus: int, *, fast: bool = False) -> Tuning:
-    """The search of an attempt on one node that asked for so many cores a GPU, before its first step."""
+    """The search of an attempt on one node that asked for `asked` cores a GPU, before its first step."""
     return replace(begin(asked, max(asked, node_cores // gpus), fast=fast), way=Way.GATHER)
 
 
@@ -98,20 +97,18 @@ def step(
 ) -> tuple[Tuning, int]:
     """The search after a period at this mean utilisation (0 to 1), and the cores to hold from now on.
 
-    `used`: the cores that the attempt kept busy, all its GPUs together; None = not known.
-    First the attempt gets what it asked for, as it becomes idle; the period in which it has it is step 1. From then on a
-    number that cannot be had ends the search, at the best so far or what is there. The service and the simulator both
-    call this. ValueError as `advance`.
+    `used`: the cores that the attempt kept busy, all its GPUs together; None = not known. First the attempt gets the cores it
+    asked for, as they become idle; the period in which it has them is step 1. From then on a number that it cannot have ends the
+    search, at the best so far or the cores there. ValueError as `advance`.
     """
     if tuning.way is Way.GATHER:
         asked = tuning.cores * room.gpus
         if room.held < asked:
             return tuning, min(room.cores, asked)
         tuning = replace(tuning, way=Way.START)
-    tuning = _within(
-        advance(tuning, utilisation, band=band, used=None if used is None else used / room.gpus),
-        room.cores // room.gpus,
-    )
+    tuning = advance(tuning, utilisation, band=band, used=None if used is None else used / room.gpus)
+    if tuning.cores > (most := room.cores // room.gpus):  # the search goes on only with cores that it can have
+        tuning = replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
     return tuning, tuning.cores * room.gpus
 
 
@@ -128,15 +125,8 @@ def by_throughput(tuning: Tuning, rate: float) -> tuple[Tuning, float]:
     return replace(tuning, scale=scale, best_utilisation=tuning.best_utilisation * tuning.scale / scale), rate / scale
 
 
-def _within(tuning: Tuning, most: int) -> Tuning:
-    """The search goes on only with what can be had."""
-    if tuning.cores <= most:
-        return tuning
-    return replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
-
-
 def least(used: float | None, tuning: Tuning) -> int | None:
-    """The fewest cores a GPU that a use of so many fills to `BUSY_MOST`; None where use is not known, or deceived before."""
+    """The fewest cores a GPU that this use fills to `BUSY_MOST`; None where use is not known, or deceived before."""
     if used is None or tuning.leapt is not None:
         return None
     return max(1, math.ceil(used / BUSY_MOST - TINY))

@@ -3,9 +3,9 @@
     speed(t) = speed(reference) * exp(median over signatures of the mean of log(v_t / v_reference) over equal sizes)
 
 on one node, v per GPU; the reference is the type that most signatures were measured on. A signature that ran with no size on
-both types is compared at those of the one, judged on the reference by its sizes there. The operator's figures hold for what
-nobody measured. A tenant's jobs go by the tenant's own signatures on the types where it has any; else by the median of the
-tenants' figures and the operator's, of two in the middle that nearer to the operator's: no tenant alone moves another's.
+both types is compared at those of the one, judged on the reference by its sizes there. The operator's figures hold for types
+without a measurement. A tenant's jobs go by the tenant's own signatures on the types where it has any; else by the median of the
+tenants' figures and the operator's, of two in the middle that nearer to the operator's: no single tenant moves another's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TypeSpeeds:
 def learn(
     measured: Mapping[str, Mapping[str, Measured]], told: Mapping[str, float], usual: Usual = USUAL
 ) -> TypeSpeeds:
-    """The speeds by what was measured (by signature and type), over what the operator told."""
+    """The speeds by measurements (by signature and type), over the operator's."""
     several = {name: types for name, types in measured.items() if len(types) > 1 and tenant_of(name) is not None}
     if not several:
         return TypeSpeeds(told)

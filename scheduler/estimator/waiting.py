@@ -1,4 +1,4 @@
-"""What a synchronous step waits for its slowest process, foretold from one process (algorithms.md section 2). *Ours.*
+"""The wait of a synchronous step for its slowest process, foretold from one process (algorithms.md section 2). *Ours.*
 
 N processes that take X_1 ... X_N seconds until they meet make a step of max X, so each waits, on average,
 
@@ -11,7 +11,7 @@ factor sqrt(1 - rho) (the same, 5.3), whatever N. So what runs of M processes re
 
     W(N) = waited + k*(W'(N) - W'(M))        W' by the integral, k = waited / W'(M), 1 at most
 
-What they waited beyond W' (processes that wake late, one that has more to do) is carried over as it is.
+Their wait beyond W' (processes that wake late, one that has more to do) is carried over as it is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.model.speeds import Profile
 
 REACH, POINTS = 8.0, 48
-"""The integral goes so many standard deviations to each side of each mean, by so many points: to a millionth of its value."""
+"""The integral goes `REACH` standard deviations to each side of each mean, by `POINTS` points: to a millionth of its value."""
 STEPS = [2 * point / POINTS - 1 for point in range(POINTS + 1)]
 LEAST, WITHIN_SIGMA = 8, (0.1587, 0.8413)
 """Times that tell a spread, and the shares of a normal distribution below one standard deviation to either side."""
@@ -53,9 +53,9 @@ def spread_s(times_s: Sequence[float]) -> float | None:
 
 
 def unseen_s(profile: Profile, gradient_s: float, gpus: int) -> float:
-    """What W(N) has beyond the waits that runs of other sizes taught `profile.loading`, in s; may be below 0.
+    """The part of W(N) beyond the waits that runs of other sizes taught `profile.loading`, in s; may be below 0.
 
-    `gradient_s`: what loading may overlap with (`iteration.gradient_s`). 0 of a profile whose spread is not known.
+    `gradient_s`: the time that loading may overlap with (`iteration.gradient_s`). 0 of a profile whose spread is not known.
     """
     if gpus == 1 or profile.rest_sigma_s is None:
         return 0.0

@@ -1,11 +1,11 @@
-"""CODA's arrays (CODA V-C; algorithms.md section 4): the cluster divided by what its history of jobs needed.
+"""CODA's arrays (CODA V-C; algorithms.md section 4): the cluster divided by the needs of its history of jobs.
 
-`gpu-large` (R_1 >= 4) and `gpu-small` (0 < R_1 < 4) own disjoint sets of whole GPU nodes, with *reserved* cores there:
-the 95th percentile of tuned cores per GPU times the node's GPUs. `cpu` (R = {0}) owns all other cores, on every node.
-`gpu-large` gets as many nodes as its jobs needed at one time, running and queued, but at most 80 % of the nodes with 4 GPUs or
-more; none where GPU jobs are known and none of them was large. With no history: 3 cores per GPU, and half of those nodes.
-Where the specification is silent: `gpu-large` gets the largest nodes first, in turns between GPU types, so that neither array is
-without a type. Nodes that are down count too, so that an outage does not move the border.
+`gpu-large` (R_1 >= 4) and `gpu-small` (0 < R_1 < 4) own disjoint sets of whole GPU nodes, with *reserved* cores there: the 95th
+percentile of tuned cores per GPU times the node's GPUs. `cpu` (R = {0}) owns all other cores, on every node. `gpu-large` gets as
+many nodes as its jobs needed at one time, running and queued, but at most 80 % of the nodes with 4 GPUs or more; none where GPU
+jobs are known and none of them was large. With no history: 3 cores per GPU, and half of those nodes. Where the specification is
+silent: `gpu-large` gets the largest nodes first, in turns between GPU types, so that neither array is without a type. Nodes that
+are down count too, so that an outage does not move the border.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Division:
 
 
 UNDIVIDED = Division(frozenset(), {}, divided=False)
-"""One array for all GPU jobs, every core open to all: what Hops assumes."""
+"""One array for all GPU jobs, every core open to all, as in Hops."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Borrowing between the arrays (CODA V-C; algorithms.md section 4): who may use which idle resources of another array.
+"""Borrowing between the arrays (CODA V-C; algorithms.md section 4): which jobs may use another array's idle resources.
 
 A GPU job may borrow nodes of the other GPU array and idle cores of the CPU array; a CPU job may borrow idle reserved cores.
 Movable jobs (checkpointable or restartable) may always borrow. Other GPU jobs may borrow only while no eligible job of the owner
-array waits, and then keep it until they end. Other CPU jobs never borrow. A configuration on borrowed nodes weighs 0.95.
-Where the specification is silent: a job that its own array could not hold even when empty is at home in the other one. Else a
-cluster of one node would never run a large job that cannot be stopped.
+array waits, and then keep it until they end. Other CPU jobs never borrow. A configuration on borrowed nodes weighs 0.95. Where
+the specification is silent: a job that its own array could not hold even when empty is at home in the other one. Else a cluster
+of one node would never run a large job that cannot be stopped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HomeArrays:
             for array in (Array.GPU_SMALL, Array.GPU_LARGE)
         }
         self._memory_mib = sorted({offer.memory_mib for offer in every})
-        self._smallest = min(self._largest.values(), default=0)  # what the largest node of each type holds
+        self._smallest = min(self._largest.values(), default=0)  # of the largest nodes, one of each type
         self._known: dict[tuple[object, ...], Array] = {}
         self._by_kind: dict[Alike, Array] = {}  # as jobs ask it; `_known` has what of it matters
 
@@ -83,7 +83,7 @@ class HomeArrays:
 
 
 class AccessRules:
-    """What each GPU job of a planning may be placed on, as the ledger is now."""
+    """The places where each GPU job of a planning may go, as the ledger is now."""
 
     def __init__(
         self,
@@ -117,7 +117,6 @@ class AccessRules:
 
     @property
     def lends(self) -> bool:
-        """Whether pools lend to each other at all."""
         return self._borrow
 
     def home(self, job: Job) -> Array:
@@ -128,7 +127,7 @@ class AccessRules:
         return Zone(self._division.array_of_node(node), kept)
 
     def access(self, ranked: Ranked, *, home_only: bool = False) -> Access:
-        """What the job may use: its own array, and what the rule above lets it borrow."""
+        """The resources that the job may use: its own array, and those that the rule above lets it borrow."""
         home = self.home(ranked.job)
         arrays, limited = self._may_use(home, movable=ranked.job.movable, home_only=home_only)
         return Access(home, arrays, limited, self.barred(ranked), BORROWED_WEIGHT)
@@ -142,7 +141,7 @@ class AccessRules:
         )
 
     def opened(self, access: Access) -> Access:
-        """The same on the nodes of both arrays: for what no waiting job of the owner array could use in this planning."""
+        """The same on the nodes of both arrays: for resources that no waiting job of the owner array could use now."""
         return access._replace(arrays=(Array.GPU_SMALL, Array.GPU_LARGE))
 
     def _may_use(self, home: Array, *, movable: bool, home_only: bool) -> tuple[tuple[Array, ...], bool]:
@@ -175,7 +174,7 @@ class AccessRules:
         return any(self._division.array_of_node(share.node) is not home for share in configuration.shares)
 
     def factor(self, job: Job, configuration: Configuration) -> float:
-        """What the configuration's objective value is multiplied by."""
+        """The factor on the configuration's objective value."""
         return BORROWED_WEIGHT if self.is_borrowed(job, configuration) else 1.0
 
     def refresh(self) -> None:
@@ -203,7 +202,7 @@ class AccessRules:
     def cpu_cores(self, node: int) -> int:
         """Idle cores of the node that belong to the CPU array: those idle, without the reserved ones that are free.
 
-        Valid once the GPU jobs are placed. What CPU jobs take after that, the caller has to count.
+        Valid once the GPU jobs are placed. The caller has to count the cores that CPU jobs take after that.
         """
         idle = len(self._ledger.rooms[node].cores)
         return max(0, idle - self.reserved_left(node)) if self._division.divided else idle

@@ -1,8 +1,8 @@
 """CPU jobs in DRF order (algorithms.md sections 4 and 7, step 8): next is the tenant with the smallest share of the CPU array.
 
 A job takes the best fit by cores and memory; one that does not fit is passed over. A job that may borrow sees every idle core.
-The others see those of the CPU array alone, so that reserved cores stay free for GPU jobs. Jobs that gave back what they had
-borrowed come first.
+The others see only those of the CPU array, so that reserved cores stay free for GPU jobs. Jobs that gave back borrowed resources
+come first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from scheduler.fairness.arrays import Division
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.drf import Shares
-    from scheduler.model import Job, Ranked, ShareView
+    from scheduler.model import Ranked, ShareView
     from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
 
 
 class _Cores:
-    """The ledger as CPU jobs see it: all of it, or the CPU array's part. What is taken is taken from both."""
+    """The ledger as CPU jobs see it: all of it, or the CPU array's part. A job takes from both."""
 
     def __init__(self, ledger: Ledger, access_rules: AccessRules, *, borrow: bool) -> None:
         self.every, self._access_rules, self.borrow = ledger, access_rules, borrow
@@ -46,13 +46,10 @@ class _Cores:
             room.cores = room.cores[: self._access_rules.cpu_cores(number)]
         return own
 
-    def seen_by(self, job: Job) -> Ledger:
-        borrows = self.borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
-        return self.every if borrows else self.own
-
     def take(self, ranked: Ranked, answers: Answers) -> bool:
         job, own_part = ranked.job, self.own
-        best = cpu.choose(job, self.seen_by(job))
+        borrows = self.borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
+        best = cpu.choose(job, self.every if borrows else own_part)
         if best is None:
             return False
         answers.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
@@ -65,7 +62,7 @@ class _Cores:
 
 
 class CpuTurns(NamedTuple):
-    """What the CPU queue tells beside its answers, by job id. A job with a standing has had its turn."""
+    """The CPU queue's report beside its answers, by job id. A job with a standing has had its turn."""
 
     standings: Mapping[int, Standing]
     shares_at_turn: Mapping[int, float]  # its tenant's share; {} where tenants take no turns

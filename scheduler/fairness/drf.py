@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Shares:
-    """What tenants hold of one resource, in its units, beside its capacity. `add` is the only change."""
+    """The tenants' holdings of one resource, in its units, beside its capacity. `add` is the only change."""
 
     capacity: float
     weights: Mapping[int, float]
@@ -38,7 +38,7 @@ class Shares:
 
 
 def gpu_units(gpu_type: str | None, gpus: float, gpu_weights: Mapping[str, float]) -> float:
-    """So many GPUs of a type, weighted: the operator's figure; else 1, and of an instance its part of a GPU."""
+    """GPUs of a type, weighted: the operator's figure; else 1, and of an instance its part of a GPU."""
     weight = gpu_weights.get(gpu_type or "")
     return gpus * (share_of_gpu(gpu_type or "") if weight is None else weight)
 
@@ -46,7 +46,7 @@ def gpu_units(gpu_type: str | None, gpus: float, gpu_weights: Mapping[str, float
 def gpu_shares(
     nodes: Iterable[Node], running: Iterable[Running], tenants: Iterable[Tenant], gpu_weights: Mapping[str, float]
 ) -> Shares:
-    """Shares of all GPUs on `nodes` (those that are up), from what GPU jobs hold anywhere."""
+    """Shares of all GPUs on `nodes` (those that are up), by the GPU jobs' holdings anywhere."""
     every = list(nodes)
     types = {node.id: node.gpu_type for node in every}
     capacity = sum(gpu_units(node.gpu_type, node.gpus_there, gpu_weights) for node in every)
@@ -60,7 +60,7 @@ def gpu_shares(
 def cpu_shares(
     nodes: Iterable[Node], running: Iterable[Running], tenants: Iterable[Tenant], division: Division
 ) -> Shares:
-    """Shares of the CPU array's cores (those not reserved), from what CPU jobs hold, borrowed cores included."""
+    """Shares of the CPU array's cores (those not reserved), by the CPU jobs' holdings, borrowed cores included."""
     capacity = sum(node.cores_total - division.reserved(node.id) for node in nodes)
     shares = Shares(capacity, {tenant.id: tenant.weight for tenant in tenants})
     for live in running:

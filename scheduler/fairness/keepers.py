@@ -1,7 +1,7 @@
 """For which jobs idle resources are kept, and until when: promises (section 7) and reservations (section 4).
 
-Such a job is a *keeper*. Its time is when it should start, or when its promise lapses. A waiting job is told of one keeper: the
-first, by time, whose resources alone would let the waiting job start. If no single one would, it is told of all keepers.
+Such a job is a *keeper*. Its time is when it should start, or when its promise lapses. A waiting job shows one keeper: the
+first, by time, whose resources would be enough to start the waiting job. If no single one would, it shows all keepers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def promise_keepers(
 ) -> list[Keeper]:
     """The jobs for whose promises, given before and by this plan, something idles.
 
-    `final`: what the plan leaves, promised resources withheld. `lapse_s`: a promise that is older than this is given up.
+    `final`: the rest after the plan, promised resources withheld. `lapse_s`: a promise that is older than this is given up.
     """
     given = {number: (kept.shares, kept.given_s, kept.cause) for number, kept in promised.items()}
     given |= {each.job: (each.shares, now_s, each.cause) for each in promises}

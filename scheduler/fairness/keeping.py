@@ -1,4 +1,4 @@
-"""Idle GPUs that a waiting job may not use, and for whom they are kept (algorithms.md section 4)."""
+"""Idle GPUs that a waiting job may not use, and the jobs for which they are kept (algorithms.md section 4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.model import Ranked, Reservation
+    from scheduler.model import Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
@@ -24,7 +24,7 @@ GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 def kept_from(
     picked: Sequence[Ranked], work: Work, access_rules: AccessRules, answers: Answers
 ) -> dict[int, Mapping[str, object]]:
-    """For the jobs that would fit idle GPUs if these were not kept for others: job id -> the figures of who they are kept for."""
+    """For the jobs that would fit idle GPUs if these were not kept for others: job id -> the figures of those others."""
     kept: dict[int, Mapping[str, object]] = {}
     left = idle_offers(work.ledger)
     known: dict[tuple[object, ...], dict[str, object] | None] = {}
@@ -47,7 +47,7 @@ def kept_from(
 def kept_by(
     ranked: Ranked, access: Access, left: Sequence[Offer], work: Work, access_rules: AccessRules
 ) -> dict[str, object]:
-    """For whom the idle GPUs are kept that would hold the job: for jobs with a reservation, or for another pool."""
+    """The jobs or the pool for which the idle GPUs are kept that would hold the job."""
     job, largest = ranked.job, work.ledger.largest
     open_to = {offer.node.id: offer for offer in access_rules.offers(ranked)}
 
@@ -60,8 +60,18 @@ def kept_by(
     if holds(node for each in barring for node in each.nodes):
         gpus = {offer.node.id: offer.gpus for offer in left}
         names = {node: work.ledger.rooms[node].node.name for each in barring for node in each.nodes}
-        every = [_keeper(each, gpus) for each in barring]
-        return kept_figures(job, in_the_way(every, holds), names)
+        keepers = [
+            Keeper(
+                each.job,
+                each.tenant,
+                each.nodes,
+                sum(gpus.get(node, 0) for node in each.nodes),
+                each.until_s,
+                RESERVATION,
+            )
+            for each in barring
+        ]
+        return kept_figures(job, in_the_way(keepers, holds), names)
     owners = (Array.CPU,) if access.limited and holds(open_to) else GPU_ARRAYS
     owner = next((own for own in owners if own not in access.arrays or own is Array.CPU), None)
     return {
@@ -70,8 +80,3 @@ def kept_by(
         "owner": owner and str(owner),
         "borrowing": access_rules.lends,
     }
-
-
-def _keeper(kept: Reservation, gpus: Mapping[int, int]) -> Keeper:
-    idle = sum(gpus.get(node, 0) for node in kept.nodes)
-    return Keeper(kept.job, kept.tenant, kept.nodes, idle, kept.until_s, RESERVATION)

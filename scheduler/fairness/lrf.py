@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 RATIO_LOW, RATIO_HIGH = 0.2, 5.0
 LAST_RESORT_S = 3600.0
 LONGEST_S = 10 * 366 * 86_400.0
-"""Ten years. A job may tell as much work as it likes, and what waits for its end is told a date."""
+"""Ten years. A job may claim any amount of work, and a job that waits for its end shows a date."""
 HISTORY_JOBS = 2000
-"""The medians are over the latest completed jobs, so many; a driver reads or keeps them."""
+"""The medians are over this number of the latest completed jobs; a driver reads or keeps them."""
 DECLARED = "declared"
 BY_SAMPLES = "samples"
 FIXED = "fixed at first start"
@@ -103,7 +103,6 @@ class Ages:
         return Age(max(age_s, self._tick_s), DECLARED)
 
     def of_all(self, jobs: Sequence[Job]) -> ManyAges:
-        """The same of each of these."""
         ratios, tick_s, ages_s, sources = self._ratios, self._tick_s, [], [DECLARED] * len(jobs)
         for place, job in enumerate(jobs):  # there may be 100 000
             declared_s = job.expected_duration_s
@@ -117,14 +116,13 @@ class Ages:
 
 
 class ManyAges(NamedTuple):
-    """Of jobs in a row: seconds, and which rule gave each."""
+    """The ages of jobs in a row: seconds, and which rule gave each."""
 
     ages_s: list[float]
     sources: list[str]
 
 
 def ages_of(jobs: Sequence[Job], age: Callable[[Job], Age]) -> ManyAges:
-    """The ages of all these jobs, by whatever answers for one."""
     if isinstance(age, Ages):
         return age.of_all(jobs)
     each = [age(job) for job in jobs]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What priorities are computed from: the snapshot's time, the GPUs on nodes that are up, and how many jobs wait or run."""
+    """The basis of priorities: the snapshot's time, the GPUs on nodes that are up, and how many jobs wait or run."""
 
     now_s: float
     gpus: int = 1
@@ -57,7 +57,7 @@ def shortest_job_first(job: Job, moment: Moment, age_s: float) -> float:
 
 
 def shortest_remaining_first(job: Job, moment: Moment, age_s: float) -> float:
-    """SRTF: what is left of the expected run time, negated."""
+    """SRTF: the rest of the expected run time, negated."""
     return -_remaining_s(job, age_s)
 
 
@@ -95,7 +95,7 @@ PRIORITIES: Mapping[str, Priority] = {
 
 
 COLUMNS_FROM = 1000
-"""From so many jobs on a queue has columns: of a short one they would cost more than they spare."""
+"""From this number of jobs on a queue has columns: for a short one they would cost more than they spare."""
 
 LR_CAP = 100.0
 """Section 3: in the objective a latency ratio counts up to this; not in the order, and not on the pages."""
@@ -124,17 +124,14 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
     queue = map(Ranked, map(jobs.__getitem__, at), range(1, len(jobs) + 1), *beside)
     if len(jobs) < COLUMNS_FROM or (numbers := np.array(ids)).dtype != np.int64:  # ids may be any numbers
         return list(queue)
-    columns = {"ids": numbers, "kinds": _kinds(jobs), "waits_s": waits_s, "gave_back": _gave_back(jobs)}
+    kinds: dict[Alike, int] = {}
+    columns = {
+        "ids": numbers,
+        "kinds": np.fromiter((kinds.setdefault(job.alike, len(kinds)) for job in jobs), np.int64, len(jobs)),
+        "waits_s": waits_s,
+        "gave_back": np.fromiter((job.gave_back for job in jobs), bool, len(jobs)),
+    }
     return Queue(queue, {name: each[turns] for name, each in columns.items()})
-
-
-def _kinds(jobs: Sequence[Job]) -> np.ndarray:
-    numbers: dict[Alike, int] = {}
-    return np.fromiter((numbers.setdefault(job.alike, len(numbers)) for job in jobs), np.int64, len(jobs))
-
-
-def _gave_back(jobs: Sequence[Job]) -> np.ndarray:
-    return np.fromiter((job.gave_back for job in jobs), bool, len(jobs))
 
 
 def _places(jobs: Sequence[Job], ids: Sequence[int], priors: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ class ArrayWindow:
     picked: list[Ranked] = field(default_factory=list)
     front_jobs: int = 0
     counted: int = 0  # the picks' minimum requirements, as far as quotas let them be used
-    tenants: set[int] = field(default_factory=set)  # who waits in the array at all
+    tenants: set[int] = field(default_factory=set)  # all that wait in the array
 
     @property
     def is_closed(self) -> bool:
@@ -45,7 +45,7 @@ class ArrayWindow:
 
     @property
     def front(self) -> Sequence[Ranked]:
-        """If one tenant waits alone, fairness does not matter, and the whole window is the front."""
+        """If a single tenant waits, fairness does not matter, and the whole window is the front."""
         return self.picked[: self.front_jobs] if len(self.tenants) > 1 else self.picked
 
     @property
@@ -93,8 +93,8 @@ def fill(
     array: Callable[[Ranked], Array],
     units: Callable[[Ranked], float],
 ) -> Windows:
-    """Fill the windows from the queue's GPU jobs. `lines`: the same by tenant and home, each in queue order; `array`: where a
-    job is at home, as all are that are alike; `units`: what it adds to a share.
+    """Fill the windows from the queue's GPU jobs. `lines`: the same by tenant and home, each in queue order; `array`: a job's
+    home, the same for its whole kind; `units`: its addition to a share.
     """
     waiting = _by_tenant(lines, windows)
     arrays = frozenset(home for own in waiting.values() for home in own.by_array)

@@ -1,10 +1,10 @@
 """Reservations for large jobs (algorithms.md section 4), so that they do not starve behind small jobs that cannot be stopped.
 
 If a job at the head of an array's window has LR >= `reserve_lr`, nodes are kept for it: those where it will fit soonest, by the
-expected ends of what runs there. Another job is placed on them only if its expected end is earlier. Reservations are made before
+expected ends of the jobs there. Another job is placed on them only if its expected end is earlier. Reservations are made before
 the solve, so that many small gains together do not outbid the job when it fits. In each array one job at a time has one: their
-number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041).
-An unknown expected end counts as one hour after the start, and one that has passed as one second from now.
+number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041). An unknown expected end
+counts as one hour after the start, and one that has passed as one second from now.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _releases(
 
 
 class _Parts:
-    """What nodes could hold of a job that is larger than any node of their type, by type."""
+    """The parts that nodes could hold of a job that is larger than any node of their type, by type."""
 
     def __init__(self, job: Job, largest: dict[str, int]) -> None:
         self._job, self._largest = job, largest

@@ -28,7 +28,7 @@ def joining(
     sigma: float,
 ) -> list[Ranked]:
     """The GPU jobs of the queue that join the window, in order. `barred`: job ids that a quota keeps out of it."""
-    known = estimator.signatures != frozenset()  # of nobody: all jobs are alike
+    known = estimator.signatures != frozenset()  # else all jobs are equal
     if not window or len(window) == len(queue) or not idle_gpus or not known:
         return []
     rho = _sensitivities(queue, estimator, sigma)

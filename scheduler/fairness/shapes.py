@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scheduler.placement.tightest import IdleNodes
 
 LOOK_EVERY = 2000
-"""After so many jobs the clock is read: some milliseconds of processor time."""
+"""After this number of jobs the clock is read: some milliseconds of processor time."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def _alike(
 
 
 def _by_memory(jobs: list[Ranked], access_rules: AccessRules) -> list[Shape]:
-    """The shapes of jobs that differ in memory alone. What they may use is the same, and is asked once."""
+    """The shapes of jobs that differ only in memory. Their access is the same, and is asked once."""
     access = access_rules.access(jobs[0])
     shapes: dict[int, Shape] = {}
     for ranked in jobs:

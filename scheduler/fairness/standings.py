@@ -1,4 +1,4 @@
-"""What a planning tells pages about its windows and shares (algorithms.md section 4)."""
+"""A planning's windows and shares for the pages (algorithms.md section 4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def views_of(windows: Windows) -> list[WindowView]:
 
 
 def shares_of(resource: str, before: Mapping[int, float], shares: Shares, capacity: float) -> list[ShareView]:
-    """What each tenant held (`before`) and has with its picks (`shares`), in tenants' order."""
+    """Each tenant's holding (`before`) and its share with its picks (`shares`), in tenants' order."""
     return [
         ShareView(tenant, resource, before.get(tenant, 0.0), units, capacity, shares.weights.get(tenant, 1.0))
         for tenant, units in sorted(shares.held.items())

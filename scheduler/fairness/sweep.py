@@ -10,7 +10,7 @@ waiting job of the owner array could start there. In the third, after the CPU jo
 use. At last the jobs that the sweep started grow on their nodes, while something is idle there that no other job can use.
 
 Only a reservation or a promise keeps a job that fits from starting: promised resources are not in the ledger, reserved nodes are
-barred, and `Sweep.kept` says for whom. Jobs of one *shape* fit the same places, so each pass looks once for each shape. Jobs
+barred, and `Sweep.kept` names the keepers. Jobs of one *shape* fit the same places, so each pass looks once for each shape. Jobs
 that ask for more GPUs than are idle anywhere are not looked at.
 """
 
@@ -66,14 +66,12 @@ class Sweep:
     ) -> None:
         self._queue, self._picked, self._work, self._access_rules = queue, picked, work, access_rules
         self._answers, self._worth, self._candidates, self._fair = answers, worth, candidates, fair
-        self.kept: dict[int, Mapping[str, object]] = {}  # job id -> for whom the idle GPUs are kept that it would fit
+        self.kept: dict[int, Mapping[str, object]] = {}  # job id -> the keepers of the idle GPUs that it would fit
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
         self._shapes: list[Shape] = []
         self._ends_s = work.deadline_s
-        self._hopeless: dict[
-            tuple[object, ...], int
-        ] = {}  # by kind of job: with so much memory, or more, it fits nowhere
+        self._hopeless: dict[tuple[object, ...], int] = {}  # by kind of job: with this memory, or more, it fits nowhere
         self._picked_shape: dict[int, Shape] = {}
         self._left: list[Shape] = []  # to whose jobs the last pass did not come
         self._behind: Sequence[Ranked] = ()  # for whose shapes there was no time
@@ -86,9 +84,9 @@ class Sweep:
         return frozenset(left.difference(self._answers.chosen, self._answers.invalid, promised))
 
     def start(self, cpu_share: float = 0.0, cpu_walks: float = 0.0) -> None:
-        """Make the first two passes: start jobs where they may be, then on what no job of the owner array can use.
+        """Make the first two passes: start jobs where they may be, then on resources that no job of the owner array can use.
 
-        What the CPU jobs have of the limit, and of walks over the queue, is left to them.
+        The CPU jobs' part of the limit, and of walks over the queue, is left to them.
         """
         before = self._work.before(cpu_share, cpu_walks)
         nodes = IdleNodes(self._work.ledger, self._access_rules)
@@ -107,7 +105,7 @@ class Sweep:
             self._pass(nodes, opened=True)
 
     def finish(self) -> None:
-        """After the CPU jobs: the third pass, let the started jobs grow, and note for whom the rest is kept."""
+        """After the CPU jobs: the third pass, let the started jobs grow, and note the keepers of the rest."""
         ledger = self._work.ledger
         self._ends_s = max(self._ends_s, self._work.deadline_s)
         if self._access_rules.lends and ledger.limited:
@@ -147,11 +145,8 @@ class Sweep:
     def _is_late(self) -> bool:
         return self._work.clock() >= self._ends_s
 
-    def _waiting(self, shape: Shape) -> Iterator[Ranked]:
-        return (each for each in shape.jobs if self._waits(each))
-
     def _fits(self, shape: Shape, nodes: IdleNodes, good: dict[tuple[object, ...], int], *, opened: bool) -> bool:
-        """Whether jobs of the shape fit now. What decides it is asked once, and not for each amount of memory.
+        """Whether jobs of the shape fit now, asked once, and not for each amount of memory.
 
         `good`: by kind of job, up to how much memory fits as the pass begins.
         """
@@ -248,7 +243,7 @@ class Sweep:
         self._take(ranked, best, tuple(dict.fromkeys([*self._candidates[job.id], *found])))
 
     def _note_kept(self) -> None:
-        """For jobs that would fit if the nodes were open to them, note for whom the nodes are kept."""
+        """Note the keepers of nodes that jobs would fit if the nodes were open to them."""
         access_rules, work = self._access_rules, self._work
         nodes, left = IdleNodes(work.ledger, access_rules), idle_offers(work.ledger)
         for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
@@ -259,7 +254,7 @@ class Sweep:
             if nodes.tightest(job, free, spreads=self._spreads(job)):
                 access = access_rules.access(shape.jobs[0])
                 figures = kept_by(shape.jobs[0], access, left, work, access_rules)
-                waiting = (each.job.id for each in self._waiting(shape))
+                waiting = (each.job.id for each in shape.jobs if self._waits(each))
                 self.kept |= {number: figures for number in waiting if number not in self.unswept}
 
 

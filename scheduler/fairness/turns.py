@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The tenants' shares, with running, picked and swept jobs, and what a job adds to one."""
+    """The tenants' shares, with running, picked and swept jobs, and a job's addition to one."""
 
     shares: Shares
     by_type: Mapping[str, int]  # GPUs
@@ -51,7 +51,7 @@ def by_share(
 ) -> Iterator[tuple[Ranked, Shape]]:
     """The jobs whose shape still fits at their turn. Before the caller asks for the next one, `started` must tell of the last.
 
-    `fair` false: the queue's order alone. `wants`: whether a job takes part.
+    `fair` false: only the queue's order. `wants`: whether a job takes part.
     """
     lines = _lines(shapes, wants, fair=fair)
     heap = [(standing.shares.of(tenant), line[0][0], tenant) for tenant, line in lines.items()]

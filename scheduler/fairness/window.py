@@ -55,6 +55,6 @@ def is_sated(tenant: int, asked: int, ledger: Ledger) -> bool:
 
 
 def usable_gpus(tenant: int, asked: int, ledger: Ledger) -> int:
-    """Of the GPUs asked, those that the tenant's quota still lets it use."""
+    """The GPUs that the tenant's quota still lets it use, up to those asked."""
     allowance = ledger.allowances.get(tenant)
     return asked if allowance is None or allowance.whole_gpus is None else min(asked, max(0, allowance.whole_gpus))

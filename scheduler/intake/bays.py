@@ -1,10 +1,10 @@
-"""Deal what is idle of a node with GPUs of several types to its bays, so that no core and no memory is handed out twice.
+"""Deal the idle resources of a node with GPUs of several types to its bays: no core and no memory is handed out twice.
 
-A planning sees each bay as a node (`scheduler.model.bays`). Bays share no core: each has a part of what is idle, anew in each
-planning, in proportion to its idle and its shared GPUs. What is promised on a bay stays there. Where a waiting job fits what the
-node has idle, but none of these parts, the bay that it may use gets what the job needs: the job that waited longest first.
-Where several such jobs are in each other's way they take turns, for what stands first may have another reason not to start: its
-tenant's quota, or cores that are reserved for others.
+A planning sees each bay as a node (`scheduler.model.bays`). Bays share no core: each has a part of the idle ones, anew in each
+planning, in proportion to its idle and its shared GPUs. Promised resources of a bay stay there. Where a waiting job fits the
+node's idle resources, but none of these parts, the bay that it may use gets the job's needs: the job that waited longest first.
+Where several such jobs are in each other's way they take turns, for the first may have another reason not to start: its tenant's
+quota, or cores that are reserved for others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scheduler.model import Job, Node, Share
 
 LEFT_PER_GPU = 3
-"""Cores that a job's need leaves to each idle GPU of the other bays, where there are so many."""
+"""Cores that a job's need leaves to each idle GPU of the other bays, if there are enough."""
 
 TURN_S = 60.0
 """How long one of several jobs that do not fit together has a node dealt for it."""
@@ -35,7 +35,7 @@ NOTHING: Mapping[int, tuple[int, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a node's bays have together: idle core ids and memory, and the node's own totals."""
+    """The common resources of a node's bays: idle core ids and memory, and the node's own totals."""
 
     cores: tuple[int, ...]
     memory_mib: int
@@ -45,7 +45,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What some waiting job cannot do without on one node. `gpus` 0: a CPU job, for which any bay will do."""
+    """The least that some waiting job needs on one node. `gpus` 0: a CPU job, for which any bay will do."""
 
     gpus: int
     gpu_types: frozenset[str]
@@ -58,7 +58,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """`kinds`: what waiting jobs need at least, once a kind of job; the kind of which a job waited longest comes first."""
+    """`kinds`: the waiting jobs' least needs, once a kind of job; the kind of which a job waited longest comes first."""
 
     kinds: Sequence[Want] = ()
     turn: int = 0
@@ -66,23 +66,15 @@ class Wants:
 
 
 def wants_of(jobs: Iterable[Job]) -> Wants:
-    """Return what the waiting jobs want."""
     longest: dict[Want, float] = {}
-    for job in {each.alike: each for each in sorted(jobs, key=_waited)}.values():
+    for job in {each.alike: each for each in sorted(jobs, key=lambda job: (job.eligible, job.wait_s))}.values():
         if job.eligible and job.promise is None:
             want = Want(job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib)
             longest[want] = max(job.wait_s, longest.get(want, 0.0))
     kinds = sorted(longest, key=lambda want: (-longest[want], want.gpus, want.cores, want.memory_mib))
-    return Wants(kinds, _mixed(int(max(longest.values(), default=0.0) // TURN_S)))
-
-
-def _mixed(turn: int) -> int:
-    """Return a number that looks drawn; 0 for 0. Plannings come in a beat of their own, which could fall on one's turns alone."""
-    return (turn * 2_654_435_761 % 2**32) >> 16
-
-
-def _waited(job: Job) -> tuple[bool, float]:
-    return job.eligible, job.wait_s
+    turn = int(max(longest.values(), default=0.0) // TURN_S)
+    # Plannings come in a beat of their own, which could fall on only one's turns: mix the number.
+    return Wants(kinds, (turn * 2_654_435_761 % 2**32) >> 16)
 
 
 NOBODY = Wants()
@@ -104,8 +96,8 @@ def deal(
     wants: Wants = NOBODY,
     promised: Mapping[int, tuple[int, int]] = NOTHING,
 ) -> list[Node]:
-    """The bays of one node, each with its part of what is idle. `cores_total` and `memory_total_mib` of a bay come in as what
-    jobs hold there, and go out with its part added; those of the first bay with what nobody counts, so that sums are the node's.
+    """The bays of one node, each with its part of the idle resources. `cores_total` and `memory_total_mib` of a bay come in as
+    the jobs' holdings there, and go out with its part added; the first bay gets the uncounted rest, so that sums are the node's.
     """
     weights = [len(bay.idle_gpus) + len(bay.shared) for bay in bays]
     kept = [promised.get(bay.id, (0, 0)) for bay in bays]
@@ -199,7 +191,7 @@ def _handed_out(bays: Sequence[Node], shared: Shared, cores: Sequence[int], memo
 def divided(total: int, weights: Sequence[int], least: Sequence[int]) -> list[int]:
     """`total` in whole parts near the proportions of the weights, each at least `least`, as far as there is enough.
 
-    The first comes first: to what is left over by rounding, to `least`, and to all where no weight is above 0.
+    The first comes first: to the rest of rounding, to `least`, and to all where no weight is above 0.
     """
     parts, left = [], total
     for wanted in least:

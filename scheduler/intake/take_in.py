@@ -1,7 +1,7 @@
-"""Checks of what a planning reads besides nodes and waiting jobs. What is unsound is left out or replaced, and named.
+"""Checks of a planning's input besides nodes and waiting jobs. Unsound values are left out or replaced, and named.
 
-One bad value never stops a round. A running job keeps what it holds, whatever else is wrong with it, because that is a fact. A
-tenant with a bad quota gets nothing more. A speed that is no number takes the jobs that it belongs to out of the queue.
+One bad value never stops a round. A running job keeps its resources, with any fault, because they are a fact. A tenant with a
+bad quota gets nothing more. A speed that is no number takes the jobs that it belongs to out of the queue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import ClusterState, Ended, Job, Piece, Tenant
-    from scheduler.model.speeds import Link, Profile
+    from scheduler.model.speeds import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _array_history(history: ArrayHistory, faults: list[SchedulerError]) -> Array
 
 
 def sound_knowledge(knowledge: Knowledge) -> Knowledge:
-    """Without what is unsound: for who asks about a snapshot without planning it."""
+    """The knowledge without unsound values: for questions about a snapshot without planning it."""
     return _knowledge(knowledge, [])[0]
 
 
@@ -180,7 +180,11 @@ def _knowledge(knowledge: Knowledge, faults: list[SchedulerError]) -> tuple[Know
     for (name, gpu_type), profile in knowledge.profiles.items():
         if wrong := _profile_fault(profile):
             suspects[name] = f"its profile on {gpu_type} has {wrong}; it must be a finite number, 0 or more"
-    bad_links = {name for name, link in knowledge.links.items() if not _is_link(link)}
+    bad_links = {
+        name
+        for name, link in knowledge.links.items()
+        if not all(each is None or is_rate(each) for each in (link.within_node, link.between_nodes))
+    }
     advice = "the GPU type's bandwidths must be finite, above 0; calibrate again"
     faults.extend(InvalidRecord(name, advice) for name in sorted(bad_links))
     if not suspects and not bad_links:
@@ -190,10 +194,6 @@ def _knowledge(knowledge: Knowledge, faults: list[SchedulerError]) -> tuple[Know
         {key: profile for key, profile in knowledge.profiles.items() if key[0] not in suspects},
         {name: link for name, link in knowledge.links.items() if name not in bad_links},
     ), suspects
-
-
-def _is_link(link: Link) -> bool:
-    return all(each is None or is_rate(each) for each in (link.within_node, link.between_nodes))
 
 
 def _profile_fault(profile: Profile) -> str | None:

@@ -1,4 +1,4 @@
-"""Checks of the core's input: each raises a typed error that names the node or job, the field and what would be right."""
+"""Checks of the core's input: each raises a typed error that names the node or job, the field and the right value."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
     if not is_count(job.least_cores) or not 1 <= job.least_cores <= job.cores:
         raise InvalidJob(job.id, f"least_cores is {job.least_cores!r}; it must be a whole number from 1 to cores")
     _check_numbers(job)
-    _check_promise(job)
     if not isinstance(job.gpu_types, (set, frozenset)):
         raise InvalidJob(job.id, f"gpu_types is {job.gpu_types!r}; it must be a set of names")
     if only_instances(job.gpu_types) and job.requirement[0] > 1:
@@ -108,9 +107,6 @@ def _check_numbers(job: Job) -> None:
     for name in ("submitted_s", "priority", "profiled_since_s"):
         if not is_number(getattr(job, name)) and not (getattr(job, name) is None and name in OPTIONAL):
             raise InvalidJob(job.id, f"{name} is {getattr(job, name)!r}; it must be a finite number")
-
-
-def _check_promise(job: Job) -> None:
     for share in job.promise.shares if job.promise else ():
         if not all(is_count(each) for each in (share.gpus, share.cores, share.memory_mib)):
             raise InvalidJob(job.id, f"what is promised to it on node {share.node} must be counts, 0 or more")

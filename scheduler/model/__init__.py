@@ -1,7 +1,7 @@
-"""What the scheduler is told and what it answers: frozen values, no behaviour beyond arithmetic on their own fields.
+"""The scheduler's input and output: frozen values, no behaviour beyond arithmetic on their own fields.
 
-Ids are the caller's integers; they order nodes ("id order" of section 5) and break ties. Times are seconds on the
-caller's clock, memory is MiB. Whoever builds these values fills them; `scheduler.intake.validation` checks them.
+Ids are the caller's integers; they order nodes ("id order" of section 5) and break ties. Times are seconds on the caller's
+clock, memory is MiB. The caller fills these values; `scheduler.intake.validation` checks them.
 """
 
 from scheduler.model.alike import Alike

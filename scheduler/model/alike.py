@@ -1,7 +1,7 @@
-"""Jobs that nothing tells apart, as far as needs go: a queue of 100 000 jobs has a few thousand such kinds.
+"""Kinds of jobs with equal needs: a queue of 100 000 jobs has a few thousand such kinds.
 
-What depends on a job's needs alone is then found once a kind. A kind is one object, compared by identity, for that is many
-times quicker than to put the needs together and to hash them for each of the jobs, some ten times in a planning.
+Each thing that depends only on a job's needs is then found once a kind. A kind is one object, compared by identity, for that is
+many times quicker than to put the needs together and to hash them for each of the jobs, some ten times in a planning.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 
 
 class Alike:
-    """A kind: `needs` are requirement, GPU types, cores, least cores, memory, what binds it to nodes, tenant, and its part of a
-    GPU.
+    """A kind: `needs` are requirement, GPU types, cores, least cores, memory, `Job.bound`, tenant, and its part of a GPU.
 
     Use it as a key and by `is`. Never iterate over a set of kinds: its order is another one in each process.
     """

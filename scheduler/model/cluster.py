@@ -1,4 +1,4 @@
-"""The snapshot that a planning is made from: nodes, tenants, jobs, and what is known of the past."""
+"""The snapshot that a planning is made from: nodes, tenants, jobs, and the knowledge of the past."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One server, or a bay of one (`scheduler.model.bays`). `idle_*` is what this planning may hand out there.
+    """One server, or a bay of one (`scheduler.model.bays`). `idle_*`: resources that this planning may hand out there.
 
-    Not `schedulable` = it gets no new jobs now. `whole_*`: of a bay, what its node has; None = the same as `*_total`.
+    Not `schedulable` = it gets no new jobs now. `whole_*`: of a bay, its node's; None = the same as `*_total`.
     """
 
     id: int
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def most_cores(self) -> int:
-        """What a job could have there if nothing else ran on the node."""
+        """The cores that a job could have there if nothing else ran on the node."""
         return self.cores_total if self.whole_cores is None else self.whole_cores
 
     @property
@@ -92,7 +92,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """What earlier jobs took, in medians, for the fallbacks of `age` (section 3). Absent keys mean "no such past"."""
+    """Medians of earlier jobs, for the fallbacks of `age` (section 3). Absent keys mean "no such past"."""
 
     declared_ratio: Mapping[int, float] = field(default_factory=dict)  # owner (or tenant) -> actual / declared
     tenant_category_s: Mapping[tuple[int, str | None], float] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class RunHistory:
 
 @dataclass(frozen=True, slots=True)
 class ArrayHistory:
-    """What the arrays are divided by: a summary of the last week (section 4). Empty = no history."""
+    """The basis of the division into arrays: a summary of the last week (section 4). Empty = no history."""
 
     tuned_cores_per_gpu: Sequence[float] = ()  # of the GPU jobs tuned in it
     large_gpus_peak: int | None = None  # the most GPUs that large jobs held plus queued at one time; None: no GPU jobs
@@ -121,7 +121,7 @@ class LinkWish:
 class ClusterState:
     """The snapshot a planning is made from. `gpu_speeds`: relative speed of each known GPU type (default 1).
 
-    `gpu_weights`: what a GPU of a type counts in a tenant's share (operator's, default 1).
+    `gpu_weights`: the weight of a type's GPU in a tenant's share (operator's, default 1).
     """
 
     nodes: Sequence[Node]
@@ -137,9 +137,7 @@ class ClusterState:
     profiles_tried: frozenset[tuple[str, str]] = frozenset()  # (signature, GPU type) not to be profiled again yet
     replanned_s: float | None = None  # when the last re-plan was made; None = never
     links_wanted: Sequence[LinkWish] = ()  # to be measured now; none while a probe runs
-    learned: Any = (
-        None  # a `scheduler.sharing.learned.record.Stored`, or None: what the sharing policy `dqn` decides by
-    )
+    learned: Any = None  # a `scheduler.sharing.learned.record.Stored`, or None: the network of the sharing policy `dqn`
     uses: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     """Signature -> measure of `scheduler.sharing.model.MEASURES` -> what its last run used of one GPU, equally spaced.
     `seconds`: one value, how long that run took, where the policy asks for it."""

@@ -1,8 +1,9 @@
-"""Instances: what MIG cuts a GPU into. NVML names each by its GPU and its profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`.
+"""Instances: the parts into which MIG cuts a GPU. NVML names each by its GPU and its profile: `NVIDIA A100-SXM4-40GB MIG
+1g.5gb`.
 
 The profile at the end of its type's name tells an instance. A process reaches one instance, and no two of them work together: an
-instance takes jobs of one GPU. Which GPUs a job is placed on: whole ones of the types that it names, or of any; a job
-that names instances alone gets those. Jobs for which no whole GPU is left may have instances (`scheduler.placement.instances`).
+instance takes jobs of one GPU. A job is placed on whole GPUs of the types that it names, or of any; a job that names only
+instances gets those. Jobs for which no whole GPU is left may have instances (`scheduler.placement.instances`).
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ if TYPE_CHECKING:
 
 PROFILE = re.compile(r"(?:^|[\s_:-])((?:(\d+)c\.)?(\d+)g\.\d+gb(?:[+-][a-z][a-z.]*)*)$", re.IGNORECASE)
 SLICES, SLICES_OF = 7, {"A30": 4, "RTX PRO": 4}
-"""A GPU has so many slices of compute; these have others."""
+"""The slices of compute of a GPU, and those of other models."""
 
 
 @cache
 def is_instance(gpu_type: str | None) -> bool:
-    """Whether GPUs of the type are instances."""
     return isinstance(gpu_type, str) and PROFILE.search(gpu_type) is not None
 
 
 @cache
 def share_of_gpu(gpu_type: str) -> float:
-    """The part of its GPU's compute that an instance has, 1 for a whole GPU. For what nobody measured or said."""
+    """The part of its GPU's compute that an instance has, 1 for a whole GPU. A default where there is no other figure."""
     if not is_instance(gpu_type):
         return 1.0
     found = PROFILE.search(gpu_type)

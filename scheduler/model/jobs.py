@@ -50,7 +50,7 @@ class Promise:
     """Resources kept for a job until it starts there: idle ones, and those that stopping attempts will free.
 
     `given_s`: when, on the snapshot's clock; `cause`: the stop's, as in `StopOrder`. See `scheduler.replan.promises`.
-    `cores_wanted`: what the job wanted a GPU when it was given, and still wants when it starts there; None = not kept.
+    `cores_wanted`: the job's wish a GPU when it was given, and still when it starts there; None = not kept.
     """
 
     shares: tuple[Share, ...]
@@ -105,9 +105,9 @@ class Job:
     ineligible_reason: Reason | None = None  # `held`, `dependency`, `restored` or `invalid` when not eligible
     ineligible_figures: Figures = field(default_factory=dict)  # e.g. {"depends_on": [12, 13]}
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
-    software: str = ""  # what its nodes must offer (`Node.offers`); "" = nothing
+    software: str = ""  # that its nodes must offer (`Node.offers`); "" = nothing
     movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
-    promise: Promise | None = None  # what a planning kept for it, as stored with the job until it starts or it lapses
+    promise: Promise | None = None  # of an earlier planning, as stored with the job until it starts or it lapses
     gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
     attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
     done_fraction: float = 0.0  # of its work, 0 to 1, kept over restarts (SRTF, finish-time fairness)
@@ -116,7 +116,7 @@ class Job:
     least_cores: int = 1  # per GPU; at most `cores`
     most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
     restarts: int = 0  # how often a planner has stopped it, that it starts anew (Sia's restart factor)
-    restart_s: float | None = None  # what a restart costs it, measured; None = the knob `restart_cost_s`
+    restart_s: float | None = None  # the cost of a restart, measured; None = the knob `restart_cost_s`
     spans: tuple[Span, ...] = ()  # its earlier attempts of the last hours, oldest first (Gavel's rounds received)
     part: GpuPart | None = (
         None  # it goes on a shared GPU beside others, and on no other; None = it gets GPUs for itself
@@ -124,7 +124,7 @@ class Job:
     _alike: Alike | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Of the sizes that a job accepts, instances take one GPU."""
+        """Keep size 1 only where the job asks for instances."""
         if self.gpu_types.__class__ is frozenset and only_instances(self.gpu_types) and self.requirement[:1] == (1,):
             object.__setattr__(self, "requirement", (1,))
 
@@ -154,7 +154,7 @@ class Job:
 
     @property
     def bound(self) -> tuple[str | None, str]:
-        """What binds it to some of the nodes: the domain of its checkpoint, and the software that it needs."""
+        """Its ties to some of the nodes: the domain of its checkpoint, and the software that it needs."""
         return self.checkpoint_domain, self.software
 
     @property
@@ -179,7 +179,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """What a profile measures: a waiting job's signature on a GPU type, and until when it may run, however it fares."""
+    """The object of a profile: a waiting job's signature on a GPU type, and until when it may run, however it fares."""
 
     job: int
     signature: str
@@ -191,9 +191,9 @@ class Profiled:
 class Running:
     """A live attempt, starting or running. Its resources are absent from the nodes' idle ones.
 
-    A profile is an attempt too; its `job` is an id below 0, which no job has, because the job that it measures waits.
-    For a movable job `description` is the job as if it waited, with its `promise` if it has one: a job that is being stopped
-    gets its promise before it waits. The service sets the description for elastic jobs alone.
+    A profile is an attempt too; its `job` is an id below 0, which no job has, because the job that it measures waits. For a
+    movable job `description` is the job as if it waited, with its `promise` if it has one: a job that is being stopped gets its
+    promise before it waits. The service sets the description only for elastic jobs.
     """
 
     job: int
@@ -207,9 +207,9 @@ class Running:
     description: Job | None = None  # None unless it is movable
     restarts: int = 0  # N: how often the job was started anew after a planner's stop
     first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
-    restart_s: float | None = None  # S: what a restart costs this job, measured; None = the knob `restart_cost_s`
+    restart_s: float | None = None  # S: the cost of a restart of this job, measured; None = the knob `restart_cost_s`
     stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
-    profiled: Profiled | None = None  # set for profiles alone
+    profiled: Profiled | None = None  # set only for profiles
     owner: int | None = None  # its submitter, as of a waiting job; None = the tenant
 
     @property

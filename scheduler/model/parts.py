@@ -1,4 +1,4 @@
-"""Parts of GPUs (algorithms.md section 11): what a job asks of a shared GPU, what attempts hold of one, and the GPUs themselves.
+"""Parts of GPUs (algorithms.md section 11): a job's request of a shared GPU, attempts' holdings of one, and the GPUs themselves.
 
 A GPU is shared or it is handed out whole, never both; `Node.gpus_total` and `Node.idle_gpus` count only those handed out whole.
 Compute is counted in thousandths of a GPU, memory in MiB.
@@ -14,7 +14,7 @@ WHOLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class GpuPart:
-    """What a job asks of one shared GPU. `critical`: its answers are waited for, so it always gets all the memory it asks for.
+    """A job's request of one shared GPU. `critical`: its answers are waited for, so it always gets all the memory it asks for.
 
     `harvest`: it may be given less memory than it asks for, as much as its signature was seen to use; it can be run again, and
     was never ended for that. `apart_from`: signatures beside which it was ended for memory.
@@ -29,7 +29,7 @@ class GpuPart:
 
 @dataclass(frozen=True, slots=True)
 class HeldPart:
-    """What an attempt holds of a shared GPU: the GPU's index on its node, thousandths, MiB."""
+    """An attempt's holding of a shared GPU: the GPU's index on its node, thousandths, MiB."""
 
     gpu: int
     compute: int
@@ -40,7 +40,7 @@ class HeldPart:
 class Holder:
     """A live attempt on a shared GPU. `used_mib`: of the GPU's memory, as far as it is known; `ran_s`: since it started.
 
-    `harvest`: it may be left less memory than it holds, as `GpuPart` says, and what it uses now is known.
+    `harvest`: it may be left less memory than it holds, as `GpuPart` says, and its present use is known.
     """
 
     job: int
@@ -56,7 +56,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Regrant:
-    """A running job gives memory of its shared GPU back: from now on it holds so much of it (MiB)."""
+    """A running job gives memory of its shared GPU back: from now on it holds `memory_mib`."""
 
     job: int
     memory_mib: int
@@ -64,7 +64,9 @@ class Regrant:
 
 @dataclass(frozen=True, slots=True)
 class PairSeen:
-    """How a signature ran beside another on a GPU: its time there over its time alone, from so many records, the last so old."""
+    """How a signature ran beside another on a GPU: its time there over its time on an idle GPU, the number of records, and their
+    age.
+    """
 
     slowdown: float
     count: int

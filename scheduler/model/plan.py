@@ -1,4 +1,4 @@
-"""What a planning answers: a decision for every job, with its reason and figures, and the orders that follow."""
+"""A planning's answer: a decision for every job, with its reason and figures, and the orders that follow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Clock = Callable[[], float]
 
 
 class Result(StrEnum):
-    """What a planning decided about a job."""
+    """A planning's decision about a job."""
 
     PLACED = "placed"
     WAITING = "waiting"
@@ -59,7 +59,7 @@ class WindowView:
 
 @dataclass(frozen=True, slots=True)
 class ShareView:
-    """A tenant's share of the GPUs or of the CPU array's cores: what it holds, and with its jobs picked in this planning.
+    """A tenant's share of the GPUs or of the CPU array's cores: its holding, and with its jobs picked in this planning.
 
     Units are weighted GPUs, or cores; the share is units / capacity / weight (weighted DRF, section 4).
     """
@@ -74,7 +74,7 @@ class ShareView:
 
 @dataclass(slots=True)
 class Decision:
-    """What was decided about one job, and why: the object that the job's page shows.
+    """The decision about one job, and its reason: the object that the job's page shows.
 
     Nothing changes one. It is not frozen for the same reason as `Ranked`.
     """
@@ -96,7 +96,7 @@ class Decision:
 
     @property
     def detail(self) -> Figures:
-        """Shares, window, candidates and what bound them: shape in `scheduler.explaining.detail`. Computed anew when asked."""
+        """Shares, window, candidates and their limits: shape in `scheduler.explaining.detail`. Computed anew when asked."""
         return {} if self.explain is None else self.explain(self.job)
 
 
@@ -225,8 +225,8 @@ class LinkOrder:
 class Plan:
     """A planning's whole answer: one decision per job of the snapshot, in queue order, then those not in the queue.
 
-    Whoever applies it starts the placements, asks the attempts of `stops` to stop, stores `promises` with their jobs and
-    drops those of `lapsed`. `replan`: running jobs took part.
+    The caller starts the placements, asks the attempts of `stops` to stop, stores `promises` with their jobs and drops those of
+    `lapsed`. `replan`: running jobs took part.
     """
 
     policy: str
@@ -265,7 +265,7 @@ class Plan:
 
 
 def _as_mapping(value: object) -> dict[str, Any]:
-    """A dataclass by its fields' names; a decision with its detail in the place of what computes it."""
+    """A dataclass by its fields' names; a decision with its computed detail."""
     if not is_dataclass(value):
         raise TypeError(f"{value!r} is not part of a plan")
     names = {each.name: getattr(value, each.name) for each in fields(value)}

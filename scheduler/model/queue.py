@@ -1,4 +1,4 @@
-"""A queue in order, and what a policy chose for one of its jobs."""
+"""A queue in order, and a policy's choice for one of its jobs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Ranked:
 
 
 class Queue(list[Ranked]):
-    """A long queue, drawn up at once, with what is asked about all of it as arrays, a job a place.
+    """A long queue, drawn up at once, with its figures as arrays, a job a place.
 
-    To look at 100 000 jobs one by one, scattered over memory as they are, takes longer than nearly all that is asked of them.
+    To look at 100 000 jobs one by one, scattered over memory as they are, takes longer than nearly every question about them.
     """
 
     def __init__(self, queue: Iterable[Ranked], columns: Mapping[str, np.ndarray]) -> None:
@@ -66,7 +66,6 @@ class Queue(list[Ranked]):
         return np.bincount(self.kinds)
 
     def among(self, ids: Collection[int]) -> np.ndarray:
-        """Which of the jobs are among these."""
         return np.isin(self.ids, np.fromiter((each for each in ids if abs(each) <= MOST), np.int64))
 
     def only(self, which: np.ndarray) -> Queue:
@@ -90,7 +89,7 @@ def given_back(queue: Sequence[Ranked]) -> Sequence[Ranked]:
 
 
 def labelled(queue: Sequence[Ranked], label: Callable[[Ranked], L]) -> dict[L, list[Ranked]]:
-    """The jobs by a label that is the same for all that are alike; each label's in queue order, labels by their first job."""
+    """The jobs by a label that is the same for a whole kind; each label's in queue order, labels by their first job."""
     if isinstance(queue, Queue):
         return _labelled(queue, label)
     labels: dict[Alike, list[Ranked]] = {}

@@ -1,4 +1,4 @@
-"""What is known of jobs' speeds: data loading, profiles, links and measured throughput (algorithms.md section 2)."""
+"""The knowledge of jobs' speeds: data loading, profiles, links and measured throughput (algorithms.md section 2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RELATIVE_SIGMA_FLOOR = 1e-3
 class Part:
     """A component in sufficient statistics: its weight and weighted sums of data and wait times and their squares.
 
-    `waited` is the weight of the observations that had a wait time: a process alone has nobody to wait for.
+    `waited` is the weight of the observations that had a wait time: a single process has nobody to wait for.
     """
 
     weight: float
@@ -30,7 +30,7 @@ class Part:
 
     @property
     def statistics(self) -> tuple[float, ...]:
-        """What makes the part again: `Part(*part.statistics)`."""
+        """`Part(*part.statistics)` makes the part again."""
         return self.weight, self.data, self.data2, self.wait, self.wait2, self.waited
 
     @property
@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What is known of a job's data and wait times on a resource. `parts`: one, or hit and miss in this order."""
+    """A job's known data and wait times on a resource. `parts`: one, or hit and miss in this order."""
 
     count: int = 0
     parts: tuple[Part, ...] = ()
@@ -101,7 +101,7 @@ class Profile:
 class Cell:
     """Per-GPU throughput in samples per second: how many measurements, their mean and sum of squared deviations.
 
-    `count` 0 with a mean above 0: nobody measured it; a model of what was measured elsewhere foretells it.
+    `count` 0 with a mean above 0: not measured; a model of measurements elsewhere foretells it.
     """
 
     count: int = 0
@@ -137,7 +137,7 @@ class CellKey:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """All that is known of jobs' speeds, by signature. Whoever drives the scheduler stores and loads it."""
+    """All knowledge of jobs' speeds, by signature. The scheduler's driver stores and loads it."""
 
     cells: Mapping[CellKey, Cell] = field(default_factory=dict)
     profiles: Mapping[tuple[str, str], Profile] = field(default_factory=dict)  # (signature, GPU type)

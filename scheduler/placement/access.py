@@ -1,4 +1,4 @@
-"""Which part of what is idle a job may use, by arrays and reservations (section 4).
+"""The part of the idle resources that a job may use, by arrays and reservations (section 4).
 
 A node lies in a *zone*: its array and the reservations that keep it. A job's *access* names the arrays that it may use, the
 reservations that bar it, and whether its cores are *limited* to those reserved for its array. The ledger knows how many of these
@@ -27,7 +27,7 @@ class Zone(NamedTuple):
 
 
 class Access(NamedTuple):
-    """What a job may use, and what a configuration is worth that touches an array beside `home`."""
+    """The resources that a job may use, and the worth of a configuration that touches an array beside `home`."""
 
     home: str
     arrays: tuple[str, ...]
@@ -44,7 +44,7 @@ class Access(NamedTuple):
 
 
 class Rules(Protocol):
-    """The access rules of a planning: which job may use what, and what it is worth there."""
+    """The access rules of a planning: which job may use which resources, and the worth of a configuration."""
 
     @property
     def gain(self) -> Gain: ...
@@ -57,7 +57,7 @@ class Rules(Protocol):
 
 
 class OfferingRules(Rules, Protocol):
-    """Rules that also list what a job may be placed on, node by node."""
+    """Rules that also list each node's resources that a job may use."""
 
     def offers(self, ranked: Ranked) -> Sequence[Offer]: ...
 

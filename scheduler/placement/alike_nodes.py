@@ -1,8 +1,8 @@
-"""Groups of alike nodes: the same type, speed class, software, idle GPUs, cores and memory.
+"""Groups of equal nodes: the same type, speed class, software, idle GPUs, cores and memory.
 
-If a job takes one node, and its speed is known by GPU type alone, it has the same configurations on all nodes of a group. Ties go
-to the lowest id, so it is enough to offer it the first node of each group. There are few groups, however many nodes there are. A
-change of a node moves only that node to another group, so that starting a job costs no walk over the cluster.
+If a job takes one node, and its speed depends only on the GPU type, it has the same configurations on all nodes of a group. Ties
+go to the lowest id, so it is enough to offer it the first node of each group. There are few groups, however many nodes there
+are. A change of a node moves only that node to another group, so that starting a job costs no walk over the cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AlikeNodes:
-    """The rooms in groups of alike ones. `moved`: nodes whose rooms have changed since; the code that changes a room adds it."""
+    """The rooms in groups of equal ones. `moved`: nodes whose rooms have changed since; the code that changes a room adds it."""
 
     def __init__(self, rooms: Mapping[int, Room]) -> None:
         self._rooms = rooms
@@ -47,7 +47,7 @@ class AlikeNodes:
                 if first is None or first.node.id != nodes[0]:
                     room = self._rooms[nodes[0]]
                     self._first[key] = Offer(room.node, key[2], key[3], key[4], room.tenants)
-            self._sorted = sorted(self._first.values(), key=_by_id)
+            self._sorted = sorted(self._first.values(), key=lambda offer: offer.node.id)
         return self._sorted
 
     def _put(self, number: int) -> None:
@@ -73,7 +73,3 @@ class AlikeNodes:
             del self._nodes[key]
             self._first.pop(key, None)
         self.idle_gpus[key[0]] -= key[2]
-
-
-def _by_id(offer: Offer) -> int:
-    return offer.node.id

@@ -1,4 +1,4 @@
-"""What a planning has decided so far: who starts, who stops, what is promised, and who cannot be planned."""
+"""The decisions of a planning so far: starts, stops, promises, and jobs that cannot be planned."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What may vary about a configuration beside its size: how many cores, and how fast the node is (sections 5 and 6).
+"""The variants of a configuration beside its size: how many cores, and how fast the node is (sections 5 and 6).
 
 *Cores.* A job wants c cores for each of its g GPUs. On a node with G idle GPUs and C idle cores it may get min(c*g, C), and also
 its share floor(C*g/G) if that is smaller; its throughput falls linearly with the missing cores. Ours: the counts of all nodes of
 a type form one list of choices for the type, thinned to `MENU_LEVELS` with the largest and the smallest. Every node of the type
-offers all of them that its idle cores allow. So the number of choices does not grow with the number of nodes, and nodes with the
-same idle resources are interchangeable, whatever other nodes have. A job that is spread over nodes gets the same whole number of
-cores per GPU in every part, 2 or 1, because it waits for its slowest part.
+offers all of them that its idle cores allow. This bounds the number of choices, and nodes with the same idle resources are
+interchangeable, independent of other nodes. A job that is spread over nodes gets the same whole number of cores per GPU in every
+part, 2 or 1, because it waits for its slowest part.
 
 *Speed.* The entity factor of a node in 5 % steps, independent of the job.
 """
@@ -53,7 +53,7 @@ def answer_of(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int,
 
 
 def share_of_speed(cores: int, per_gpu: int, gpus: int) -> float:
-    """The part of full speed that so many cores give, by assumption until it is measured."""
+    """The part of full speed that these cores give, by assumption until it is measured."""
     return min(1.0, cores / (per_gpu * gpus))
 
 
@@ -63,7 +63,7 @@ def spread_rates(job: Job) -> range:
 
 
 def core_choices_of(ledger: Ledger) -> dict[bool, CoreChoices]:
-    """The core choices of what is idle now: for jobs whose cores are limited to the reserved ones, and for the others."""
+    """The core choices of the idle resources: for jobs limited to the reserved cores, and for the others."""
     rooms = ledger.rooms.items()
     return {
         limited: CoreChoices(

@@ -41,7 +41,7 @@ def on(job: Job, offer: Offer) -> Configuration:
 
 
 def shape(job: Job) -> tuple[object, ...]:
-    """What decides whether a CPU job fits. Within a planning room only shrinks, so once a shape does not fit, it never does."""
+    """The needs by which a CPU job fits. Within a planning room only shrinks, so once a shape does not fit, it never does."""
     return (job.tenant, job.cores, job.memory_mib, job.bound)
 
 

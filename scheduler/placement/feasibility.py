@@ -1,7 +1,7 @@
-"""Could a job's smallest size be placed on what is offered, and if not, which need fails first? (sections 5 and 7)
+"""Could a job's smallest size be placed on these offers, and if not, which need fails first? (sections 5 and 7)
 
 Needs are added one after another: GPUs, software, the checkpoint's storage domain, trust between tenants, memory, cores. The
-first level at which nothing is left is the reason. The same question is asked of what is idle, of whole nodes that are up
+first level at which nothing is left is the reason. The same question is asked of idle resources, of whole nodes that are up
 ("would it ever start?") and of all nodes ("would it start if every node were back?").
 """
 
@@ -34,7 +34,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one node offers; `admits` says whether a tenant's job may be there beside what runs."""
+    """The offer of one node; `admits` says whether a tenant's job may be there beside the running ones."""
 
     node: Node
     gpus: int
@@ -47,17 +47,16 @@ class Offer:
 
 
 def idle_offers(ledger: Ledger) -> list[Offer]:
-    """What is idle on schedulable nodes, in id order."""
+    """The idle resources of schedulable nodes, in id order."""
     return [idle_offer(room) for room in ledger.rooms.values()]
 
 
 def idle_offer(room: Room) -> Offer:
-    """What is idle on one node."""
     return Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
 
 
 def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
-    """The offer and what these hold of its node."""
+    """The offer with these jobs' resources on its node."""
     pieces = [piece for live in lenders for piece in live.pieces if piece.node == offer.node.id]
     return replace(
         offer,
@@ -98,7 +97,12 @@ def usable(job: Job, offer: Offer, level: Level) -> bool:
 def possible(job: Job, offers: Sequence[Offer], level: Level, largest: dict[str, int]) -> bool:
     """Whether R_1 (or the CPU job) can be placed on the offers when only the needs up to `level` count."""
     if job.is_cpu:
-        return any(_cpu_fits(job, offer, level) and usable(job, offer, level) for offer in offers)
+        return any(
+            (level < Level.MEMORY or job.memory_mib <= offer.memory_mib)
+            and (level < Level.CORES or job.cores <= offer.cores)
+            and usable(job, offer, level)
+            for offer in offers
+        )
     # Numbers first: queues and clusters are long, and most nodes are too full.
     size = job.min_gpus
     if any(
@@ -148,9 +152,3 @@ def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.COR
     if level >= Level.MEMORY and job.memory_mib:
         gpus = min(gpus, offer.memory_mib * size // job.memory_mib)
     return min(gpus, offer.cores // job.least_cores) if level >= Level.CORES else gpus
-
-
-def _cpu_fits(job: Job, offer: Offer, level: Level) -> bool:
-    return (level < Level.MEMORY or job.memory_mib <= offer.memory_mib) and (
-        level < Level.CORES or job.cores <= offer.cores
-    )

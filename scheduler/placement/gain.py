@@ -1,9 +1,9 @@
-"""What a configuration is worth to its job: the G of the objective (algorithms.md section 6), computed here alone.
+"""The worth of a configuration to its job: the G of the objective (algorithms.md section 6), computed only here.
 
     G = (T / least) ^ a        a in [`FLATTEST`, 1]
 
-T: the configuration's throughput; least: the smallest of all that the job could have. `linear` (Hops 3.6): a = 1.
-`efficient` (ours): the worse the jobs of a planning scale, the flatter G is:
+T: the configuration's throughput; least: the smallest of all that the job could have. `linear` (Hops 3.6): a = 1. `efficient`
+(ours): the worse the jobs of a planning scale, the flatter G is:
 
     a = 1 - STEEPNESS * (1 - p) / p        p = mean over the elastic jobs of log(T_max / T_min) / log(R_max / R_min)
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 STEEPNESS = 1.5
 FLATTEST = 0.3
 SAMPLE = 256
-"""How the jobs of a planning scale is told by its first waiting and first running jobs, so many of each."""
+"""The first waiting and the first running jobs, this number of each, show how the jobs of a planning scale."""
 
 LEAST_SCALING = 0.05
 STEEP = 0.8
@@ -59,7 +59,6 @@ class Gain:
         return math.pow(ratio, self.exponent)
 
     def of_all(self, ratios: np.ndarray) -> np.ndarray:
-        """The same of many."""
         worth: np.ndarray = np.power(ratios, self.exponent)
         return worth
 
@@ -74,10 +73,10 @@ class Gain:
 
     @property
     def slight(self) -> float:
-        """What is added to every latency ratio before it weighs (decision 0222); 0 from `STEEP` on, as in Hops.
+        """The constant added to every latency ratio before it weighs (decision 0222); 0 from `STEEP` on, as in Hops.
 
-        With a flat G weights decide sizes. Where hardly anybody waits, latency ratios are small, and their quotients are
-        accidents: who came a minute before the planning would weigh sixty times as much as who came a second before.
+        With a flat G weights decide sizes. Where few jobs wait, latency ratios are small, and their quotients are accidents: a
+        job that came a minute before the planning would weigh sixty times as much as one that came a second before.
         """
         return SLIGHT_LR * (1.0 - self._steepness)
 
@@ -87,7 +86,7 @@ class Gain:
         return min(1.0, max(0.0, self.exponent - FLATTEST) / (STEEP - FLATTEST))
 
     def kept(self, factor: float) -> float:
-        """What is left of G when `factor` is left of the throughput."""
+        """The part of G that stays when `factor` of the throughput stays."""
         return math.pow(factor, self.exponent)
 
 
@@ -96,13 +95,13 @@ LINEAR = Gain()
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What the configurations of a planning are worth: weight * G * factor."""
+    """The worth of the configurations of a planning: weight * G * factor."""
 
     gain: Gain = LINEAR
     weights: Mapping[int, float] = field(default_factory=dict)  # job id -> w; 1 for a job that is not in it
-    factors: Callable[[Job, Configuration], float] | None = None  # on the value of what is borrowed; None = no factor
+    factors: Callable[[Job, Configuration], float] | None = None  # on a borrowed value; None = no factor
     least: dict[int, float] = field(default_factory=dict)
-    """Job id -> its smallest throughput, what G divides by: a stage that generates its candidates adds it."""
+    """Job id -> its smallest throughput, the divisor of G: a stage that generates its candidates adds it."""
 
     def weight(self, job: int) -> float:
         return self.weights.get(job, 1.0)
@@ -112,7 +111,7 @@ class Worth:
         return self.gain.of(configuration.throughput / self.least_of(configuration.job, (configuration, *others)))
 
     def least_of(self, job: int, configurations: Sequence[Configuration]) -> float:
-        """What G divides by: the job's smallest throughput, of these where no formulation looked at it."""
+        """The divisor of G: the job's smallest throughput, of these where no formulation looked at it."""
         return self.least.get(job) or min(each.throughput for each in configurations)
 
     def chosen(self, best: Configuration, placement: Placement, found: Sequence[Configuration]) -> Chosen:
@@ -129,7 +128,8 @@ def efficient(waiting: Iterable[Job], work: Work) -> Gain:
 
 def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -> Gain:
     """The gain for these jobs on these nodes; linear where no job has several sizes."""
-    hosts = list({node.gpu_type: node for node in sorted(nodes, key=_smallest_first) if node.gpu_type}.values())
+    smallest_first = sorted(nodes, key=lambda node: (node.gpus_total, -node.id))
+    hosts = list({node.gpu_type: node for node in smallest_first if node.gpu_type}.values())  # the largest of each type
     elastic = (job for job in jobs if len(job.requirement) > 1)
     known = [found for job in elastic if (found := scaling(job, hosts, estimator)) is not None]
     if not known:
@@ -158,8 +158,3 @@ def scaling(job: Job, hosts: Iterable[Node], estimator: Estimator) -> float | No
         p = 1.0 + math.log(large / small) / math.log(most / least)
         found.append(min(1.0, max(LEAST_SCALING, p)))
     return fmean(found) if found else None
-
-
-def _smallest_first(node: Node) -> tuple[int, int]:
-    """A key by which the largest node of each type comes last, and of equal ones the one with the lowest id."""
-    return (node.gpus_total, -node.id)

@@ -32,7 +32,7 @@ def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, in
 def greedy_columns(candidates: Sequence[Candidate], ledger: Ledger, without: Collection[int]) -> list[int]:
     """The candidates, by position, that a greedy pass in queue order takes. It takes from the ledger, so pass a copy.
 
-    The rule is the one above, with the objective value in place of the throughput: what is borrowed counts for less.
+    The rule is the one above, with the objective value in place of the throughput: a borrowed place counts for less.
     """
     per_job: dict[int, list[int]] = {}
     for column, candidate in enumerate(candidates):

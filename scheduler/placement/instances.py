@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def on_instance(job: Job, ledger: Ledger, *, ever: bool = False) -> Job | None:
-    """The job as it asks for one instance instead of whole GPUs; None = it may not have one, or asks for instances alone.
+    """The job as it asks for one instance instead of whole GPUs; None = it may not have one, or asks only for instances.
 
     It must accept one GPU, and either name types of instances beside whole GPUs, or accept any type; and no run under its
-    signature was seen to need more memory. `ever`: that is not looked at, for it differs between jobs that are alike.
+    signature was seen to need more memory. `ever`: skip the last, for it differs between jobs of a kind.
     """
     if not ledger.instances or job.requirement[0] != 1 or job.part is not None or only_instances(job.gpu_types):
         return None

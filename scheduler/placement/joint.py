@@ -1,8 +1,8 @@
-"""One stage of the queue placed jointly: which formulation, within which time, and what is left to say for it.
+"""One stage of the queue placed jointly: which formulation, within which time, and the remarks on it.
 
-The *located* formulation serves clusters of up to `LOCATED_NODES` GPU nodes, the *aggregated* one larger ones
-(algorithms.md section 6). Either keeps to the planning's time: a share for making configurations, a share for the
-solver, the rest for handing out and explaining; when time is short it is the greedy plan that stands, marked so.
+The *located* formulation serves clusters of up to `LOCATED_NODES` GPU nodes, the *aggregated* one larger ones (algorithms.md
+section 6). Either keeps to the planning's time: a share for making configurations, a share for the solver, the rest for handing
+out and explaining; when time is short it is the greedy plan that stands, marked so.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def place_jointly(
 ) -> Staged:
     """Place the stage together, by the formulation that the cluster's size asks for.
 
-    `access_rules`: what of the idle each job may use, and the factor on the value of what it borrows. `must_start`: job ids
-    that the solver has to place. `solved`: how many stages this planning solved by class before.
+    `access_rules`: the idle resources that each job may use, and the factor on the value of borrowed ones. `must_start`: job ids
+    that the solver has to place. `solved`: the number of stages that this planning solved by class before.
     """
     if is_located(work) or work.parameters.placement != "ilp":
         return place_located(stage, work, answers, worth, trail, access_rules=access_rules, must_start=must_start)
@@ -56,11 +56,7 @@ def place_jointly(
 
 def is_located(work: Work) -> bool:
     """Whether the cluster is small enough for the located formulation."""
-    return _gpu_nodes(work) <= LOCATED_NODES
-
-
-def _gpu_nodes(work: Work) -> int:
-    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values())
+    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) <= LOCATED_NODES
 
 
 def place_aggregated(
@@ -76,7 +72,9 @@ def place_aggregated(
     """Solve by class of node and take what was placed. `solved`: see `place_jointly`."""
     if not stage:
         return Staged()
-    limits = _limits(work, solved)
+    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
+    gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
+    limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
     answer = solve_aggregated(
         stage,
         worth.weights,
@@ -89,21 +87,13 @@ def place_aggregated(
     )
     answers.invalid.update(answer.options.invalid)
     worth.least.update(answer.options.least)
-    trail.classed.update(_classed(answer))
+    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
+    trail.classed.update(
+        {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+    )
     _take(answer, work, answers, worth)
     late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
-    return Staged(_figures(answer, limits.gap), late, (answer.left,))
-
-
-def _limits(work: Work, solved: int) -> Limits:
-    rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
-    gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
-    return Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
-
-
-def _classed(answer: Aggregated) -> dict[int, Classed]:
-    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
-    return {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+    return Staged(_figures(answer, gap), late, (answer.left,))
 
 
 def _take(answer: Aggregated, work: Work, answers: Answers, worth: Worth) -> None:
@@ -135,7 +125,7 @@ def _figures(answer: Aggregated, gap: float) -> SolverFigures:
 
 
 def all_of(stages: Sequence[Staged]) -> Staged:
-    """What stages placed one after another leave together."""
+    """The outcome of stages placed one after another, together."""
     return Staged(
         together([each.figures for each in stages]),
         frozenset().union(*(each.out_of_time for each in stages)),
@@ -189,7 +179,7 @@ def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, 
 
 
 def _most_idle(work: Work) -> dict[str, int]:
-    """The idle GPUs of each type: who needs more cannot be placed, however they lie."""
+    """The idle GPUs of each type: a job that needs more cannot be placed, however they lie."""
     idle: dict[str, int] = {}
     for room in work.ledger.rooms.values():
         if room.gpus and room.cores:

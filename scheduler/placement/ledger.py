@@ -1,4 +1,4 @@
-"""What is idle and what quotas leave while a plan is made. Only the ledger decides whether a configuration fits."""
+"""The idle resources and the rest of the quotas while a plan is made. Only the ledger decides whether a configuration fits."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Ledger:
         self.instances = frozenset(filter(is_instance, self.largest))  # the types that are instances
         self.too_small: Mapping[str, frozenset[str]] = {}  # see `ClusterState`
         self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
-        self.core_limits: dict[int, int] = {}  # what is left of those on each node
+        self.core_limits: dict[int, int] = {}  # the rest of those on each node
         self.changed: set[int] = set()
-        self._ungrouped: set[int] = set()  # changed since alike nodes were last looked at
+        self._ungrouped: set[int] = set()  # changed since `alike_nodes` was last read
         self._alike_nodes: AlikeNodes | None = None  # made when somebody asks
         self._totals: tuple[int, int] | None = None
         held = _held_by_tenant(running)
         self.held: dict[int, list[float]] = {
             tenant: list(units) for tenant, units in held.items()
-        }  # GPUs (parts in thousandths) and cores, with what was taken
+        }  # GPUs (parts in thousandths) and cores, with those taken
         self.quotas: Mapping[int, Tenant] = {tenant.id: tenant for tenant in tenants}
         self.allowances = {
             tenant.id: Allowance(
@@ -58,7 +58,7 @@ class Ledger:
         }
 
     def copy(self, nodes: Collection[int] | None = None) -> Ledger:
-        """A copy of the present state. `nodes`: copy these alone."""
+        """A copy of the present state. `nodes`: copy only these."""
         twin = Ledger((), (), ())
         twin.nodes, twin.largest, twin.instances, twin.quotas = self.nodes, self.largest, self.instances, self.quotas
         twin.too_small = self.too_small
@@ -78,7 +78,7 @@ class Ledger:
     def reset(
         self, node: int, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
     ) -> None:
-        """Set the node's room to what it really has, nothing withheld. For an owner that keeps the ledger between plannings."""
+        """Set the node's room to its real one, nothing withheld. For an owner that keeps the ledger between plannings."""
         room = self.rooms.get(node)
         if room is None:
             return
@@ -94,7 +94,7 @@ class Ledger:
         self._totals = None
 
     def reset_held(self, held: Mapping[int, Sequence[int]]) -> None:
-        """Set what tenants really hold, and what their quotas leave."""
+        """Set the tenants' real holdings, and the rest of their quotas."""
         self.held = {tenant: list(units) for tenant, units in held.items()}
         for tenant in self.quotas.values():
             gpus, cores = held.get(tenant.id, (0, 0))
@@ -102,7 +102,7 @@ class Ledger:
 
     @property
     def alike_nodes(self) -> AlikeNodes:
-        """The rooms as they are now, alike ones together."""
+        """The rooms as they are now, equal ones together."""
         if self._alike_nodes is None:
             self._alike_nodes = AlikeNodes(self.rooms)
         elif self._ungrouped:
@@ -116,7 +116,7 @@ class Ledger:
         held[1] += cores
 
     def limit(self, jobs: Iterable[int], cores: Mapping[int, int]) -> None:
-        """From now on these jobs together may take at most so many cores of each node; no limit on nodes not named."""
+        """From now on these jobs together may take at most these cores of each node; no limit on nodes not named."""
         self.limited, self.core_limits = frozenset(jobs), dict(cores)
 
     def cores_for(self, node: int, *, limited: bool) -> int:
@@ -154,7 +154,7 @@ class Ledger:
         return sum(len(room.gpus) for room in self.rooms.values())
 
     def quota_shortfall(self, tenant: int, gpus: float, cores: int) -> Shortfall | None:
-        """What of the tenant's quota would be exceeded by so many GPUs and cores more."""
+        """The part of the tenant's quota that these GPUs and cores more would exceed."""
         allowance = self.allowances.get(tenant)
         if allowance is None:
             return None
@@ -164,7 +164,6 @@ class Ledger:
         return None
 
     def limited_tenants(self) -> set[int]:
-        """The tenants that have a quota."""
         return {tenant for tenant, left in self.allowances.items() if left.gpus is not None or left.cores is not None}
 
     def over_quota(self, job: Job) -> Shortfall | None:
@@ -199,12 +198,14 @@ class Ledger:
     def release(self, pieces: Iterable[Piece], tenant: int, job: int | None = None) -> None:
         """Make a tenant's pieces idle again, as far as their nodes take jobs; its quotas get them back.
 
-        `job`: who took them from this ledger, if anybody.
+        `job`: the job that took them from this ledger, if any.
         """
         for piece in pieces:
             if (room := self.rooms.get(piece.node)) is not None:
                 room.give(piece)
-            self._back(tenant, piece)
+            self.note(piece.node)
+            self._hold(tenant, -piece.gpu_units, -len(piece.cores))
+            self.set_aside_quota(tenant, -piece.gpu_units, -len(piece.cores))
             if job in self.limited and piece.node in self.core_limits:
                 self.core_limits[piece.node] += len(piece.cores)
 
@@ -243,11 +244,6 @@ class Ledger:
             if other != number and node_of(other) == node_of(number):
                 beside.tenants |= {tenant}
                 self.note(other)
-
-    def _back(self, tenant: int, piece: Piece) -> None:
-        self.note(piece.node)
-        self._hold(tenant, -piece.gpu_units, -len(piece.cores))
-        self.set_aside_quota(tenant, -piece.gpu_units, -len(piece.cores))
 
 
 def _left(quota: float | None, used: float) -> float | None:

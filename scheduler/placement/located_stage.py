@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 GENERATION_SHARE, SOLVE_SHARE = 0.4, 0.9
-"""Of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
+"""Shares of a planning's time: when generating configurations must stop, and when the solver must; the rest explains."""
 
 MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
 """Located variables a solve may have: with more, HiGHS does not keep to its limit. Jobs are thinned out past it."""
@@ -40,7 +40,7 @@ MAX_COLUMNS, MIN_COLUMNS_PER_JOB = 20_000, 16
 def least_of(
     stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
 ) -> dict[int, float]:
-    """What each job's G divides by: the smallest throughput among all that could be generated for it now."""
+    """The divisor of each job's G: the smallest throughput among all that could be generated for it now."""
     classes = Classes(work.ledger, stage, rules)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     options = options_of(
@@ -68,7 +68,12 @@ def place_located(
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
     generated, out_of_time = _generate(stage, work, answers, trail, access_rules)
-    candidates = _valued(stage, work, worth, trail, access_rules or NO_RULES)
+    rules = access_rules or NO_RULES
+    worth.least.update(least_of(stage, work, worth.weights, rules))
+    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
+    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
+    if candidates and work.participants:
+        candidates = revalued(candidates, work.participants, worth.weights)
     if not candidates:
         return Staged(out_of_time=out_of_time)
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
@@ -77,37 +82,25 @@ def place_located(
     if work.parameters.placement == "ilp":
         chosen, figures = _solve(candidates, greedy, work, must_start, figures, began_s)
     objective = sum(candidates[column].value for column in chosen)
-    bound = _bound(candidates, generated, figures.bound, work)
+    bound = located.knapsack_bound(candidates, work.ledger)
+    if figures.bound is not None and generated <= len(candidates):  # else the solver did not see them all
+        bound = min(bound, figures.bound)
     figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
         _take(candidates[column], work, answers, worth, trail)
     return Staged(figures, out_of_time)
 
 
-def _valued(stage: Sequence[Ranked], work: Work, worth: Worth, trail: Trail, rules: Rules) -> Sequence[Candidate]:
-    """What was generated with its value; `worth.least` is filled in on the way."""
-    worth.least.update(least_of(stage, work, worth.weights, rules))
-    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
-    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
-    return revalued(candidates, work.participants, worth.weights) if candidates and work.participants else candidates
-
-
-def _bound(candidates: Sequence[Candidate], generated: int, solved: float | None, work: Work) -> float:
-    """The best proven bound: the solver's only speaks for all configurations when none was thinned out."""
-    simple = located.knapsack_bound(candidates, work.ledger)
-    return simple if solved is None or generated > len(candidates) else min(simple, solved)
-
-
 def _generate(
     stage: Sequence[Ranked], work: Work, answers: Answers, trail: Trail, access_rules: OfferingRules | None
 ) -> tuple[int, frozenset[int]]:
-    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and who had no time."""
+    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and which jobs had no time."""
     idle = idle_offers(work.ledger)
     core_choices = core_choices_of(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
-    # Whatever time is left, a running job may keep what it has.
+    # A running job may always keep its place.
     trail.candidates.update({number: (each.present,) for number, each in work.participants.items()})
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:

@@ -45,7 +45,7 @@ class Matrix:
         )
 
     def only(self, columns: np.ndarray) -> Matrix:
-        """The program of these columns alone, same rows."""
+        """The program of only these columns, same rows."""
         lengths = np.diff(self.starts)[columns]
         starts = np.concatenate(([0], np.cumsum(lengths)))
         entries = np.repeat(self.starts[columns] - starts[:-1], lengths) + np.arange(starts[-1])

@@ -28,7 +28,7 @@ PROVING = {
 time there and find nothing; elsewhere they find the plans."""
 
 PROGRESS = 0.05
-"""What lessens a search's gap by less of itself is no progress."""
+"""A smaller part of a search's gap is no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,6 @@ def _found(highs: Any) -> tuple[np.ndarray | None, float | None]:
 
 
 def _set_up(highspy: Any, matrix: Matrix, options: Mapping[str, float]) -> Any:
-    """The solver with the program in it."""
     highs = highspy.Highs()
     # The feasibility jump looks at no limit, and dives find better plans.
     # Groups and classes leave no symmetry to look for; cuts that bind no longer are dropped sooner: a tenth of the time.
@@ -129,7 +128,7 @@ def _set_up(highspy: Any, matrix: Matrix, options: Mapping[str, float]) -> Any:
 
 
 class _Patience:
-    """Stops a search whose gap was not lessened by `PROGRESS` of itself for so many looks.
+    """Stops a search whose gap was not lessened by `PROGRESS` of itself for `looks` looks.
 
     The solver looks up after each round of cuts and each node: a count that is the same each time, as no clock is.
     """

@@ -1,8 +1,8 @@
-"""What a planning leaves to the next (algorithms.md section 6, *memory between plannings*): prices and columns.
+"""The memory that a planning leaves to the next (algorithms.md section 6, *memory between plannings*): prices and columns.
 
-They are suggestions: prices to start from, and patterns to begin the master with. They are named by what stays the same (homes,
-classes and kinds of pieces), not by numbers. What no longer exists is ignored. So a planning without them, or with those of
-another cluster, finds as good a plan and the same bound, but later.
+They are suggestions: prices to start from, and patterns to begin the master with. They are named by things that stay the same
+(homes, classes and kinds of pieces), not by numbers. Names that no longer exist are ignored. A planning without them, or with
+those of another cluster, finds as good a plan and the same bound, but later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHARPLY = 0.75
 """How far the pass goes from the relaxation's prices to the columns'. Measured on 512, 2 000 and 10 000 mixed GPUs: with 0 the
 plan has 95.5, 97.1 and 96.8 % of its bound, with 0.75 96.5, 98.5 and 98.7, with 1 94.8, 98.2 and 98.9."""
 MOST_ROWS = 0.5
-"""Of the rows, how many must be known for the pass to go by what is remembered of them."""
+"""The share of the rows that must be remembered for the pass to go by their prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """Of one stage: the relaxation's prices by label, and the patterns that the columns' relaxation used.
+    """The memory of one stage: the relaxation's prices by label, and the patterns that the columns' relaxation used.
 
     `sharper`: by row, the columns' price of a piece over the relaxation's. It holds when weights or scarcity change.
     """
@@ -56,7 +56,7 @@ class Solved:
     sharper: Mapping[PieceRow | UnitRow, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def moved_on(self, prices: Prices | None) -> Solved:
-        """What a stage leaves that got no further than the relaxation: its prices, and what is known of the columns."""
+        """The memory of a stage that got no further than the relaxation: its prices, and its earlier columns."""
         return self if prices is None else replace(self, prices=prices.by_label())
 
     def sharpened(self, pieces: np.ndarray, rows: Iterable[PieceRow | UnitRow]) -> np.ndarray:
@@ -82,7 +82,7 @@ class Solved:
 
 
 def solved(prices: Prices | None, priced: Priced, supply: Supply, options: Options) -> Solved:
-    """What a stage leaves whose columns were priced."""
+    """The memory of a stage whose columns were priced."""
     keys = list(options.rows)
     values = priced.values[len(priced.values) - len(priced.patterns) :]
     rows = supply.consistent(priced.prices[len(options.groups) : len(options.groups) + len(keys)])
@@ -107,9 +107,9 @@ def _sharper(
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Of the stages, in the order of their solving; and the jobs that were found sound while these GPU types were known.
+    """The stages' memory, in the order of their solving; and the jobs that were found sound while these GPU types were known.
 
-    Of such a job, the very same object, only `wait_s` is looked at again.
+    If such a job is the very same object, only `wait_s` is checked again.
     """
 
     stages: Sequence[Solved] = ()

@@ -1,4 +1,4 @@
-"""What a policy hands back: its answers, and beside them what explanations, pages and the next planning read.
+"""A policy's outcome: its answers, and the material of explanations, pages and the next planning.
 
 Each part is made by the step that knows it, and the policy puts the parts together at the end.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A job's candidates by class of node: its group's options, what each row is a piece of, and the pools' nodes."""
+    """A job's candidates by class of node: its group's options, the piece of each row, and the pools' nodes."""
 
     group: Group
     rows: Sequence[PieceRow | UnitRow]
@@ -38,12 +38,12 @@ class Trail:
 
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
     classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
-    had_turns: set[int] = field(default_factory=set)  # who took the best of what was left, with no candidates listed
+    had_turns: set[int] = field(default_factory=set)  # jobs that took the best of the rest, with no candidates listed
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What stages placed jointly leave beside their answers."""
+    """The outcome of stages placed jointly beside their answers."""
 
     figures: SolverFigures = field(default_factory=SolverFigures)
     out_of_time: frozenset[int] = frozenset()  # job ids: time ended before their candidates were made
@@ -52,14 +52,14 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Where each job stood when places were given out, and what each tenant had."""
+    """Each job's standing when places were given out, and each tenant's."""
 
     window: set[int] = field(default_factory=set)  # job ids that could have been placed now
     sated: set[int] = field(default_factory=set)  # not in it, because the tenant's jobs ahead ask for its whole quota
     window_gpus: int = 0
     window_s: float = 0.0  # spent on filling the windows
     turns: Mapping[int, Standing] = field(default_factory=dict)  # of those picked, where turns are taken
-    home: Callable[[Job], str] | None = None  # a GPU job's array, where there are arrays; one for all that are alike
+    home: Callable[[Job], str] | None = None  # a GPU job's array, where there are arrays; the same for a whole kind
     windows: Sequence[WindowView] = ()
     shares: Sequence[ShareView] = ()
     turn_shares: Mapping[int, float] = field(default_factory=dict)  # job -> its tenant's weighted share at its turn
@@ -73,7 +73,7 @@ class Standings:
         return self.of_kind(job, inside=job.id in self.window)
 
     def of_kind(self, job: Job, *, inside: bool) -> Standing:
-        """Where all jobs stand that are alike this one and had no turn, `inside` the window or not."""
+        """The standing of all jobs of this one's kind that had no turn, `inside` the window or not."""
         if job.is_cpu:
             return _standing("cpu", inside)
         return _standing(self.home(job) if self.home is not None else "gpu-small", inside)
@@ -86,14 +86,14 @@ def _standing(array: str, inside: bool) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Obstacles:
-    """What kept waiting jobs from a place, where a step knows it."""
+    """The obstacles of waiting jobs, where a step knows them."""
 
     out_of_time: frozenset[int] = frozenset()  # inside the window, but time ended before their turn
     unswept: frozenset[int] | None = None  # fit what is idle, but time ended; None = there was no sweep
     blocked_by: Ranked | None = None  # strict order: the job that no other may pass
     blocked_tenants: Mapping[int, Ranked] = field(default_factory=lambda: MappingProxyType({}))  # within each tenant
     kept: Mapping[int, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
-    """Job id -> for whom the idle GPUs are kept that it would fit."""
+    """Job id -> the figures of the jobs for which the idle GPUs that it would fit are kept."""
 
     def jobs(self) -> set[int]:
         """The ids of the jobs for which a step knows it."""

@@ -1,4 +1,4 @@
-"""What one node still offers, and what a tenant's quotas leave."""
+"""The rest of one node, and the rest of a tenant's quotas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Shortfall:
 
 @dataclass(slots=True)
 class Withheld:
-    """What is idle on a node, but withheld from this planning, because it is promised to jobs."""
+    """Idle resources of a node that this planning may not use, because they are promised to jobs."""
 
     gpus: tuple[int, ...] = ()
     cores: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class Withheld:
 
 @dataclass(slots=True)
 class Room:
-    """What one node still offers. GPU indices and core ids are taken from the front, so that equal plans take equal ones."""
+    """The rest of one node. GPU indices and core ids are taken from the front, so that equal plans take equal ones."""
 
     node: Node
     gpus: tuple[int, ...]
@@ -81,7 +81,7 @@ class Room:
         self.memory_mib += piece.memory_mib
 
     def with_kept(self) -> Room:
-        """The room with what is withheld as well."""
+        """The room together with its withheld resources."""
         kept = self.kept
         gpus, cores = tuple(sorted(self.gpus + kept.gpus)), tuple(sorted(self.cores + kept.cores))
         return Room(self.node, gpus, cores, self.memory_mib + kept.memory_mib, self.tenants)
@@ -89,14 +89,14 @@ class Room:
 
 @dataclass(slots=True)
 class Allowance:
-    """What a tenant may still take under its quotas; None = no quota."""
+    """The rest of a tenant's quotas; None = no quota."""
 
     gpus: float | None
     cores: int | None
 
     @property
     def whole_gpus(self) -> int | None:
-        """So many GPUs for itself a job may still get."""
+        """The whole GPUs that a job may still get."""
         return None if self.gpus is None else math.floor(self.gpus)
 
 

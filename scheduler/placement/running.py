@@ -1,11 +1,11 @@
-"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): what each way to run on is worth.
+"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): the worth of each way to run on.
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one     more under `berth`: `scheduler.replan.paying`
     w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
 
-T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. *Not* selecting a running job costs
-w * G_present * S / period. This is written as a gain of every way to select it: that is the same program up to a constant, and
+T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. *Not* selecting a running job costs w
+* G_present * S / period. This is written as a gain of every way to select it: that is the same program up to a constant, and
 needs no more rows. `scheduler.replan.participants` says which jobs take part.
 """
 
@@ -33,18 +33,17 @@ Values = TypeVar("Values", float, np.ndarray)
 
 
 class Factors(NamedTuple):
-    """The factor f of what a running job could change to, by GPUs and by whether their speed is known."""
+    """The factor f of a running job's other configurations, by GPUs and by whether their speed is known."""
 
     usual: float
     teaching: float  # of more GPUs than it ever had, at a speed that is not known yet: to run there teaches it
     ever: int = 0  # the most GPUs that it ever had
 
     def of(self, gpus: np.ndarray | int, guessed: np.ndarray | bool) -> np.ndarray:
-        """The factors of so many GPUs each. `guessed`: where their speed is not known yet."""
+        """The factors of these numbers of GPUs. `guessed`: where their speed is not known yet."""
         return np.where(np.greater(gpus, self.ever) & guessed, self.teaching, self.usual)
 
     def of_one(self, configuration: Configuration) -> float:
-        """The factor of this configuration."""
         return float(self.of(configuration.gpus, configuration.source in GUESSES))
 
 
@@ -56,7 +55,7 @@ class Participant:
     ranked: Ranked
     present: Configuration
     factors: Factors  # f of every configuration but the present one
-    unselected_cost: float  # S / period: what not selecting it costs, in units of w * G_present
+    unselected_cost: float  # S / period: the cost of not selecting it, in units of w * G_present
 
     @property
     def job(self) -> Job:
@@ -66,7 +65,6 @@ class Participant:
         return configuration.shares == self.present.shares
 
     def factor_of(self, configuration: Configuration) -> float:
-        """The factor f of the configuration."""
         return 1.0 if self.keeps(configuration) else self.factors.of_one(configuration)
 
     def offered(self, found: Iterable[Configuration]) -> tuple[Configuration, ...]:
@@ -133,7 +131,7 @@ def least_of_all(
     participants: Mapping[int, Participant],
     candidates: Mapping[int, Sequence[Configuration]],
 ) -> dict[int, float]:
-    """What the G of running jobs divides by: the least of all, with the present configuration and those on kept nodes."""
+    """The divisor of running jobs' G: the least of all, with the present configuration and those on kept nodes."""
     smallest = {number: min(each.throughput for each in candidates[number]) for number in participants}
     return {number: min(own, least.get(number, own)) for number, own in smallest.items()}
 

@@ -1,7 +1,7 @@
 """The one file that knows a solver: PuLP states the model, HiGHS solves it, in this process and on one thread.
 
-PuLP makes objects of variables and rows, and takes no start solution. So above `PULP_VARIABLES` the same program goes to HiGHS
-as arrays alone; a test checks that both give the same. The libraries are imported at the first solve, not at start-up.
+PuLP makes objects of variables and rows, and takes no start solution. Above `PULP_VARIABLES` the same program goes to HiGHS only
+as arrays; a test checks that both give the same. The libraries are imported at the first solve, not at start-up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PULP_VARIABLES = 400
-"""Up to so many variables PuLP takes a few milliseconds to state the program."""
+"""Up to this number of variables PuLP takes a few milliseconds to state the program."""
 
 PRESOLVE_VARIABLES = 5_000
 """Above this HiGHS' presolve is left out: at 20 000 it took 1.6 s without looking at the limit, and removed nothing."""

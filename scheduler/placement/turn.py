@@ -31,7 +31,7 @@ class Turns(NamedTuple):
 
 
 def shape(job: Job) -> tuple[object, ...]:
-    """What decides where a job fits: jobs of one shape fit the same places."""
+    """The needs that decide where a job fits: jobs of one shape fit the same places."""
     size = (job.requirement, job.cores, job.least_cores, job.memory_mib)
     return (*size, job.gpu_types, job.bound, job.tenant, job.model_label)
 
@@ -87,7 +87,7 @@ def may_fit(job: Job, most: Mapping[str | None, int], work: Work) -> bool:
 
 
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
-    """The configurations to choose from. Where alike nodes make no difference, only the first of them is looked at."""
+    """The configurations to choose from. Where nodes of a group make no difference, only the first of them is looked at."""
     ledger, sigma = work.ledger, work.parameters.sigma
     if not any(job.min_gpus <= idle and job.may_use(name) for name, idle in ledger.alike_nodes.idle_gpus.items()):
         return ()

@@ -1,4 +1,4 @@
-"""What a planning hands to a policy."""
+"""The input of a policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def taken_as_sound(_job: Job) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a policy works on: the eligible queue in order, what is idle, the estimator, the knobs and the time."""
+    """The input of a policy: the eligible queue in order, the idle resources, the estimator, the knobs and the time."""
 
     queue: Sequence[Ranked]
     ledger: Ledger
@@ -46,8 +46,8 @@ class Work:
     participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
     left_out: Mapping[int, Participant] = field(default_factory=dict)  # beyond the solve; urgent jobs may stop them
     replan: bool = False
-    memory: Memory = NOTHING  # what the last planning left
-    walk_s: float = 0.0  # what it took to check the queue and to put it in order: the measure of later walks over it
+    memory: Memory = NOTHING  # of the last planning
+    walk_s: float = 0.0  # seconds to check the queue and to put it in order: the measure of later walks over it
     check: Callable[[Job], None] = taken_as_sound  # raises InvalidJob if a running job cannot be planned as described
 
     @property
@@ -59,9 +59,7 @@ class Work:
         return replace(self, deadline_s=max(self.deadline_s, self.clock() + PLACING_LEAST * self.parameters.limit_s))
 
     def before(self, share: float, walks: float = 0.0) -> Work:
-        """The same work for earlier steps, where later steps have this share of the limit to themselves, and time for so many
-        walks over the queue.
-        """
+        """The same work for earlier steps. Later steps have this share of the limit, and time for `walks` over the queue."""
         later_s = share * self.parameters.limit_s + walks * self.walk_s
         return replace(self, deadline_s=self.deadline_s - later_s)
 

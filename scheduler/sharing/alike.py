@@ -11,13 +11,13 @@ from scheduler.sharing.model import MEASURES, POINTS
 from scheduler.sharing.series import whole_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.series import Flags, Floats, Ints, Singles
 
 AT_ONCE = 128
-"""Ranks of so many askers are found at once: one by one takes as long again, and many may never be asked for."""
+"""The ranks of this number of askers are found at once: one by one takes twice as long, and many are never needed."""
 
 
 class Alike:
@@ -71,7 +71,7 @@ class Alike:
         return self._found[columns]
 
     def _own(self, row: int) -> tuple[Singles, Floats]:
-        """Return the ranks of the asker's series; those of its neighbours in the queue, who come next, are found with them."""
+        """Return the ranks of the asker's series; those of the next askers in the queue are found with them."""
         first = row - row % AT_ONCE
         if first not in self._ranks:
             self._ranks[first] = _ranks_of(self._askers[first : first + AT_ONCE])
@@ -82,17 +82,15 @@ class Alike:
         if other.profile is None:
             self.unknown[:, column] = True
         self.apart[self._keeping_from.get(other.signature, []), column] = True
-        self.apart[self._rows_of(other.apart_from), column] = True
-
-    def _rows_of(self, signatures: Iterable[str]) -> list[int]:
-        return [row for signature in signatures for row in self._by_signature.get(signature, [])]
+        rows = [row for signature in other.apart_from for row in self._by_signature.get(signature, [])]
+        self.apart[rows, column] = True
 
 
 class _Seen:
     """The ranks of those on GPUs who were seen to run, one beneath the other, and on which GPU each of them is."""
 
     def __init__(self, people: Sequence[Sequence[Asker]], more: int) -> None:
-        """`more`: so many are expected to be added, one or more."""
+        """`more`: the number of askers expected to be added, one or more."""
         seen = [(column, other) for column, there in enumerate(people) for other in there if other.profile]
         self.count, self._gpus = len(seen), len(people)
         self._at: Ints = np.zeros(len(seen) + more, dtype=np.int64)

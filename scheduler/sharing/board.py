@@ -1,7 +1,6 @@
-"""All who ask to share and all shared GPUs of one planning, in columns: a row an asker, a column a GPU.
+"""All askers and all shared GPUs of one planning, in columns: a row an asker, a column a GPU.
 
-Nothing here goes through askers times GPUs in Python: 1 000 jobs over 200 GPUs are a planning of less than a tenth of a
-second.
+Nothing here goes through askers times GPUs in Python: 1 000 jobs over 200 GPUs are a planning of less than a tenth of a second.
 """
 
 from __future__ import annotations
@@ -12,28 +11,28 @@ import numpy as np
 
 from scheduler.sharing.alike import Alike
 from scheduler.sharing.measured import NOTHING, Harms
-from scheduler.sharing.model import WHOLE
-from scheduler.sharing.rooms import Rooms
+from scheduler.sharing.model import WHOLE, Rule
+from scheduler.sharing.rules import NUMBERS
 from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Asker, Resident, SharedGpu
-    from scheduler.sharing.series import Flags, Floats, Ints
+    from scheduler.sharing.model import Asker, SharedGpu
+    from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
 STRANGE = 8.0
 """More than any policy's keys differ by."""
 
 
 class Board:
-    """What the policies look at. `join` keeps it true while jobs are given places.
+    """The input of the policies. `join` keeps it true while jobs are given places.
 
-    `left_mib`, `left_compute`: what no grant holds; `used_mib`: what is used now, with the grants of those who joined in this
-    planning; `ahead_mib`: what is forecast to be used at the horizon, NaN where nothing can be forecast; `people`: how many
-    are there; `joined`: their keys; `alike`: each asker beside those on each GPU; `measured`: all measured pairs; `harms`: what
-    these say of them, and what is accepted; None where neither is.
+    `left_mib`, `left_compute`: not held by any grant; `used_mib`: used now, with the grants of jobs that joined in this
+    planning; `ahead_mib`: the forecast use at the horizon, NaN without a forecast; `people`: the number of jobs there; `joined`:
+    their keys; `alike`: each asker beside the jobs on each GPU; `measured`: all measured pairs; `harms`: their statements about
+    these, and the accepted harm; None where neither is known.
     """
 
     def __init__(
@@ -45,14 +44,23 @@ class Board:
         self.compute: Ints = np.array([asker.compute for asker in askers], dtype=np.int64)
         self.total_mib: Ints = np.array([gpu.memory_mib for gpu in gpus], dtype=np.int64)
         self.most_mib = self.total_mib.max(initial=1)
-        self.left_mib = self.total_mib - _sums(gpus, "grant")
-        self.left_compute: Ints = WHOLE - _sums(gpus, "compute")
+        self.left_mib = self.total_mib - np.array(
+            [sum(each.grant_mib for each in gpu.residents) for gpu in gpus], dtype=np.int64
+        )
+        self.left_compute: Ints = WHOLE - np.array(
+            [sum(each.asker.compute for each in gpu.residents) for gpu in gpus], dtype=np.int64
+        )
         self.people: Ints = np.array([len(gpu.residents) for gpu in gpus], dtype=np.int64)
         self.used_mib: Floats = np.array([_used_now(gpu) for gpu in gpus], dtype=np.float64)
-        self.follows: Flags = np.array([_follows_its_past(gpu) for gpu in gpus], dtype=bool)
+        self.follows: Flags = np.array(
+            [
+                len(gpu.memory_used) >= LEAST_SAMPLES and autocorrelation(gpu.memory_used) > 0.0 for gpu in gpus
+            ],  # eq. 2: r_1
+            dtype=bool,
+        )
         self.ahead_mib: Floats = np.array(
             [
-                _ahead(gpu, horizon_steps) if follows else np.nan
+                min(max(forecast(gpu.memory_used, horizon_steps), 0.0), float(gpu.memory_mib)) if follows else np.nan
                 for gpu, follows in zip(gpus, self.follows, strict=True)
             ],
             dtype=np.float64,
@@ -64,7 +72,7 @@ class Board:
         self._rooms: dict[bool, Rooms] = {}
 
     def join(self, row: int, column: int, grant_mib: int) -> None:
-        """Asker `row` is on GPU `column` from now on, with so much memory."""
+        """Asker `row` is on GPU `column` from now on, with this grant."""
         asker = self.askers[row]
         self.left_mib[column] -= grant_mib
         self.left_compute[column] -= asker.compute
@@ -101,27 +109,49 @@ class Board:
         return keys + STRANGE * self.harms.strange(row) if self.harms.limited else keys
 
     def regrant(self, column: int, more_mib: int) -> None:
-        """Say that one of those on a GPU holds so much more of its memory (less where it is below 0)."""
+        """One of a GPU's jobs holds this much more of its memory (less where it is below 0)."""
         self.left_mib[column] -= more_mib
         self._rooms.clear()
 
 
-def _sums(gpus: Sequence[SharedGpu], what: str) -> Ints:
-    def held(each: Resident) -> int:
-        return each.grant_mib if what == "grant" else each.asker.compute
+class Rooms:
+    """Where the ledgers of shared GPUs have room, for all askers of a GPU at once, and again when a job has joined it.
 
-    return np.array([sum(held(each) for each in gpu.residents) for gpu in gpus], dtype=np.int64)
+    A row an asker, a column a GPU: ALONE or FITS where the GPU's ledger has room, else the lacking resource.
+
+    Under every policy grants never come to more than a GPU's memory, nor compute to more than a whole GPU. `needs_mib`: the
+    memory that each asker would be granted.
+    """
+
+    def __init__(self, board: Board, needs_mib: Ints) -> None:
+        self._board, self._needs = board, needs_mib
+        self._rules: Numbers = np.empty((len(needs_mib), len(board.gpus)), dtype=np.int8, order="F")
+        for column in range(len(board.gpus)):
+            self.renew(column)
+
+    def of(self, row: int) -> Numbers:
+        """Return the rule's number for each GPU, which is the caller's to change."""
+        own: Numbers = self._rules[row].copy()
+        return own
+
+    def fits(self, columns: Ints) -> Flags:
+        """Return for which askers these GPUs, with jobs on them, have room. Shape (askers, columns)."""
+        found: Flags = self._rules[:, columns] == NUMBERS[Rule.FITS]
+        return found
+
+    def renew(self, column: int) -> None:
+        """Look at a GPU anew: somebody has joined it."""
+        board, found = self._board, self._rules[:, column]
+        there = bool(board.people[column])
+        found[:] = NUMBERS[Rule.FITS if there else Rule.ALONE]
+        np.copyto(found, NUMBERS[Rule.APART], where=board.alike.apart[:, column])
+        if there and board.harms is not None and board.harms.limited:
+            np.copyto(found, NUMBERS[Rule.CROWDED], where=board.harms.crowded(column))
+            if (slowed := board.harms.too_much(column)) is not None:
+                np.copyto(found, NUMBERS[Rule.SLOWED], where=slowed)
+        np.copyto(found, NUMBERS[Rule.COMPUTE], where=board.compute > board.left_compute[column])
+        np.copyto(found, NUMBERS[Rule.MEMORY], where=self._needs > board.left_mib[column])
 
 
 def _used_now(gpu: SharedGpu) -> float:
     return float(gpu.memory_used[-1]) if len(gpu.memory_used) else sum(each.used_mib for each in gpu.residents)
-
-
-def _follows_its_past(gpu: SharedGpu) -> bool:
-    """Say whether `r_1 > 0` (eq. 2): one or zero samples, or a constant, say nothing."""
-    return len(gpu.memory_used) >= LEAST_SAMPLES and autocorrelation(gpu.memory_used) > 0.0
-
-
-def _ahead(gpu: SharedGpu, steps: int) -> float:
-    """Return the memory (MiB) forecast to be used at the horizon: from 0 to all that there is."""
-    return min(max(forecast(gpu.memory_used, steps), 0.0), float(gpu.memory_mib))

@@ -1,10 +1,10 @@
 """CBP, correlation based provisioning (Kube-Knots IV-C; algorithms.md section 11).
 
-A batch job is provisioned with the 80th percentile of the memory that its signature's last run used. It may join those on a
-GPU with none of whom its memory, its use of the SMs or its PCIe traffic rises together: Spearman's correlation below 0.5.
-A job that was never seen to run, and one whose neighbour was not, is refused: with nobody there it may start.
-*Ours*: what was measured outweighs both guesses. Where it ran beside everybody there before, and nobody was slowed by more than
-is accepted, it joins with all the memory that it asks for.
+A batch job is provisioned with the 80th percentile of the memory that its signature's last run used. It may join a GPU if its
+memory, its use of the SMs and its PCIe traffic rise together with none of the jobs there: Spearman's correlation below 0.5. A
+job that was never seen to run, and one with such a neighbour, is refused: on an idle GPU it may start. *Ours*: measurements
+outweigh both guesses. Where it ran beside every job there before, and none was slowed by more than is accepted, it joins with
+all the memory that it asks for.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""DqnGPU serves: who was seen to run joins where the learned network would start it now (section 12, DqnGPU 3.3).
+"""DqnGPU serves: a job that was seen to run joins where the learned network would start it now (section 12, DqnGPU 3.3).
 
-The network sees what is used of each GPU, and the asker in the first of its slots. The planning gives jobs their turns one by
-one, so the other slots are empty, as they are when a workload comes to its end. The asker joins where to start it is preferred
-to waiting. Memory counts by the most that each will use until its end, so no decision leads out of memory; nor does it join
-where it would gain too little (`paces`). Whoever was never seen to run for a known time, or has such a neighbour, is CBP+PP's to
-decide; all are, where there is no network.
+The network sees the use of each GPU, and the asker in the first of its slots. The planning gives jobs their turns one by one, so
+the other slots are empty, as they are when a workload comes to its end. The asker joins where to start it is preferred to
+waiting. Memory counts by the most that each will use until its end, so no decision leads out of memory; nor does it join where
+it would gain too little (`paces`). CBP+PP decides about a job that was never seen to run for a known time, or has such a
+neighbour; and about all jobs where there is no network.
 
-A GPU is judged for all askers at once, and again only where somebody has joined it since (`crowds`).
+A GPU is judged for all askers at once, and again only where a job has joined it since (`crowds`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,11 @@ class Dqn(CbpPeak):
         asker = board.askers[row]
         if self._stored is None or asker.critical or asker.profile is None:
             return super().beside(board, row, columns)
-        found = self._judging(board, self._stored).of(row, columns)
+        if self._judge is None or self._judge.board is not board:
+            limits = replace(self._stored.limits, slowest=np.inf)
+            self._judge = Judge(board, self._stored.network, limits, float(self._stored.about["step_s"]))
+        found = self._judge.of(row, columns)
         others = np.flatnonzero(found == UNJUDGED)
         if len(others):
             found[others] = super().beside(board, row, columns[others])
         return found
-
-    def _judging(self, board: Board, stored: Stored) -> Judge:
-        if self._judge is None or self._judge.board is not board:
-            limits = replace(stored.limits, slowest=np.inf)
-            self._judge = Judge(board, stored.network, limits, float(stored.about["step_s"]))
-        return self._judge

@@ -1,7 +1,7 @@
-"""What measured pairs say of an asker beside those on each GPU (section 11: the table corrects the policies' guesses).
+"""Measured pairs of an asker and the jobs on each GPU (section 11: the table corrects the policies' guesses).
 
-A pair counts by how many records it has and how old they are: few or old ones say little, so that a pair that was bad once gets
-another try in the end. Of two the one that is slowed more counts.
+A pair counts by how many records it has and how old they are: few or old ones weigh little, so that a pair that was bad once
+gets another try in the end. Of two the one that is slowed more counts.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Flags, Floats, Ints
 
 RECORDS = 3
-"""So many records count as much as knowing nothing."""
+"""This number of records counts as much as knowing nothing."""
 HALF_LIFE_S = 30 * 86_400.0
 ENOUGH = 0.5
 """From this weight on a pair is known: three fresh records."""
 STEP = 0.05
-"""GPUs are tried in steps of so much harm: a hundredth is noise."""
+"""GPUs are tried in steps of this much harm: a hundredth is noise."""
 
 BEYOND, BESIDE = 2.0, 0.05
-"""What those on a GPU want of its time beyond all of it costs each twice, and each neighbour a twentieth of its own use: the
-simulator's law of turns with the constants that Gavel's measured pairs allow."""
+"""The cost of wanting more of a GPU's time than all of it, twice the excess for each job, and of each neighbour, a twentieth of
+its own use: the simulator's law of turns with the constants that Gavel's measured pairs allow.
+"""
 
 Told = tuple[float, float]
 """How much longer the one that suffers more takes, as it counts (0.1 = a tenth), and the weight of the pair's records."""
@@ -92,7 +93,7 @@ def most_busy(own: Floats, limit: float) -> Floats:
 class Harms:
     """A row an asker, a column a GPU. `worst`: how much longer one of them takes, 0 where nothing is known.
 
-    With several neighbours their harms add up. Where not all pairs were measured, what each was seen to use says how much they
+    With several neighbours their harms add up. Where not all pairs were measured, each job's measured use says how much they
     would slow one another (`crowded`).
     """
 
@@ -102,7 +103,7 @@ class Harms:
         for row, asker in enumerate(askers):
             self._rows[asker.signature].append(row)
         shape = (len(askers), len(gpus))
-        self.worst: Floats = np.zeros(shape, order="F")  # who joins changes a column
+        self.worst: Floats = np.zeros(shape, order="F")  # a joining job changes a column
         self._seen: Ints = np.zeros(shape, dtype=np.int64, order="F")
         self._together: Floats = np.zeros(shape, order="F")
         self._carried: Floats = np.zeros(len(gpus))
@@ -155,7 +156,7 @@ class Harms:
 
         Nobody unseen counts.
         """
-        found: Flags = self._busy[column] > self._room  # False for who was never seen, and beside them
+        found: Flags = self._busy[column] > self._room  # False for jobs never seen, and beside them
         return found & (self._seen[:, column] < self.people[column]) if self.measured else found
 
     def strange(self, row: int) -> Flags:

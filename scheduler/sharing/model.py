@@ -1,4 +1,4 @@
-"""What a sharing policy is told, and what it answers (algorithms.md section 11)."""
+"""The input and the output of a sharing policy (algorithms.md section 11)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 WHOLE = 1000
 """Thousandths of a GPU's compute."""
 POINTS = 64
-"""Series of signatures are compared at so many points."""
+"""Series of signatures are compared at this number of points."""
 MEASURES = ("memory_mib", "gpu", "pcie_mb_s")
-"""Of which the largest correlation counts: memory, SM utilisation (0 to 1), PCIe traffic of both directions."""
+"""The largest of their correlations counts: memory, SM utilisation (0 to 1), PCIe traffic of both directions."""
 HARVEST_PCT = 80.0
-"""A batch job is provisioned with this percentile of what its signature was seen to use (Kube-Knots IV-C)."""
+"""A batch job is provisioned with this percentile of its signature's measured use (Kube-Knots IV-C)."""
 
 
 def percentile_place(length: int) -> tuple[int, float]:
@@ -32,12 +32,12 @@ def percentile_place(length: int) -> tuple[int, float]:
 
 
 class Profile:
-    """What a signature's last run used of one GPU: its `MEASURES` as equally spaced samples, all of one length.
+    """A signature's last run on one GPU: its `MEASURES` as equally spaced samples, all of one length.
 
-    Nobody changes it. `rows`: the samples, shape (measures, samples). `seconds`: how long that run took, where it is known; only
-    then can one say what a job will use when. `harvested_mib`: the percentile of its memory that it is provisioned with;
-    `busy`: the part of its time in which it kept the GPU computing. Raises ValueError for series of different lengths, of too
-    few samples, or that hold anything but finite numbers from 0 on.
+    It never changes. `rows`: the samples, shape (measures, samples). `seconds`: how long that run took, where it is known; only
+    then the use at a time is known. `harvested_mib`: the percentile of its memory that it is provisioned with; `busy`: the part
+    of its time in which it kept the GPU computing. Raises ValueError for series of different lengths, of too few samples, or
+    that hold anything but finite numbers from 0 on.
     """
 
     __slots__ = ("busy", "harvested_mib", "rows", "seconds")
@@ -61,7 +61,7 @@ class Profile:
 
     @classmethod
     def of_rows(cls, rows: Floats, seconds: float | None, harvested_mib: int, busy: float) -> Profile:
-        """Return the profile of rows that were checked, with what else it says: many are made at once (`profiles`)."""
+        """Return the profile of rows that were checked, with its other figures: many are made at once (`profiles`)."""
         made = cls.__new__(cls)
         made.rows, made.seconds, made.harvested_mib, made.busy = rows, seconds, harvested_mib, busy
         return made
@@ -72,7 +72,6 @@ class Profile:
         return dict(zip(MEASURES, self.rows, strict=True))
 
     def at_points(self) -> Floats:
-        """Return the rows at `POINTS` points."""
         if self.rows.shape[1] == POINTS:
             return self.rows
         return np.array([resampled(row, POINTS) for row in self.rows])
@@ -80,10 +79,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """A waiting job that opted in to share. `signature` names what it is comparable with; jobs of one use alike.
+    """A waiting job that opted in to share. Jobs of one `signature` have the same use.
 
-    `whole_request`: it was ended for memory once, and gets all that it asks for from now on. `apart_from`: signatures
-    beside which that happened.
+    `whole_request`: it was ended for memory once, and gets all that it asks for from now on. `apart_from`: signatures beside
+    which that happened.
     """
 
     key: int
@@ -101,7 +100,7 @@ class Asker:
 
     @property
     def grant_mib(self) -> int:
-        """What a harvesting policy provisions: its request where nothing was seen, it is latency-critical, or it crashed."""
+        """The grant of a harvesting policy: its request where no use was seen, it is latency-critical, or it crashed."""
         if self.profile is None or self.critical or self.whole_request:
             return self.memory_mib
         return max(1, min(self.memory_mib, self.profile.harvested_mib))
@@ -109,7 +108,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """A job on a shared GPU: what it holds of it now (`grant_mib`) and uses now (`used_mib`), and since when (`ran_s`)."""
+    """A job on a shared GPU: its grant there (`grant_mib`), its use now (`used_mib`), and since when (`ran_s`)."""
 
     asker: Asker
     grant_mib: int
@@ -118,7 +117,7 @@ class Resident:
 
     @property
     def kept_mib(self) -> int:
-        """What a harvesting policy leaves it: never less than it uses, and less only of who may be harvested."""
+        """The memory that a harvesting policy leaves it: never less than it uses, and less only if it may be harvested."""
         return min(self.grant_mib, max(self.asker.grant_mib, int(np.ceil(self.used_mib))))
 
 
@@ -143,14 +142,14 @@ class Rule(StrEnum):
     FITS = "fits"  # its request fits, and the policy asks for nothing else
     LEARNED = "learned"  # the learned policy would start it now
     UNCORRELATED = "uncorrelated"  # it and those there do not rise together
-    FORECAST = "forecast"  # what is forecast to be used leaves room for its need
+    FORECAST = "forecast"  # the forecast use leaves room for its need
     MEASURED = "measured"  # it ran beside each of those there before, and nobody was slowed by more than is accepted
     MEMORY = "memory"  # too little memory is left
     COMPUTE = "compute"  # too little compute is left
     APART = "apart"  # it was ended for memory beside one of those there
     SLOWED = "slowed"  # it and one of those there were measured to slow each other by more than is accepted
     CROWDED = (
-        "crowded"  # nobody measured them, but by what they used before they would slow each other by more than that
+        "crowded"  # the pair was not measured, but by their earlier use they would slow each other by more than that
     )
     CORRELATED = "correlated"  # it and one of those there rise together
     UNKNOWN = "unknown"  # it, or one of those there, was never seen to run
@@ -158,12 +157,12 @@ class Rule(StrEnum):
     DECLINED = "declined"  # the learned policy would rather wait, or start others
     EXCEEDS = "exceeds"  # with those there it would use more of a resource than there is
     LITTLE = "little"  # it would take from those there nearly all that it got done
-    PEAK = "peak"  # what is forecast to be used leaves too little
+    PEAK = "peak"  # the forecast use leaves too little
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A job starts on a GPU with so much memory. `figure`: the correlation or the forecast (MiB) that the rule looked at."""
+    """A job starts on a GPU with this grant. `figure`: the correlation or the forecast (MiB) that the rule read."""
 
     job: int
     gpu: int

@@ -1,7 +1,7 @@
 """CBP+PP: where CBP refuses, the peak predictor looks ahead (Kube-Knots IV-D, algorithm 1, eq. 2 and 3).
 
 If a GPU's used memory follows its own past (first autocorrelation above 0), it is forecast by a line through each sample and the
-next, step by step to the horizon. The job joins if that leaves room for what it needs; else the next GPU is tried.
+next, step by step to the horizon. The job joins if that leaves room for its need; else the next GPU is tried.
 """
 
 from __future__ import annotations

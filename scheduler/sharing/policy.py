@@ -1,4 +1,4 @@
-"""What a sharing policy is: an order of askers, an order of GPUs, and a rule for each pair of them."""
+"""A sharing policy: an order of askers, an order of GPUs, and a rule for each pair of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Policy(Protocol):
 
     name: str
     harvests: bool
-    """Whether batch jobs are provisioned with what they were seen to use, and not with what they asked for."""
+    """Whether batch jobs are provisioned with their measured use, and not with their request."""
 
     def first(self, board: Board) -> list[int]:
         """Return the askers' rows in the order in which they are given places."""

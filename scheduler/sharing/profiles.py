@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
 
 AT_ONCE = 128
-"""So many signatures are looked at together: more no longer fit into a processor's cache."""
+"""This number of signatures is read together: more no longer fit into a processor's cache."""
 
 
 def profiles_of(uses: Uses) -> dict[str, Profile]:

@@ -1,4 +1,4 @@
-"""Res-Ag: first fit decreasing by requested memory, blind to what is used (Kube-Knots IV-B); the papers' baseline."""
+"""Res-Ag: first fit decreasing by requested memory, blind to use (Kube-Knots IV-B); the papers' baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ResAg:
-    """GPUs in their own order, jobs by requested memory; whoever fits joins."""
+    """GPUs in their own order, jobs by requested memory; a job that fits joins."""
 
     name = "res-ag"
     harvests = False

@@ -1,4 +1,4 @@
-"""What the sharing policies read out of a series of equally spaced samples (Kube-Knots IV-C and IV-D, eq. 1 to 3)."""
+"""The figures that the sharing policies read out of equally spaced samples (Kube-Knots IV-C and IV-D, eq. 1 to 3)."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def _mean(series: Floats) -> float:
 
 
 def forecast(values: ArrayLike, steps: int = 1) -> float:
-    """Return the series' value after so many further samples, by `first_order` from the last one.
+    """Return the series' value after `steps` further samples, by `first_order` from the last one.
 
-    A slope beyond 1 grows without end: the caller knows what the measure can be at most.
+    A slope beyond 1 grows without end: the caller knows the measure's limit.
     """
     series = np.asarray(values, dtype=np.float64)
     mu, phi = first_order(series)
@@ -118,4 +118,4 @@ def resampled(values: ArrayLike, points: int) -> Floats:
     at = np.interp(edges, np.arange(len(series) + 1.0), whole)
     found: Floats = np.diff(at) * points / len(series)
     scale = float(np.abs(found).max()) or 1.0
-    return np.round(found / scale, 9) * scale  # what is equal must stay equal: ranks tell the smallest difference
+    return np.round(found / scale, 9) * scale  # equal numbers must stay equal: ranks tell the smallest difference

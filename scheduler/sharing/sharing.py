@@ -1,7 +1,7 @@
 """One planning's sharing step: waiting jobs that opted in get places on shared GPUs (algorithms.md section 11).
 
 The same code for the service and the simulator. Grants come to no more than a GPU has, in memory and in compute, by every
-policy; who is refused learns by which rules.
+policy; a refused job gets the rules that refused it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ if TYPE_CHECKING:
     from scheduler.sharing.measured import Measured
     from scheduler.sharing.model import Asker, SharedGpu
     from scheduler.sharing.policy import Policy
-    from scheduler.sharing.series import Numbers
 
 LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
-"""Who is told what was used before: all, for what would crowd a GPU is closed to each. Res-Ag itself looks at requests alone."""
+"""The policies that read earlier use: all, for a GPU that a job would crowd is closed to it. Res-Ag reads only requests."""
 LOOKS_NOW = frozenset({"cbp", "cbp-pp", "dqn"})
-"""Who is told the memory of the last minute: of the GPUs for forecasts, of the jobs for what may be harvested."""
+"""The policies that read the memory of the last minute: of the GPUs for forecasts, of the jobs for harvesting."""
 POLICIES: Mapping[str, Callable[[], Policy]] = {each.name: each for each in (ResAg, Cbp, CbpPeak, Dqn)}
 
 
 def policy_named(name: str, learned: Stored | None = None) -> Policy | None:
-    """Return the policy; None for `off`, and for any other name that is none. `learned`: what `dqn` decides by."""
+    """Return the policy; None for `off`, and for an unknown name. `learned`: the network of `dqn`."""
     if name == Dqn.name:
         return Dqn(learned)
     return POLICIES[name]() if name in POLICIES else None
@@ -46,7 +45,7 @@ def policy_named(name: str, learned: Stored | None = None) -> Policy | None:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the step decided. Harvests come first: the places count on them."""
+    """The decisions of the step. Harvests come first: the places count on them."""
 
     harvests: tuple[Harvest, ...]
     joined: tuple[Joined, ...]
@@ -74,7 +73,10 @@ def share(
         rules = policy.rules(board, row)
         open_to = np.flatnonzero(admitting(rules))
         if len(open_to) == 0:
-            refused.append(_refused(board.askers[row].key, rules))
+            counts = np.bincount(rules, minlength=len(BY_NUMBER))
+            found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
+            by_count = sorted(found.items(), key=lambda item: (-item[1], item[0].value))
+            refused.append(Refused(board.askers[row].key, dict(by_count)))
         else:
             column = int(open_to[np.argmin(board.order(row, policy.keys(board))[open_to])])
             joined.append(_join(policy, board, row, column, BY_NUMBER[rules[column]]))
@@ -82,7 +84,7 @@ def share(
 
 
 def _harvests(board: Board) -> list[Harvest]:
-    """Return what running batch jobs give back, and count it as left."""
+    """Return the memory that running batch jobs give back, and count it as left."""
     found = []
     for column, gpu in enumerate(board.gpus):
         for each in gpu.residents:
@@ -104,9 +106,3 @@ def _join(policy: Policy, board: Board, row: int, column: int, rule: Rule) -> Jo
     beside = tuple(board.joined[column])
     board.join(row, column, grant)
     return Joined(asker.key, gpu.key, grant, rule, figure, beside)
-
-
-def _refused(key: int, rules: Numbers) -> Refused:
-    counts = np.bincount(rules, minlength=len(BY_NUMBER))
-    found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
-    return Refused(key, dict(sorted(found.items(), key=lambda item: (-item[1], item[0].value))))

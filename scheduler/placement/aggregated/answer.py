@@ -1,4 +1,4 @@
-"""What a solve by class of node is given as limits, and what it answers."""
+"""The limits and the answer of a solve by class of node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to be back (on the clock), at which relative gap to stop, the solver's seed, and what an earlier solve left."""
+    """When to be back (on the clock), at which relative gap to stop, the solver's seed, and the memory of an earlier solve."""
 
     clock: Callable[[], float]
     deadline_s: float

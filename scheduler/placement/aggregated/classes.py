@@ -1,12 +1,12 @@
-"""Node classes and pools (algorithms.md section 6): which nodes are interchangeable, and who may use what they offer.
+"""Node classes and pools (algorithms.md section 6): which nodes are interchangeable, and which jobs may use them.
 
-A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it
-further, where they matter: a storage domain that a resumed job of this planning must stay in, software that some job
-needs, a node that takes one tenant at a time, the zone (array and reservations) and what is left of the cores reserved
-for its array. Cores beyond what the jobs could ask for do not matter. A *pool* is what a job may draw on: a type, a
-speed class and, for those, the tenant, the domain and the zone, and whether cores come from the reserved ones alone. A
-class offers pieces to one or more pools; each job draws on one or more. In a re-plan a node on which running jobs may
-keep what they hold is a class of its own; what they hold is idle like the rest, and a *pin* offers it to its job alone.
+A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it further,
+where they matter: a storage domain that a resumed job of this planning must stay in, software that some job needs, a node that
+takes one tenant at a time, the zone (array and reservations) and the cores left of those reserved for its array. Cores that no
+job could ask for do not matter. A *pool* is the supply of a job: a type, a speed class and, for those, the tenant, the domain
+and the zone, and whether its cores are the reserved ones only. A class offers pieces to one or more pools; each job draws on one
+or more. In a re-plan a node on which running jobs may keep their resources is a class of its own; these count as idle, and a
+*pin* offers them to their job only.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Pool(NamedTuple):
     zone: Zone
     limited: bool
     offers: tuple[str, ...] = ()  # of the software that these jobs need
-    pin: int | None = None  # a running job: what it holds now, on its own nodes, for itself alone
+    pin: int | None = None  # a running job: only it may use its present pieces on its nodes
 
 
 class Pin(NamedTuple):
-    """A running job that may keep what it holds on a node: its pool, and what it takes there.
+    """A running job that may keep its piece on a node: its pool, and that piece.
 
-    On one node that is one piece. On several nodes it is units of one GPU, all or none on each node: the job keeps what it
-    has if it gets the units of all its nodes.
+    On one node that is one piece. On several nodes it is units of one GPU, all or none on each node: the job keeps its place if
+    it gets the units of all its nodes.
     """
 
     pool: Pool
@@ -68,7 +68,7 @@ class Pin(NamedTuple):
 
 
 class ClassKey(NamedTuple):
-    """What makes nodes interchangeable. `owner`: None = shared, () = takes the first tenant, (t,) = that tenant's.
+    """Nodes of one key are interchangeable. `owner`: None = shared, () = takes the first tenant, (t,) = that tenant's.
 
     `limit`: how many of the cores limited jobs may take together; `cores` where that is no limit.
     """
@@ -108,7 +108,7 @@ class PoolRoom:
 
 
 class Classes:
-    """The classes of what is idle in a ledger, as far as the jobs of a stage can tell them apart."""
+    """The classes of a ledger's idle resources, as far as the jobs of a stage can tell them apart."""
 
     def __init__(
         self,
@@ -121,7 +121,9 @@ class Classes:
         self.rules = rules
         self.pins: dict[int, tuple[Pin, ...]] = {}  # by job, one for each of its nodes
         self._pinned: dict[int, list[Pin]] = {}  # by node
-        self._pin_running(asked, participants, ledger)
+        for ranked in asked:
+            if (running := participants.get(ranked.job.id)) is not None:
+                self._pin(running, ledger, rules)
         jobs = [ranked.job for ranked in asked]
         self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
         self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
@@ -141,11 +143,6 @@ class Classes:
             (each.key.gpu_type, each.key.speed): replace(ledger.rooms[each.nodes[0]].node, id=NO_NODE)
             for each in reversed(self.all)
         }
-
-    def _pin_running(self, asked: Sequence[Ranked], participants: Mapping[int, Participant], ledger: Ledger) -> None:
-        for ranked in asked:
-            if (running := participants.get(ranked.job.id)) is not None:
-                self._pin(running, ledger, self.rules)
 
     def _grouped(self, ledger: Ledger, rules: Rules) -> list[NodeClass]:
         """The classes of which some job may use something, in the order of their keys."""

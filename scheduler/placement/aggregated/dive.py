@@ -1,7 +1,7 @@
-"""Rounding by diving: fix what a relaxation takes whole, round the patterns it nearly takes, relax the rest again.
+"""Rounding by diving: fix the whole values of a relaxation, round the patterns that are nearly whole, relax the rest again.
 
-Each step fixes whole patterns, rounds up those that are taken for the most part, seats the jobs they carry, and hands what
-is left - jobs, nodes, pieces still free - to the next relaxation. What remains in the end is small enough to search.
+Each step fixes whole patterns, rounds up those that are taken for the most part, seats the jobs they carry, and hands the rest -
+jobs, nodes, free pieces - to the next relaxation. The last rest is small enough to search.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduler.placement.aggregated.whole import Kernel, Whole
 
 ROUND_UP_FROM = (0.5, 0.7, 0.9, 0.6)
-"""A pattern or job taken at least so much counts as taken: one dive each until a plan is good enough."""
+"""From this value on a pattern or job counts as taken: one dive each until a plan is good enough."""
 STEPS = 12
 FEW_GROUPS, FEW_GROUPS_LISTED = 150, 20
 """Jobs left over that a search settles sooner than further steps would; where all patterns are listed steps are cheap."""
@@ -28,7 +28,7 @@ FEW_GROUPS, FEW_GROUPS_LISTED = 150, 20
 
 @dataclass(slots=True)
 class Dive:
-    """What is fixed so far, the pieces it leaves free per row, and what the rows have left."""
+    """The fixed part so far, the pieces it leaves free per row, and the rows' rest."""
 
     problem: Problem
     plan: Whole
@@ -41,7 +41,7 @@ class Dive:
 
     @classmethod
     def after(cls, problem: Problem, plan: Whole) -> Dive:
-        """As if the plan had been fixed: what it leaves."""
+        """The rest, as if the plan had been fixed."""
         offered = np.zeros(len(problem.options.rows))
         for pattern, times in plan.patterns.items():
             for row, pieces in pattern.pieces:
@@ -90,7 +90,7 @@ class Dive:
             self.offered[move.target] += times
 
     def _seat(self, options: np.ndarray, values: np.ndarray, least: float) -> None:
-        """Jobs onto the pieces, those taken whole first, then by what they are worth."""
+        """Seat jobs onto the pieces: those taken whole first, then by value."""
         problem = self.problem
         worth = problem.options.value[options] / problem.options.need[options]
         room = self.upper.copy()

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.answer import Aggregated, Limits
-    from scheduler.placement.aggregated.kernel import Searched
     from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.pricing import Priced, Problem
     from scheduler.placement.aggregated.whole import Whole
@@ -44,14 +43,14 @@ if TYPE_CHECKING:
     from scheduler.placement.running import Participant
 
 OPTIONS_SHARE, PRICES_SHARE = 0.55, 0.75
-"""Of the time given: when options must have been made, and when the prices of the columns must have been found."""
+"""Shares of the time given: options must be made by the first, the prices of the columns found by the second."""
 LISTING_SHARE = 0.2
-"""Of the time that is left then: when patterns are no longer listed but priced one by one."""
+"""After this share of the rest, patterns are no longer listed but priced one by one."""
 PROBLEM_PER_BUILD = 0.5
-"""Stating the problem takes about so much of what making options took: it is begun only when that is left."""
+"""Stating the problem takes about this part of the time that making options took, and begins only when that is left."""
 MEMORY_CUTS = 3
 PRICE_TOLERANCE = 0.1
-"""Of the allowed gap: how near bound and master must come; the rest is left to the search."""
+"""How near bound and master must come, as a share of the allowed gap; the search gets the rest."""
 
 
 def solve_aggregated(
@@ -65,10 +64,9 @@ def solve_aggregated(
     rules: Rules = NO_RULES,
     participants: Mapping[int, Participant] = MappingProxyType({}),
 ) -> Aggregated:
-    """The stage's plan on what is idle in the ledger, which is left as it is.
+    """The stage's plan on the idle resources of the ledger, which is left as it is.
 
-    `rules`: who may use what.
-    `participants`: running jobs of the stage, whose resources the ledger holds idle.
+    `rules`: which job may use which resources. `participants`: running jobs of the stage, whose resources the ledger holds idle.
     """
     began_s = limits.clock()
     classes = Classes(ledger, stage, rules, participants)
@@ -111,14 +109,21 @@ def improved(maker: Maker, start: Aggregated, limits: Limits, began_s: float) ->
     remaining_s = limits.until(1.0, began_s)
     best, bound = start, min(priced.bound, maker.simple_bound())
     for _ in range(1 + MEMORY_CUTS):
-        # Greedy columns are not the master's: the search starts from the last plan, in which all who run stay.
+        # Greedy columns are not the master's: the search starts from the last plan, in which all running jobs stay.
         found = search(problem, priced, standing, gap=limits.gap, remaining_s=remaining_s, seed=limits.seed)
         bound = min(bound, found.bound) if not problem.cut else bound
         seated = hand_out(found.plan, problem, lambda: IdleColumns(maker.classes, maker.ledger, maker.options))
-        best = _better(best, maker.valued(seated.placed), found)
+        made = maker.valued(seated.placed)
+        if made.objective >= best.objective - 1e-12:
+            best, best.incumbent = made, "ilp"
+        best.variables, best.constraints = found.variables, found.rows
         if not seated.homeless or remaining_s() <= 0 or maker.met(best, bound, limits.gap):
             break
-        _cut(problem, priced, _cuts(maker.options, seated.homeless, seated.placed))
+        cuts = _cuts(maker.options, seated.homeless, seated.placed)
+        problem.cut = True
+        problem.caps += cuts
+        # At a price of 0 for the cuts the bound is that of the problem without them.
+        priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
     best.bound = max(bound, best.objective)
     best.status = _status(best, limits, stalled=found.stalled)
     return best
@@ -135,13 +140,6 @@ def _priced(maker: Maker, problem: Problem, standing: Whole, limits: Limits, beg
     )
 
 
-def _better(best: Aggregated, made: Aggregated, found: Searched) -> Aggregated:
-    if made.objective >= best.objective - 1e-12:
-        best, best.incumbent = made, "ilp"
-    best.variables, best.constraints = found.variables, found.rows
-    return best
-
-
 def _status(best: Aggregated, limits: Limits, *, stalled: bool) -> str:
     proven = relative_gap(best.objective, best.bound)
     if proven is None or proven > limits.gap + 1e-12:
@@ -149,17 +147,10 @@ def _status(best: Aggregated, limits: Limits, *, stalled: bool) -> str:
     return "gap" if proven else "optimal"
 
 
-def _cut(problem: Problem, priced: Priced, cuts: Sequence[Cap]) -> None:
-    """At a price of 0 for the cuts the bound, and what it says of columns, is that of the problem without them."""
-    problem.cut = True
-    problem.caps += cuts
-    priced.prices = np.concatenate((priced.prices, np.zeros(len(cuts))))
-
-
 def _cuts(
     options: Options, homeless: Sequence[int], placed: Sequence[tuple[Ranked, Configuration, Group, int]]
 ) -> list[Cap]:
-    """Of the jobs that need as much memory as one without room, in its row, no more than found room."""
+    """Allow, of the jobs that need as much memory as one without room, in its row, no more than found room."""
     cuts: list[Cap] = []
     memory = np.array([group.job.memory_mib for group in options.groups])[options.group]
     for row in sorted({int(options.row[number]) for number in homeless}):

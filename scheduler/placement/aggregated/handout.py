@@ -1,10 +1,9 @@
-"""From classes to nodes (algorithms.md section 6): who gets which piece of which node.
+"""From classes to nodes (algorithms.md section 6): which job gets which piece of which node.
 
-A plan by classes leaves open which of equally good nodes is used. Everybody is seated on the tightest that holds the
-piece, large ones first, so that what stays idle stays together for jobs that need more GPUs than these.
-Where that leaves somebody out, the plan's own patterns say how nodes are cut: nodes are taken in id order, jobs that
-need most memory first, onto the piece whose node has most left. Memory, which the classes do not know, is checked here:
-who finds no room for it is named, and becomes a cut.
+A plan by classes leaves open which of equally good nodes is used. Each job gets the tightest that holds the piece, large ones
+first, so that idle GPUs stay together for jobs that need more GPUs than these. Where that leaves a job out, the plan's own
+patterns say how nodes are cut: nodes are taken in id order, jobs that need most memory first, onto the piece whose node has most
+left. Memory, which the classes do not know, is checked here: a job without room for it is named, and becomes a cut.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Seated:
-    """Who was seated where, by which option of which group; and the options whose jobs found no room for memory."""
+    """The seated jobs with place and option of their group; and the options whose jobs found no room for memory."""
 
     placed: list[tuple[Ranked, Configuration, Group, int]] = field(default_factory=list)
     homeless: list[int] = field(default_factory=list)  # positions in the options' arrays
@@ -42,7 +41,7 @@ def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], IdleColumns]) ->
 
 
 def _seat_tightly(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
-    """Who stays where it runs first, the largest pieces next; what is spread takes what is left."""
+    """Seat jobs that stay where they run first, the largest pieces next; spread jobs take the rest."""
     seated = Seated()
     in_turn = sorted(
         asked,
@@ -66,7 +65,7 @@ def _seat_tightly(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
 
 def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], idle_columns: IdleColumns) -> Seated:
     seated = Seated()
-    # Who stays where it runs first, then singles, for a unit may come from anywhere; the largest memory first, then the
+    # Jobs that stay where they run first, then singles, for a unit may come from anywhere; the largest memory first, then the
     # queue's order.
     in_turn = sorted(
         asked,

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 NOBODY = -1
 FULL_PART = 16
-"""When so large a part of the nodes became full they are left out of what is looked through."""
+"""When this part of the nodes became full they are left out of the search."""
 
 
 class IdleColumns:
-    """What each node of the classes still has. Nodes ascend by id; `owner` is the tenant of an exclusive node."""
+    """The rest of each node of the classes. Nodes ascend by id; `owner` is the tenant of an exclusive node."""
 
     def __init__(self, classes: Classes, ledger: Ledger, options: Options) -> None:
         self._keys = list(options.rows)
@@ -53,7 +53,7 @@ class IdleColumns:
         self._present = {group.job.id: group.running.present for group in options.groups if group.running is not None}
         self._failed: set[tuple[object, ...]] = set()
         self._at: dict[tuple[Pool, ...], np.ndarray] = {}  # their nodes, but those seen to be full
-        self._full = 0  # so many nodes became full
+        self._full = 0  # nodes that became full
         self._full_then: dict[tuple[Pool, ...], int] = {}
         self.outlook: Outlook | None = None
 
@@ -140,7 +140,7 @@ class IdleColumns:
             self._at[pools] = np.unique(np.concatenate([self._members[pool] for pool in pools]))
         at = self._at[pools]
         if self._full - self._full_then.get(pools, -len(at)) > len(at) // FULL_PART:
-            # Who looks for a place among 20 000 nodes, most of them full, spends nearly all of a planning so.
+            # A search among 20 000 nodes, most of them full, takes nearly all of a planning.
             at = self._at[pools] = at[self.gpus[at] > 0]
             self._full_then[pools] = self._full
         if not self._exclusive.any():

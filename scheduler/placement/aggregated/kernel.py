@@ -19,7 +19,7 @@ from scheduler.placement.matrix_solver import Relaxation, solve_matrix
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from scheduler.placement.aggregated.pricing import Priced, Problem
 
@@ -27,25 +27,26 @@ DIVE_ABOVE_GROUPS = 50
 """More groups than this are dived into before they are searched."""
 KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
 ALWAYS_PER_GROUP = 4
-"""Of each group its nearest options are in every kernel: weights differ so much that one slack does not suit all."""
+"""Every kernel holds this number of each group's nearest options: weights differ, so one slack does not suit all."""
 REPAIRS = 12
 OF_GAP_WHOLE, OF_GAP_PART = 0.98, 0.25
-"""Of the allowed gap, where a program may end: over all columns its bound is the proof, so nearly at the gap itself; over a part
-its plan is what counts, and one that ended at half of the gap was often a hair short of enough."""
+"""Shares of the allowed gap, where a program may end. Over all columns its bound is the proof, so nearly at the gap itself. Over
+a part its plan counts, and one that ended at half of the gap was often a hair short.
+"""
 FEW_NODES = 24
-"""Types are freed until they have so many nodes; twice as many in the second round of types, and so on."""
+"""Types are freed until they have this number of nodes; twice as many in the second round of types, and so on."""
 SURE_COLUMNS, OVERRUN_S = 300, 0.5
 """HiGHS looks at its limit between rounds of cuts only: larger programs were seen half a second late."""
 HOPEFUL = 0.9
-"""Of the bound: a dive whose fixed part and relaxed rest stay below it is left, and the plan repaired instead."""
+"""A share of the bound: a dive whose fixed part and relaxed rest stay below it ends, and the plan is repaired instead."""
 WIDEN = 4.0
 TRIES = 6
 WORTH_GOING_ON = 0.05
-"""What lessens the gap by less of itself counts as no progress."""
+"""A step that lessens the gap by a smaller part of itself counts as no progress."""
 PATIENCE, PATIENCE_WHOLE = 5, 2
-"""So many programs in a row without progress end the repairs, and the search over all columns: then it *stalls*."""
+"""Programs in a row without progress after which the repairs end, and the search over all columns: then it *stalls*."""
 LOOKS, LOOKS_BY_COLUMNS = 100, 250_000
-"""A program is left when the solver looked up so often without progress, and so many times over its columns."""
+"""Looks of the solver without progress, and such looks over the program's columns, after which it ends."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class Searched:
 
     @property
     def open(self) -> float:
-        """What the plan may lack of the best."""
+        """The most that the plan may lack of the best."""
         return self.bound - self.plan.objective
 
 
@@ -140,9 +141,9 @@ class _Search:
         return not answer.optimal or top.plan.objective + answer.objective >= HOPEFUL * self.priced.bound
 
     def repair(self) -> None:
-        """Free what the plan does on one GPU type after the other, the one that loses most first, and search it anew.
+        """Free the plan on one GPU type after the other, the one that loses most first, and search it anew.
 
-        What a type loses: the price of its nodes, less what the jobs there are worth beyond their own prices.
+        A type's loss: the price of its nodes, less the worth of the jobs there beyond their own prices.
         """
         fruitless = 0
         for attempt in range(REPAIRS):
@@ -154,16 +155,13 @@ class _Search:
             first, wider = attempt % len(types), attempt // len(types)
             freed = {types[first]}
             for further in range(1, len(types)):
-                if self._nodes_of(freed) >= FEW_NODES * (1 + wider):
+                classes = self.problem.supply.classes
+                if sum(len(each.nodes) for each in classes if each.key.gpu_type in freed) >= FEW_NODES * (1 + wider):
                     break
                 freed.add(types[(first + further) % len(types)])
             kept = self.found.plan.without(freed, self.problem)
             self.widening(Dive.after(self.problem, kept), wider=2.0 ** (1 + wider))
             fruitless = 0 if _lessened(before, self.found.open) else fruitless + 1
-
-    def _nodes_of(self, types: Container[str]) -> float:
-        supply = self.problem.supply
-        return sum(len(each.nodes) for each in supply.classes if each.key.gpu_type in types)
 
     def _losses(self) -> dict[str, float]:
         problem, prices = self.problem, self.priced.prices
@@ -186,7 +184,7 @@ class _Search:
         fruitless = 0
         for attempt in range(TRIES if whole else 1):
             most = self.priced.bound - self.found.plan.objective
-            if whole:  # many columns may cost nothing: whatever the first slack was, the last kernel holds every column
+            if whole:  # many columns may cost nothing: with any first slack, the last kernel holds every column
                 slack = max(slack, most / WIDEN ** (TRIES - 2 - attempt))
             slack = min(slack, max(most, 0.0) + 1e-9) if self.found.plan.objective > 0 else slack
             kernel = self._kernel(top, slack)

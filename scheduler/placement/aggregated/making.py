@@ -1,4 +1,4 @@
-"""What is known while a stage is solved: its options, prices and bounds; the greedy plan, and what any plan is worth."""
+"""The state of a stage while it is solved: its options, prices and bounds; the greedy plan, and the value of any plan."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from scheduler.placement.running import Participant
 
 FIRST_PRICES_SHARE = 0.7
-"""Of the time given: when the first prices must have been found, which leaves a third for the pass by them (whom it does not
-reach is worth least; whom no option was made for is not)."""
+"""A share of the time given: the first prices must be found by then, which leaves a third for the pass by them.
+
+A job that this pass does not reach is worth least; a job without options is not.
+"""
 ROUNDING = 1e-9
 
 
@@ -59,7 +61,7 @@ class Maker:
         self.prices: Prices | None = None
 
     def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
-        """Who runs keeps what it has, for no greedy plan stops anybody; then the waiting ones by prices."""
+        """Running jobs keep their place, for no greedy plan stops a job; then waiting ones by prices."""
         idle_columns = IdleColumns(self.classes, self.ledger, self.options)
         taken = [
             (group.members[0], made, group, int(self.options.first[g]))
@@ -83,7 +85,7 @@ class Maker:
         for ranked, configuration, group, number in taken:
             made, running = configuration, group.running
             if running is not None and running.keeps(configuration):
-                made = running.present  # by whatever option it got there
+                made = running.present  # by any option
             elif group.options[self.options.position[number]].spread:
                 made = self._measured(ranked, configuration)
             worth = self._worth(ranked, made, group.least, configuration)
@@ -116,7 +118,7 @@ class Maker:
         return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
 
     def standing(self, problem: Problem) -> Whole:
-        """What stands of the last plan, as a plan: every running job keeps what it has, as far as that is allowed."""
+        """The last plan, as a plan: every running job keeps its place, as far as that is allowed."""
         plan = Whole.nothing(problem)
         rows = self.options.rows
         for k, each in enumerate(problem.supply.classes):
@@ -143,7 +145,7 @@ class Maker:
         return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)
 
     def good_enough(self, plan: Aggregated, gap: float) -> bool:
-        """Whether prices alone prove the plan within the gap."""
+        """Whether the prices already prove the plan within the gap."""
         return not self.options.out_of_time and self.met(plan, self.simple_bound(), gap)
 
     def simple_bound(self) -> float:
@@ -169,7 +171,7 @@ class Maker:
         return proven is not None and proven <= gap
 
     def problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
-        """What is to be searched. Once `late` says so patterns are no longer listed."""
+        """The problem to search. Once `late` says so patterns are no longer listed."""
         supply = Supply(self.classes, self.options, late)
         members = np.array([len(group.members) for group in self.options.groups], dtype=float)
         return Problem(self.options, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)

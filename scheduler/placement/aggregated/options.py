@@ -1,12 +1,12 @@
-"""The job side of the aggregated formulation (algorithms.md section 6): what each job may take from which pool.
+"""The job side of the aggregated formulation (algorithms.md section 6): the pieces of a pool that each job may take.
 
-A variable per (job, type, requirement, pieces, lowest speed class used). On one node a job takes one piece, (GPUs,
-cores). Spread over nodes it takes *units*, pieces of one GPU with 2 or 1 cores: any split of a requirement is a sum of
-units, and units that end on one node become one piece there, so the units stand for every split at once. Their
-throughput is that of the fewest nodes that can hold them; where the estimator says that more nodes are slower, the
-bound is optimistic and the plan is valued by what it really got.
+A variable per (job, type, requirement, pieces, lowest speed class used). On one node a job takes one piece, (GPUs, cores).
+Spread over nodes it takes *units*, pieces of one GPU with 2 or 1 cores: any split of a requirement is a sum of units, and units
+that end on one node become one piece there, so the units stand for every split at once. Their throughput is that of the fewest
+nodes that can hold them; where the estimator says that more nodes are slower, the bound is optimistic and the plan is valued by
+its true throughput.
 
-Jobs alike in everything, the weight included, form a *group* with one integer variable an option: without that the
+Jobs that are equal in everything, the weight included, form a *group* with one integer variable an option: without that the
 solver would try their permutations. A *row* is a kind of piece that pools offer: options need it, patterns offer it.
 """
 
@@ -53,12 +53,12 @@ class Option(NamedTuple):
     spread: bool
     throughput: float
     source: str
-    factor: float = 1.0  # on its objective value: less for what is borrowed
+    factor: float = 1.0  # on its objective value: less where it borrows
 
 
 @dataclass(slots=True)
 class Group:
-    """Jobs alike, in queue order, their options and each option's objective value w * G * factor."""
+    """Equal jobs, in queue order, their options and each option's objective value w * G * factor."""
 
     members: list[Ranked]
     weight: float
@@ -67,7 +67,7 @@ class Group:
     running: Participant | None = None
     options: Sequence[Option] = ()
     values: Sequence[float] | np.ndarray = ()
-    least: float = 1.0  # the smallest throughput among a job's options: what G divides by
+    least: float = 1.0  # the smallest throughput among a job's options: the divisor of G
 
     @property
     def job(self) -> Job:
@@ -95,7 +95,7 @@ class Options:
 
     @property
     def least(self) -> dict[int, float]:
-        """By job, what its G divides by: both formulations value a plan alike."""
+        """By job, the divisor of its G: both formulations value a plan in the same way."""
         return {ranked.job.id: group.least for group in self.groups for ranked in group.members}
 
     def row_of(self, key: PieceRow | UnitRow) -> int:
@@ -125,10 +125,15 @@ class Options:
                 throughput[self.first[g]] = group.running.present.throughput  # to the last digit
         self._value(throughput, table[:, skeletons.FACTOR], answer)
         sources = [source for group in self.groups for _, source in group.answers]
-        self._show(table, throughput, answer, sources)
+        for g, group in enumerate(self.groups):
+            own = slice(self.first[g], self.first[g + 1])
+            group.options = _Shown(table[own], throughput[own], answer[own], sources)
+            group.values = self.value[own]
 
     def _value(self, throughput: np.ndarray, factor: np.ndarray, answer: np.ndarray) -> None:
-        """The value of each option: w * G * factor; of who runs, what a restart leaves of it. `answer`: which told its speed."""
+        """The value of each option: w * G * factor; of a running job, the part that a restart leaves. `answer`: the source of
+        its speed.
+        """
         asked = _firsts([len(group.answers) for group in self.groups])
         least = np.minimum.reduceat(throughput, self.first[:-1])
         weight = np.array([group.weight for group in self.groups])
@@ -142,15 +147,8 @@ class Options:
             present, gains = float(gain[own.start]), gain[own] * factor[own]
             guessed = np.array([source in GUESSES for _, source in group.answers])
             left = running.factors.of(self.gpus[own], guessed[answer[own] - asked[g]])
-            left[0] = 1.0  # the first is to keep what it has
+            left[0] = 1.0  # the first is to keep its place
             self.value[own] = running.worth(group.weight, gains, present, left)
-
-    def _show(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
-        """Let each group's options be read one by one."""
-        for g, group in enumerate(self.groups):
-            own = slice(self.first[g], self.first[g + 1])
-            group.options = _Shown(table[own], throughput[own], answer[own], sources)
-            group.values = self.value[own]
 
 
 class _Shown(Sequence[Option]):
@@ -192,9 +190,9 @@ def options_of(
     late: Callable[[], bool] = lambda: False,
     participants: Mapping[int, Participant] = MappingProxyType({}),
 ) -> Options:
-    """The stage's options in queue order; asks `late` now and then and leaves out who has not had a turn by then.
+    """The stage's options in queue order; asks `late` now and then and leaves out the jobs that had no turn by then.
 
-    `participants`: running jobs of the stage. They stand first, and may keep what they have whatever time is left.
+    `participants`: running jobs of the stage. They stand first, and may always keep their place.
     """
     gathering = _Gathering(weight, classes, ledger, estimator, sigma)
     found = gathering.found
@@ -243,7 +241,7 @@ class _Gathering:
 
 
 def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:
-    """To keep what it has, the first of a running job's options. Its speed is known, so the answer scales nothing."""
+    """To keep its place, the first of a running job's options. Its speed is known, so the answer scales nothing."""
     present = running.present
     spread = len(present.shares) > 1
     here = Question(ledger.rooms[present.shares[0].node].node, present.gpus, len(present.shares), 1.0)

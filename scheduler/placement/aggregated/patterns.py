@@ -1,13 +1,13 @@
-"""The node side of the aggregated formulation (algorithms.md section 6): what a node of a class can be cut into.
+"""The node side of the aggregated formulation (algorithms.md section 6): the pieces into which a class's node can be cut.
 
-A *pattern* is a multiset of pieces that fits a node's idle GPUs and cores; only those to which no further piece can be
-added matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given what a piece is worth, a dynamic
-program over (GPUs, cores) finds the best pattern of every class that offers the same pieces in one table,
+A *pattern* is a multiset of pieces that fits a node's idle GPUs and cores; only those to which no further piece can be added
+matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given each piece's worth, a dynamic program over (GPUs,
+cores) finds the best pattern of every class that offers the same pieces in one table,
 
     f(G, C) = max( f(G-1, C), max over pieces (g, k): worth + f(G-g, C-k) ),       f(0, C) = 0.
 
-Where some of a class's pieces are for jobs limited to the reserved cores and others not, what is left of those cores
-is a third dimension, which the pieces of limited jobs use up as well.
+Where some of a class's pieces are for jobs limited to the reserved cores and others not, the rest of those cores is a third
+dimension, which the pieces of limited jobs use up as well.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Move(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One way to use a node of a class: what it offers to which pools, and the (row, pieces) of running jobs that stay there."""
+    """One way to use a node of a class: its offer to pools, and the (row, pieces) of running jobs that stay there."""
 
     offer: Offer
     room: Room
@@ -60,7 +60,7 @@ class _Way(NamedTuple):
 
 
 def _ways(each: NodeClass, options: Options) -> Iterator[_Way]:
-    """With limited jobs alone their cores are all there are: nothing is to be counted apart then."""
+    """Where every job is limited, its cores are all there are: nothing is to be counted apart then."""
     key = each.key
     for pools in each.offers:
         kinds = {pool.limited for pool in pools}
@@ -131,7 +131,7 @@ class Supply:
         return best, found
 
     def consistent(self, worth: np.ndarray) -> np.ndarray:
-        """The same prices, raised where a piece would be worth less than what it can be used as: a bound needs that."""
+        """The same prices, raised where a piece would be worth less than another that it can be used as: a bound needs that."""
         raised: np.ndarray = np.maximum(worth, 0.0)
         for source, targets in self._targets:
             raised[source] = max(raised[source], float(raised[targets].max()))
@@ -175,7 +175,7 @@ def _moves(options: Options, *, within_pools: bool) -> Iterator[Move]:
 
 
 def _targets(moves: Sequence[Move]) -> list[tuple[int, np.ndarray]]:
-    """Sources with what they serve, such that a source comes after the sources it serves."""
+    """Sources with the rows they serve, such that a source comes after the sources it serves."""
     grouped: dict[int, list[int]] = {}
     for move in moves:
         grouped.setdefault(move.source, []).append(move.target)

@@ -37,7 +37,7 @@ SIZES = (1, 2, 4, 8, 16, 32)
 
 @dataclass(slots=True)
 class Block:
-    """The rows of one home, or of one tenant's quotas: their dimensions, and what a unit of an option's row uses there."""
+    """The rows of one home, or of one tenant's quotas: their dimensions, and the use of a unit of an option's row."""
 
     dims: slice
     use: np.ndarray  # (rows of the options that belong here, dims)
@@ -59,7 +59,7 @@ class Relaxed:
     quotas: list[tuple[int, np.ndarray]] = field(default_factory=list)  # dimension, weight of every entry
 
     def sample(self, every: int) -> Relaxed:
-        """Every n-th group, and an n-th of what there is."""
+        """Every n-th group, and an n-th of the supply."""
         inside = self.group % every == 0
         group = self.group[inside] // every
         members = self.members[::every]
@@ -77,7 +77,6 @@ class Relaxed:
         )
 
     def cost(self, prices: np.ndarray) -> np.ndarray:
-        """What each entry costs at these prices."""
         found = np.zeros(len(self.value))
         starts = np.cumsum([0] + [len(each.use) for each in self.blocks])
         rows = [(each.use * prices[each.dims]).sum(axis=1) for each in self.blocks]
@@ -166,8 +165,8 @@ def _relaxed(
 def _homes(
     classes: Classes,
 ) -> tuple[dict[Pool, list[Home]], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home]]:
-    """The homes of each pool (of a running job on several nodes there may be more than one); what each home has for its rows;
-    the sizes of its rows; and where some cores are reserved.
+    """The homes of each pool (a running job on several nodes may have more than one); each home's supply for its rows; the sizes
+    of its rows; and where some cores are reserved.
     """
     nodes: dict[Home, list[tuple[int, int, int, int]]] = {}
     homes: dict[Pool, list[Home]] = {}
@@ -196,14 +195,14 @@ def _homes(
 
 
 def _labels(sizes: Sequence[int], rows: int) -> list[object]:
-    """What the rows of a home are, in their order."""
+    """Name the rows of a home, in their order."""
     found: list[object] = [(what, s) for s in sizes for what in ("gpus", "cores")]
     found += [("number", s) for s in sizes]
     return found + [("reserved", k) for k in range(rows - len(found))]
 
 
 def _use(gpus: int, cores: int, sizes: Sequence[int], *, limited: bool | None) -> np.ndarray:
-    """What a piece uses in each row; `limited`: whether of the reserved cores too, None where none are told apart."""
+    """The use of a piece in each row; `limited`: whether of the reserved cores too, None where none are told apart."""
     rows = [(gpus, cores) if gpus >= s else (0, 0) for s in sizes]
     kept = () if limited is None else (gpus * limited, cores * limited)
     return np.array([*(each for row in rows for each in row), *(gpus > s for s in sizes), *kept], dtype=float)

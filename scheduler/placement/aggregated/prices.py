@@ -1,9 +1,9 @@
-"""Prices first: what a GPU, a core and a place for a large piece cost on each home of nodes, in milliseconds.
+"""Prices first: the price of a GPU, a core and a place for a large piece on each home of nodes, in milliseconds.
 
-The dual of the pooled relaxation (see `pooled`), smoothed (the best of a group's options by a soft maximum at a temperature
-of `eps` times the group's largest value), is minimised by Newton steps within prices >= 0 while the temperature falls:
-first on every n-th group with an n-th of what is idle, then on all. At any prices the hard dual bounds every plan. In the
-manner of CvxCluster (Nnorom, Boyd, Levis, 2026), whose prices come from a relaxation too; ours knows sizes of pieces.
+The dual of the pooled relaxation (see `pooled`), smoothed (the best of a group's options by a soft maximum at a temperature of
+`eps` times the group's largest value), is minimised by Newton steps within prices >= 0 while the temperature falls: first on
+every n-th group with an n-th of the supply, then on all. At any prices the hard dual bounds every plan. In the manner of
+CvxCluster (Nnorom, Boyd, Levis, 2026), whose prices come from a relaxation too; ours knows sizes of pieces.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 SAMPLED_GROUPS = 400
 COARSE, FINE, FALL = 0.5, 0.02, 0.6
-"""Temperatures: of the first step, of the last, and by what it falls at each."""
+"""The temperatures of the first step and of the last, and the factor by which it falls at each."""
 COARSE_STEPS, FINE_STEPS, WARM_STEPS, HALVINGS = 9, 5, 8, 5
 KNOWN = 0.5
-"""Of the rows, what earlier prices must be known of to start from them."""
+"""The share of the rows that must have earlier prices to start from them."""
 SWEEPS = 40
 NEGLIGIBLE = 9.0
-"""Options so many temperatures behind their group's best have no part in it (e^-9)."""
+"""An option that lies this number of temperatures behind its group's best has no part in it (e^-9)."""
 LAST_DIGITS = 1e-10
-"""Of a difference of two sums of a few thousand numbers: what is smaller than this part of them may be rounding alone."""
+"""A smaller part of a difference of two sums of a few thousand numbers may be rounding only."""
 MOST_AT_ONCE = 250_000
 """Multiplications that a matrix library does on one thread: more would wait for other cores, which are others' to use."""
 
@@ -135,7 +135,7 @@ class _Soft:
         """Slope and curvature."""
         r, own, group = self.relaxed, self.own, self.group
         slope, curve = r.limits.copy(), np.zeros((len(r.limits), len(r.limits)))
-        mean = np.zeros((len(r.members), len(r.limits)))  # of what a group's options use
+        mean = np.zeros((len(r.members), len(r.limits)))  # of the use of a group's options
         taken, stiff = self.share * r.members[group], self.share * (r.members / self.heat)[group]
         for k, block in enumerate(r.blocks):
             here = np.flatnonzero(r.block[own] == k)
@@ -172,10 +172,10 @@ def _weighed(use: np.ndarray, by_row: np.ndarray) -> np.ndarray:
 
 
 def _cancelled(curve: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return their difference, no row's own bend less than what rounding may have left of it.
+    """Return their difference, with at least the part of each row's own bend that rounding may have left.
 
-    Where every group takes one option whole the two are the same but for their last digits. Steps by such a curvature, of
-    rows that bend less by themselves than with others, grow without end.
+    Where every group takes one option whole the two are the same but for their last digits. Steps by such a curvature, of rows
+    that bend less by themselves than with others, grow without end.
     """
     found: np.ndarray = curve - mean
     own = np.diag_indices(len(curve))

@@ -32,7 +32,7 @@ SAMPLED_GROUPS = 350
 PER_GROUP = 4
 """Options per group that the master begins with, on average."""
 NEAR = 0.1
-"""Of a group's improving options those join that come so near to its best, relative to what that improves by."""
+"""An improving option joins when it comes this near to its group's best, relative to that one's gain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Cap:
 
 @dataclass(slots=True)
 class Problem:
-    """What is to be maximised: options, supply, caps, and how many of each group and class there are."""
+    """The program to maximise: options, supply, caps, and the number of each group and class."""
 
     options: Options
     supply: Supply
@@ -81,7 +81,6 @@ class Problem:
         return np.concatenate((self.members, free, self.nodes, np.array([cap.upper for cap in self.caps])))
 
     def option_columns(self, chosen: np.ndarray) -> Matrix:
-        """The columns of these options, as arrays."""
         capped = self._capped(chosen)
         groups, rows = self.options.group[chosen], self.first_row + self.options.row[chosen]
         index = [np.stack((groups, rows), axis=1)]
@@ -136,14 +135,14 @@ class Problem:
         return columns.matrix(self.row_upper)
 
     def surplus(self, prices: np.ndarray) -> np.ndarray:
-        """What each option is worth beyond the prices of its row and caps; the group's own price is not taken off."""
+        """The worth of each option beyond the prices of its row and caps; the group's own price is not taken off."""
         found: np.ndarray = self.options.value - self.options.need * prices[self.first_row + self.options.row]
         for row, cap in enumerate(self.caps, start=self.first_cap):
             np.subtract.at(found, cap.options, cap.weights * prices[row])
         return found
 
     def sample(self, every: int) -> Problem:
-        """Every n-th group on an n-th of the nodes, caps alike."""
+        """Every n-th group on an n-th of the nodes, with caps in proportion."""
         members = np.where(np.arange(len(self.members)) % every == 0, self.members, 0.0)
         caps = [Cap(cap.options, cap.weights, cap.upper / every) for cap in self.caps]
         return Problem(self.options, self.supply, caps, members, self.nodes / every, self.listed, self.complete)

@@ -1,4 +1,4 @@
-"""What fits in the room of one node: the best and all combinations of pieces."""
+"""The pieces that fit in the room of one node: the best and all combinations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SKIP = -1
 
 
 class Room(NamedTuple):
-    """What a node of a class has for its patterns. `limit` = cores for pieces of limited jobs; 0 where none needs it."""
+    """The room of a class's node for patterns. `limit` = cores for pieces of limited jobs; 0 where none needs it."""
 
     gpus: int
     cores: int
@@ -49,7 +49,7 @@ class RoomChoices:
 
     @classmethod
     def of(cls, pieces: Iterable[tuple[int, int, int, int]], most: Room) -> RoomChoices:
-        """Of pieces (row, GPUs, cores, cores of those limited), the largest first, as far as they fit."""
+        """Make them from pieces (row, GPUs, cores, cores of those limited), the largest first, as far as they fit."""
         fitting = [piece for piece in pieces if piece[1] <= most.gpus and piece[2] <= most.cores]
         columns = np.array(sorted(fitting, key=lambda piece: (-piece[1], -piece[2], piece[0])), dtype=int).reshape(
             -1, 4
@@ -136,7 +136,7 @@ class _Listing:
         self.steps = 0
 
     def extend(self, start: int, left: Room, taken: tuple[tuple[int, int], ...]) -> None:
-        """Go on from the kind at `start`, with so much left."""
+        """Go on from the kind at `start` with the rest."""
         self.steps += 1
         if len(self.found) >= self._most or self.steps > STEPS:
             return

@@ -1,8 +1,8 @@
-"""What jobs of one shape may take from one GPU type, speeds apart: made once for all of them.
+"""The options of jobs of one shape on one GPU type, speeds apart: made once for all of them.
 
-A *skeleton* is a table with a line per option, and the questions that the estimator must answer to know their speed, of
-which several options share one: it depends on the number of GPUs and nodes, and what cores are missing scales it. So a
-queue of thousands of jobs costs its shapes, and the questions about each job, and what follows is arithmetic on arrays.
+A *skeleton* is a table with a line per option, and the questions that the estimator must answer to know their speed, of which
+several options share one: it depends on the number of GPUs and nodes, and missing cores scale it. A queue of thousands of jobs
+costs its shapes, and the questions about each job; the rest is arithmetic on arrays.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class UnitRow(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What the estimator is asked about a job: on such a node, so many GPUs in all, over so many nodes."""
+    """A question to the estimator about a job: on such a node, with this number of GPUs in all, over this number of nodes."""
 
     node: Node
     gpus: int
@@ -86,7 +86,7 @@ class Skeletons:
     _types: dict[frozenset[str], list[str]] = field(default_factory=dict)
     _pieces: dict[tuple[object, ...], list[tuple[int, int, float]]] = field(default_factory=dict)
     _by_tenant: bool = False  # whether some nodes take one tenant at a time
-    _memory_mib: list[int] = field(default_factory=list)  # that some node has at most: what lies between is alike
+    _memory_mib: list[int] = field(default_factory=list)  # that some node has at most: amounts between are equal
 
     def __post_init__(self) -> None:
         pools = self.classes.pools
@@ -102,7 +102,9 @@ class Skeletons:
         needs = (job.requirement, job.cores, job.least_cores, memory, job.bound)
         shape = (needs, job.tenant if self._by_tenant else None, access, quota)
         found = []
-        for gpu_type in self._types_for(job):
+        if job.gpu_types not in self._types:
+            self._types[job.gpu_types] = self.classes.types_for(job)
+        for gpu_type in self._types[job.gpu_types]:
             spread = low_sensitivity or job.min_gpus > self.classes.largest.get(gpu_type, 0)
             key = (gpu_type, spread, *shape)
             made = self._made.get(key)
@@ -113,7 +115,7 @@ class Skeletons:
         return found
 
     def pieces(self, job: Job, pool: Pool, size: int, most_cores: int | None) -> list[tuple[int, int, float]]:
-        """(row, cores, share of speed) of each piece of so many GPUs that the pool has for jobs that want so many cores."""
+        """(row, cores, share of speed) of each piece of `size` GPUs in the pool for jobs that want `most_cores` at most."""
         key = (id(pool), size, job.cores, job.least_cores, most_cores)
         if key not in self._pieces:
             unbound, most = pool.gpu_type in self.unbound, self.classes.pools[pool].cores[size]
@@ -127,11 +129,6 @@ class Skeletons:
                 if cores <= most
             ]
         return self._pieces[key]
-
-    def _types_for(self, job: Job) -> list[str]:
-        if job.gpu_types not in self._types:
-            self._types[job.gpu_types] = self.classes.types_for(job)
-        return self._types[job.gpu_types]
 
     def _make(
         self, job: Job, access: Access, gpu_type: str, quota: tuple[int | None, int | None], *, spread: bool
@@ -181,7 +178,7 @@ class _Maker:
             self.lines.append(Line(row, 1, size, cores, False, factor, share, asked))
 
     def over_nodes(self, pools: Sequence[Pool], size: int) -> None:
-        """An option per rate, lowest speed class and set of arrays, those with the fastest or own nodes alone included."""
+        """An option per rate, lowest speed class and set of arrays, those with only the fastest or own nodes included."""
         for arrays in [self.access.arrays[: k + 1] for k in range(len(self.access.arrays))]:
             own = [pool for pool in pools if pool.zone.array in arrays]
             if len(arrays) > 1 and not any(pool.zone.array == arrays[-1] for pool in own):

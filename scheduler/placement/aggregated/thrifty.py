@@ -1,9 +1,9 @@
-"""A plan by prices, in one pass over the queue: each job takes what is worth most beyond its price (see `prices`).
+"""A plan by prices, in one pass over the queue: each job takes the option worth most beyond its price (see `prices`).
 
-Jobs that gain most go first, each to its best option or one nearly as good, on the node whose worth it lowers least: the
-worth of a node is that of the best pieces that its idle GPUs and cores can be cut into, so cores are not taken from GPUs
-that others could use. Whom that leaves out takes whatever still fits, those worth most for their price first. A few
-numpy calls a job, none over nodes and jobs together; whenever time ends, what stands is a plan.
+Jobs that gain most go first, each to its best option or one nearly as good, on the node whose worth it lowers least: the worth
+of a node is that of the best pieces that its idle GPUs and cores can be cut into, so cores are not taken from GPUs that others
+could use. The jobs left out take the rest that fits, those worth most for their price first. A few numpy calls a job, none over
+nodes and jobs together; the present state is a plan at any time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     Taken = tuple[Ranked, Configuration, Group, int]
 
 NEARLY = 0.2
-"""Of an option's price: so much less than its best a job accepts before everybody has had a turn."""
+"""A job accepts this part of an option's price less than its best before every job has had a turn."""
 MOST_PIECES = 1 << 20
 """No job asks for more GPUs."""
 DIGITS = 9
-"""Worths are compared to so many digits of the largest, so that rounding decides nothing."""
+"""Worths are compared to this number of digits of the largest, so that rounding decides nothing."""
 
 
 class Outlook:
-    """What nodes are worth at these prices, by what is idle on them: what taking a piece from one costs the others."""
+    """The worth of nodes at these prices, by their idle resources: a piece taken from one costs the others its loss."""
 
     def __init__(self, classes: Classes, options: Options, prices: Prices, idle_columns: IdleColumns) -> None:
         members: dict[Home, set[Pool]] = {}
@@ -63,7 +63,7 @@ class Outlook:
             self._tables.append(best_values(RoomChoices.of(pieces, room), prices.pieces)[:, :, 0])
 
     def loss(self, at: np.ndarray, idle_columns: IdleColumns, gpus: int, cores: int) -> np.ndarray:
-        """What each of these nodes of one home loses by such a piece, in whole units of the last digit that counts."""
+        """The loss of each of these nodes of one home by such a piece, in whole units of the last digit that counts."""
         worth = self._tables[self._table[at[0]]]
         most, idle, left = worth.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
         lost = worth[idle, np.minimum(left, most)] - worth[idle - gpus, np.minimum(left - cores, most)]
@@ -106,7 +106,7 @@ class _Turn:
         self.density = np.maximum.reduceat(options.value / np.maximum(cost, 1e-12), firsts)
         self._order = np.lexsort((-self._surplus, options.group))
         self._seated = np.zeros(len(options.groups), dtype=int)
-        # What is asked, pieces of a row and how many of them; and the memory from which on there is no room for it.
+        # The pieces asked, of a row and their number; and the memory from which on there is no room for it.
         _, self._asked = np.unique(options.row * MOST_PIECES + options.need.astype(int), return_inverse=True)
         self._gone = np.full(len(options.row), np.inf)
 

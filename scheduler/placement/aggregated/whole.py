@@ -42,7 +42,7 @@ class Whole:
         return Whole(kept, self.moves * moves, patterns, float(options.value @ kept))
 
     def minus(self, other: Whole) -> Whole:
-        """What this plan has beyond a part of it."""
+        """The rest of this plan beyond a part of it."""
         left = {pattern: times - other.patterns.get(pattern, 0) for pattern, times in self.patterns.items()}
         patterns = {pattern: times for pattern, times in left.items() if times}
         objective = self.objective - other.objective

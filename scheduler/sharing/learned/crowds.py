@@ -1,7 +1,7 @@
-"""Those on each shared GPU of a planning, as the learned policy looks at them, and whom it would start beside them.
+"""The jobs on each shared GPU of a planning, as the learned policy sees them, and those it would start beside them.
 
-A GPU is looked at when somebody asks for it, for all who ask at once, and again when somebody has joined it: one by one, a
-thousand jobs beside a hundred GPUs took ten times as long.
+A GPU is judged when a job asks for it, for all askers at once, and again when a job has joined it: one by one, a thousand jobs
+beside a hundred GPUs took ten times as long.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.learned.images import RESOURCES, STEPS
+from scheduler.sharing.learned.images import CROWD, LONG, RESOURCES, STEPS, WAIT
 from scheduler.sharing.learned.masks import TOLERANCE
 from scheduler.sharing.learned.paces import Beside, Course
-from scheduler.sharing.learned.preference import Preference
 from scheduler.sharing.learned.runs import UNSEEN, Runs
 from scheduler.sharing.model import Rule
 from scheduler.sharing.rules import NUMBERS
@@ -29,11 +28,14 @@ if TYPE_CHECKING:
     from scheduler.sharing.model import Asker
     from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
+FIRST = 1
+"""The action that starts only the first slot."""
+IMAGE = STEPS * RESOURCES
 FULL = 1.0 + TOLERANCE
 FEW = np.array([0, 4, 8, 12, 20, 30])
-"""At these phases use is looked at first: whoever exceeds a resource mostly does so at one of them."""
+"""At these phases use is checked first: a job that exceeds a resource mostly does so at one of them."""
 AT_ONCE = 2**16
-"""So many pairs of a GPU and an asker are looked at together: more no longer fit into a processor's cache."""
+"""This number of pairs of a GPU and an asker is judged together: more no longer fit into a processor's cache."""
 UNJUDGED = np.int8(-1)
 EXCEEDS, LITTLE, LEARNED, DECLINED = (
     np.int8(NUMBERS[rule]) for rule in (Rule.EXCEEDS, Rule.LITTLE, Rule.LEARNED, Rule.DECLINED)
@@ -41,7 +43,7 @@ EXCEEDS, LITTLE, LEARNED, DECLINED = (
 
 
 class Crowds:
-    """Sums over those on each GPU, a row a GPU, kept as they join; what somebody used whom nobody knows is never `known`."""
+    """Sums over the jobs on each GPU, a row a GPU, kept as they join; a GPU with an unknown job is never `known`."""
 
     def __init__(self, board: Board, most: int, beside: Beside | None) -> None:
         many = len(board.gpus)
@@ -72,7 +74,7 @@ class Crowds:
             self._beside.count(columns)
 
     def first(self, columns: Ints, preference: Preference) -> Floats:
-        """Return what the network's first layer gives for those on these GPUs."""
+        """Return the first layer's output for the jobs on these GPUs."""
         people, least, most = self.people[columns], self.least[columns], self.most[columns]
         return preference.of_gpus(self.images[columns], people, least, most)
 
@@ -92,11 +94,50 @@ class Crowds:
             self._beside.join(column, Course(signature, ahead.busy[at], ahead.there[at]))
 
 
+class Preference:
+    """Whether a network would start a job beside those on a GPU, or wait, for many of both: only the first slot is taken.
+
+    The first layer is linear in its input, so its outputs for the jobs on a GPU and for a job are added up: each is worked out
+    once, and not once a pair. Images have shape (n, STEPS, 4); answers of `of_gpus` and `of_jobs` are only for `starts`.
+    """
+
+    def __init__(self, network: Network) -> None:
+        weights, self._bias, *self._between, last, bias = network.layers
+        slots = (1 + network.frame.slots) * IMAGE
+        gpus, jobs = np.arange(IMAGE), np.arange(IMAGE, 2 * IMAGE)
+        self._of_gpus = weights[np.append(gpus, [-4, -3, -2])]
+        self._of_jobs = weights[np.append(jobs, slots)]
+        self._last, self._last_bias = last[:, [WAIT, FIRST]], bias[[WAIT, FIRST]]
+
+    def of_gpus(self, images: Floats, people: Ints, least: Floats, most: Floats) -> Floats:
+        """The first layer's output for the jobs on each GPU: their image, how many, the phases before the first and last end."""
+        seen = [images.reshape(-1, IMAGE), (people / CROWD)[:, None], (least / LONG)[:, None], (most / LONG)[:, None]]
+        found: Floats = np.concatenate(seen, axis=1) @ self._of_gpus + self._bias
+        return found
+
+    def of_jobs(self, images: Floats, phases: Floats) -> Floats:
+        """The first layer's output for each job in the first slot."""
+        seen = np.concatenate([images.reshape(-1, IMAGE), (phases / LONG)[:, None]], axis=1)
+        found: Floats = seen @ self._of_jobs
+        return found
+
+    def starts(self, first: Floats) -> Flags:
+        """Return whether to start is preferred to waiting. `first`: of a GPU and a job added up, shape (n, width); changed."""
+        out = np.maximum(first, 0.0, out=first)
+        for weights, bias in zip(self._between[::2], self._between[1::2], strict=True):
+            out = out @ weights
+            out += bias
+            np.maximum(out, 0.0, out=out)
+        found = out @ self._last + self._last_bias
+        preferred: Flags = found[:, 1] > found[:, 0]
+        return preferred
+
+
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What the askers use on GPUs of one size, a row an asker.
+    """The askers' use of GPUs of one size, a row an asker.
 
-    `few`: of the GPU's time at the phases `FEW`, shape (phases, askers); `first`: what the first layer gives for each.
+    `few`: of the GPU's time at the phases `FEW`, shape (phases, askers); `first`: the first layer's output for each.
     """
 
     runs: Runs
@@ -150,7 +191,7 @@ class Judge:
         return self._owns[memory_mib]
 
     def _judge(self, own: Own, columns: Ints) -> None:
-        """Judge these GPUs, all of one size, for all for whom their ledgers have room."""
+        """Judge these GPUs, all of one size, for all askers for which their ledgers have room."""
         self._crowds.look(columns, own.runs)
         seen = own.seen & self._crowds.known[columns, None]
         may = seen & self.board.rooms(harvested=False).fits(columns).T

@@ -1,7 +1,7 @@
-"""What the agent sees, and among what it chooses (DqnGPU 3.2; algorithms.md section 12).
+"""The input of the agent and its actions (DqnGPU 3.2; algorithms.md section 12).
 
-An image is the height of use over the next `STEPS` steps, for each of four resources (GPU time, memory, SMs, PCIe), in parts of a
-GPU's: the paper draws the same as cells of 0 and 1. One image for the GPU, one for each waiting job in a slot; then how long
+An image is the height of use over the next `STEPS` steps, for each of four resources (GPU time, memory, SMs, PCIe), in parts of
+a GPU's: the paper draws the same as cells of 0 and 1. One image for the GPU, one for each waiting job in a slot; then how long
 those jobs and those on the GPU take, and how many more wait. An action is a subset of the slots to start together, or to wait.
 """
 
@@ -34,9 +34,9 @@ WAIT = 0
 
 @dataclass(frozen=True)
 class Frame:
-    """How many waiting jobs the agent looks at, and what follows from it. `subsets[WAIT]` is to start nobody.
+    """The number of waiting jobs that the agent sees, and its consequences. `subsets[WAIT]` starts no job.
 
-    `together`: whether jobs may start as a subset (DqnGPU), or one at a time alone (DeepRM).
+    `together`: whether jobs may start as a subset (DqnGPU), or only one at a time (DeepRM).
     """
 
     slots: int = 3

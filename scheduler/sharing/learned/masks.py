@@ -1,12 +1,12 @@
 """Which subsets of the waiting jobs may start: none with which a resource is exceeded at any step (DqnGPU 3.2.2).
 
-A job that is slowed comes to its peak later than it would alone, and stays longer. So each job stands for the most that it may
-use at a step when it comes on at its own speed, or up to `slowest` times slower, or anything between. Where the true slowdown of
-jobs that exceed nothing is at most `slowest`, nobody ever runs out of memory by a decision. Without a bound (`inf`), which is how
-the service decides, memory counts by the most that a job will use until its end: no slowdown can break that.
+A job that is slowed comes to its peak later than on an idle GPU, and stays longer. Each job counts with the most that it may use
+at a step when it comes on at its own speed, or up to `slowest` times slower, or anything between. Where the true slowdown of
+jobs that exceed nothing is at most `slowest`, no job ever runs out of memory by a decision. Without a bound (`inf`), which is
+how the service decides, memory counts by the most that a job will use until its end: no slowdown can break that.
 
-With `gain` (decision 0209) nobody starts who would gain too little there (`paces`); and where a bound would hold subsets to
-`in_time`, they may start too for whom memory is enough at whatever pace.
+With `gain` (decision 0209) no job starts that would gain too little there (`paces`); and where a bound would hold subsets to
+`in_time`, those subsets may start too for which memory is enough at any pace.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ IN_TIME = [0, 2, 3]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a job may fall behind (`slowest`, 1 or more, or inf), and for how many phases jobs are looked at.
+    """How far a job may fall behind (`slowest`, 1 or more, or inf), and how many phases of a job count (`longest`).
 
-    `longest` must be no less than the phases of any job times `slowest` (where that is finite). `in_time`: how much of what jobs
-    take in turns (GPU time, SMs, PCIe) they may ask for together, in parts of what there is; of memory never more than there is.
-    `gain`: how much pace each who starts must add at least, in parts of its own (`paces`); None: whoever fits may start.
+    `longest` must be no less than the phases of any job times `slowest` (where that is finite). `in_time`: how much of the
+    resources that jobs take in turns (GPU time, SMs, PCIe) they may ask for together, in parts of all; of memory never more than
+    there is. `gain`: how much pace each job that starts must add at least, in parts of its own (`paces`); None: any job that
+    fits may start.
     """
 
     slowest: float = np.inf
@@ -89,9 +90,10 @@ class Reach:
 
 
 def taken(frame: Frame, slots: list[Floats]) -> Floats:
-    """Return what each action would add, by phase and resource; inf where it names an empty slot. Shape (actions, phases * 4).
+    """Return the use that each action would add, by phase and resource; inf where it names an empty slot. Shape (actions, phases
+    * 4).
 
-    `slots`: as `Reach.ahead` returns, of the job in each slot, as many as there are.
+    `slots`: as `Reach.ahead` returns, of the job in each filled slot.
     """
     given = np.array([each.ravel() for each in slots]) if slots else np.zeros((0, 1))
     found: Floats = frame.members[:, : len(slots)] @ given

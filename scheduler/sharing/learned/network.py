@@ -49,7 +49,7 @@ class Network:
         return Network(self.frame, self.layers)
 
     def passed(self, states: Floats) -> list[Floats]:
-        """Return the states and what comes out of each layer, the last one not rectified. `states`: shape (n, inputs)."""
+        """Return the states and each layer's output, the last one not rectified. `states`: shape (n, inputs)."""
         found = [states]
         last = len(self.layers) - 2
         for at in range(0, len(self.layers), 2):
@@ -58,7 +58,7 @@ class Network:
         return found
 
     def judged(self, states: Floats, allowed: Flags) -> tuple[Floats, Floats]:
-        """Return policy and action values, each of shape (n, actions); what is not allowed has no probability."""
+        """Return policy and action values, each of shape (n, actions); a forbidden action has no probability."""
         return self.read(self.passed(states)[-1], allowed)
 
     def read(self, out: Floats, allowed: Flags) -> tuple[Floats, Floats]:
@@ -66,7 +66,7 @@ class Network:
         return policy(out[:, : self.frame.actions], allowed), out[:, self.frame.actions :]
 
     def gradients(self, passed: Sequence[Floats], out: Floats) -> list[Floats]:
-        """Return the gradient of each layer, given that of the output. `passed`: what `passed` returned."""
+        """Return the gradient of each layer, given that of the output. `passed`: the result of `passed`."""
         found: list[Floats] = []
         for at in range(len(self.layers) - 2, -1, -2):
             before = passed[at // 2]

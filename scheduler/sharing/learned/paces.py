@@ -1,9 +1,9 @@
-"""What jobs on one GPU get done together, and who gains by joining them (decision 0209).
+"""The joint progress of the jobs on one GPU, and which jobs gain by joining them (decision 0209).
 
-A job's *pace* is what it gets done of its own work in a second, 1 as alone. It is estimated as every policy estimates what jobs
-cost each other (`scheduler.sharing.measured`): where it was measured beside each of the others, by their harms added up; else by
-what all of them keep the GPU busy. Whoever starts adds a pace of its own and takes from those of the others. What is left of
-that over its own time there is its *gain*: where it is little, the job is as well off waiting.
+A job's *pace* is the work of its own that it gets done in a second, 1 on an idle GPU. It is estimated as every policy estimates
+the harm between jobs (`scheduler.sharing.measured`): where it was measured beside each of the others, by their harms added up;
+else by the time for which all of them keep the GPU busy. A job that starts adds a pace of its own and takes from those of the
+others. The rest of that over its own time there is its *gain*: where it is little, the job is as well off waiting.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Course(NamedTuple):
 
 
 def course(signature: str, image: Floats, phases: float) -> Course:
-    """Return the course of a job that has so many phases before it. `image`: as `images.ahead` returns."""
+    """Return the course of a job with `phases` before it. `image`: as `images.ahead` returns."""
     there = np.minimum(np.maximum(phases / STRIDE - AT, 0.0), 1.0)
     return Course(signature, image[:, GPU], there)
 
@@ -45,8 +45,8 @@ def course(signature: str, image: Floats, phases: float) -> Course:
 def summed(busy: Floats, there: Floats, harms: Floats | None = None) -> Floats:
     """Return the paces of the jobs of each set together, by step. Shape (sets, STEPS).
 
-    `busy`, `there`: by set and job, shape (sets, jobs, STEPS), zeros for who is not of the set. `harms`: what each job suffers
-    beside another as measured, NaN where it was not; shape (jobs, jobs), or (sets, jobs, jobs).
+    `busy`, `there`: by set and job, shape (sets, jobs, STEPS), zeros for jobs outside the set. `harms`: each job's measured harm
+    beside another, NaN where it was not measured; shape (jobs, jobs), or (sets, jobs, jobs).
     """
     total = busy.sum(axis=1, keepdims=True)
     slow = 1.0 + BEYOND * np.maximum(total - 1.0, 0.0) + BESIDE * (total - busy)
@@ -59,7 +59,7 @@ def summed(busy: Floats, there: Floats, harms: Floats | None = None) -> Floats:
 
 
 def harms_of(signatures: Sequence[str], measured: Measured, gpu_type: str) -> Floats | None:
-    """Return what jobs of these signatures suffer beside each other, NaN where that was not measured; None: nothing was."""
+    """Return the harm of jobs of these signatures beside each other, NaN where that was not measured; None: nothing was."""
     if not measured.beside:
         return None
     found = np.full((len(signatures), len(signatures)), np.nan)
@@ -74,7 +74,7 @@ def harms_of(signatures: Sequence[str], measured: Measured, gpu_type: str) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """Who must gain how much (`least`, in parts of a whole pace), told of these pairs on GPUs of this type."""
+    """The gain that each job must have (`least`, in parts of a whole pace), by these pairs on GPUs of this type."""
 
     frame: Frame
     least: float
@@ -82,9 +82,10 @@ class Gains:
     gpu_type: str = ""
 
     def enough(self, running: Sequence[Course], slots: Sequence[Course], fit: Flags) -> Flags:
-        """Return with which of the actions that `fit` each who starts gains enough beside all the others. Shape (actions,).
+        """Return for each of the actions that `fit` whether each job that starts gains enough beside all the others. Shape
+        (actions,).
 
-        Who starts alone on a GPU gains all there is. No action that fits names an empty slot.
+        A job without neighbours on a GPU gains all there is. No action that fits names an empty slot.
         """
         found, count = fit.copy(), len(slots)
         start = self.frame.members.sum(axis=1)
@@ -138,7 +139,9 @@ class Beside:
         """One is on that GPU from now on. Ask nothing until it is counted (`count`)."""
         there, place = self._there[row], len(self._there[row])
         if place == self._courses.shape[2]:
-            self._widen(2 * place)
+            before = self._courses, self._harms, self._paces
+            self._make(2 * place)
+            self._courses[:, :, :place], self._harms[:, :place, :place], self._paces[:] = before
         self._courses[0, row, place], self._courses[1, row, place] = new.busy, new.there
         there.append(new.signature)
         harms = harms_of(there, self._measured, self._types[row])
@@ -150,11 +153,6 @@ class Beside:
         harms = self._harms[rows] if self._measured.beside else None
         busy, there = self._courses[:, rows]
         self._paces[rows] = summed(busy, there, harms)
-
-    def _widen(self, places: int) -> None:
-        held, before = self._courses.shape[2], (self._courses, self._harms, self._paces)
-        self._make(places)
-        self._courses[:, :, :held], self._harms[:, :held, :held], self._paces[:] = before
 
     def enough(self, rows: Ints, jobs: Ints, busy: Floats, there: Floats) -> Flags:
         """Return for each pair of a GPU and a job whether that gains enough there. Shape as `rows`, and `jobs`.
@@ -168,7 +166,7 @@ class Beside:
         return found
 
     def _with(self, rows: Ints, jobs: Ints) -> Floats | None:
-        """Return what those on each GPU and one more suffer beside each other; None: nothing was measured."""
+        """Return the harm of the jobs on each GPU and one more beside each other; None: nothing was measured."""
         if not self._measured.beside:
             return None
         looked, at = np.unique(rows, return_inverse=True)

@@ -1,4 +1,4 @@
-"""A policy's file, as bytes: the network, how it was trained, and what is needed to go on (`train-sharing`, section 12).
+"""A policy's file, as bytes: the network, how it was trained, and the state to go on from (`train-sharing`, section 12).
 
 An archive of numpy's arrays (`.npz`) without pickled objects: a file from elsewhere can be wrong, but runs nothing. The same
 training gives the same bytes.
@@ -37,7 +37,7 @@ class PolicyFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a file holds. `about`: the training record (source, workloads, law, how long a step is, what it came to)."""
+    """The content of a file. `about`: the training record (source, workloads, law, how long a step is, the result)."""
 
     frame: Frame
     limits: Limits
@@ -98,7 +98,7 @@ def _layers(training: Training) -> dict[str, list[Floats]]:
 
 
 def unpacked(content: bytes) -> Stored:
-    """Return what a file holds. Raises PolicyFileError for one that is none, older or newer than this code, or damaged."""
+    """Return a file's content. Raises PolicyFileError for a file of another kind, older or newer than this code, or damaged."""
     if len(content) > MOST_BYTES:
         raise PolicyFileError(f"it has {len(content)} bytes; a policy's file has at most {MOST_BYTES}")
     try:

@@ -1,7 +1,6 @@
-"""What signatures were seen to use of GPUs of one size, many at once: a row each.
+"""The measured use of GPUs of one size by signatures, many at once: a row each.
 
-Each figure is the one that `seen.phases_of`, `masks.Reach` and `images.ahead` give for one job: a planning looks at a
-thousand.
+Each figure is the one that `seen.phases_of`, `masks.Reach` and `images.ahead` give for one job, for a thousand jobs.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Floats, Ints
 
 USED = ([GPU, 2], [MEMORY], [3])
-"""The resources of an image by what is measured: SMs count as the GPU's time (`seen`)."""
+"""The resources of an image by measure: SMs count as the GPU's time (`seen`)."""
 UNSEEN = 0
-"""The row of those of whom it is not known what they use when: nothing at all."""
+"""The row of jobs whose use over time is unknown: no use."""
 REACH = STEPS * STRIDE
 
 
 class Ahead(NamedTuple):
-    """What each of some jobs uses from now on, a row each.
+    """The use of each of some jobs from now on, a row each.
 
-    `images`: shape (n, STEPS, 4), as `images.ahead`; `in_time`: what it takes in turns, of GPU time by phase, then of PCIe, in
-    parts of what all may take together, shape (n, 2 * most); `memory`: the most until its end; `left`: the phases before it;
+    `images`: shape (n, STEPS, 4), as `images.ahead`; `in_time`: its use in turns, of GPU time by phase, then of PCIe, in parts
+    of all that may be taken together, shape (n, 2 * most); `memory`: the most until its end; `left`: the phases before it;
     `there`: the part of each step that it is there, shape (n, STEPS).
     """
 
@@ -48,7 +47,7 @@ class Ahead(NamedTuple):
 
 
 class Runs:
-    """Runs by profile, told in steps of `step_s`, `most` at most. `in_time`: as `masks.Limits` has it."""
+    """Runs by profile, in steps of `step_s`, `most` at most. `in_time`: as `masks.Limits` has it."""
 
     def __init__(self, memory_mib: int, step_s: float, most: int, in_time: float) -> None:
         self.most = most
@@ -79,7 +78,7 @@ class Runs:
         self._later = np.concatenate([self._later, later])
 
     def ahead(self, numbers: Ints, ran_s: Floats) -> Ahead:
-        """Return what each uses from now on that ran for so long: of its last phase at least."""
+        """Return the use of each from now on, after it `ran_s`: of its last phase at least."""
         many = len(numbers)
         done = np.minimum(ran_s / self._step_s, self._phases[numbers] - 1.0)
         whole = done.astype(np.int64)
@@ -93,7 +92,7 @@ class Runs:
         return Ahead(images, in_time.transpose(1, 0, 2).reshape(many, -1), self._later[numbers, whole], left, there)
 
     def _from(self, numbers: Ints, done: Floats | Ints, phases: int) -> Floats:
-        """Return the use at so many phases from `done` on. Shape (3, runs, phases)."""
+        """Return the use at `phases` phases from `done` on. Shape (3, runs, phases)."""
         if not done.any() and phases <= self.most:
             return self._uses[:, numbers, :phases]
         at = np.minimum((np.arange(phases) + done[:, None]).astype(np.int64), self.most)

@@ -1,4 +1,4 @@
-"""What a signature was seen to use, in the steps that a policy was trained with."""
+"""A signature's measured use, in the steps that a policy was trained with."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Floats, Ints
 
 PCIE_MB_S = 16_000.0
-"""Of a link of 16 lanes of PCIe 3: what `pcie` is a part of."""
+"""The rate of a link of 16 lanes of PCIe 3, the whole of `pcie`."""
 
 
 def phases_of(samples: Floats, seconds: float, step_s: float, most: int) -> Floats:
     """Return use by phase. Shape (phases, 4): GPU time, memory, SMs, PCIe, in parts of a GPU.
 
-    `samples`: GPU time (0 to 1), memory in parts of the GPU's, PCIe (MB/s), shape (n, 3). Memory counts by the highest
-    in a phase. SMs are not measured apart: they count as the GPU's time. A run of more
-    than `most` phases is told in `most` longer ones.
+    `samples`: GPU time (0 to 1), memory in parts of the GPU's, PCIe (MB/s), shape (n, 3). Memory counts by the highest in a
+    phase. SMs are not measured apart: they count as the GPU's time. A run of more than `most` phases is stretched to `most`
+    longer ones.
     """
     phases = int(np.clip(round(seconds / step_s), 1, most))
     edges = np.linspace(0, len(samples), phases + 1)
@@ -39,7 +39,7 @@ def phases_of(samples: Floats, seconds: float, step_s: float, most: int) -> Floa
 
 
 def phases_of_profiles(profiles: Sequence[Profile], memory_mib: int, step_s: float, most: int) -> tuple[Floats, Ints]:
-    """Return the use by phase of a job with each profile, on a GPU of so much memory, and how many phases it has.
+    """Return the use by phase of a job with each profile, on a GPU with this memory, and how many phases it has.
 
     All have known times above 0. Shapes (3, profiles, most + 1), for GPU time, memory and PCIe, zeros after a run's end, and
     (profiles,).

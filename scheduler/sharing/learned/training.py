@@ -1,13 +1,13 @@
 """Training: the update of DqnGPU's eq. 2 over episodes, `theta += alpha * sum grad log pi(s, a) * (Q(s, a) - V(s))`.
 
-`Q` is the discounted reward that an episode had from there on; `V` what the *target network*, a copy renewed now and then,
-expects of the policy there: `sum_a pi(a|s) Q_target(s, a)`. The network's second head learns `Q`, so that decisions can be
-explained by action values. Some entropy, less and less, keeps it trying. One generator of randomness: the same seed gives the
+`Q` is the discounted reward that an episode had from there on; `V` is the expectation of the *target network*, a copy renewed
+now and then, for the policy there: `sum_a pi(a|s) Q_target(s, a)`. The network's second head learns `Q`, so that decisions can
+be explained by action values. Some entropy, less and less, keeps it trying. One generator of randomness: the same seed gives the
 same network.
 
-Where only one action is allowed nothing is decided, and nothing learnt. Each workload is played several times, and what the
-plays of one had on average at a decision's time is taken from both `Q` and `V`'s place alike (deepRM's baseline): workloads
-differ more than policies do.
+Where only one action is allowed nothing is decided, and nothing learnt. Each workload is played several times, and the mean of
+its plays at a decision's time is taken from both `Q` and `V`'s place (deepRM's baseline): workloads differ more than policies
+do.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ class Workloads(Protocol):
 class Recipe:
     """How to train. Each update plays `workloads` workloads `plays` times each; the target is renewed every `renew` updates.
 
-    `entropy` falls in a line to nothing at the last update, and the `rate` to a tenth. `unit`: what
-    rewards are counted in.
+    `entropy` falls in a line to nothing at the last update, and the `rate` to a tenth. `unit`: the unit of rewards.
     """
 
     updates: int = 300
@@ -86,7 +85,7 @@ class Played:
 
 
 class Training:
-    """A training under way. `update` makes one step; what it is at can be stored and gone on with (`record`)."""
+    """A training under way. `update` makes one step; `record` stores its state."""
 
     def __init__(self, frame: Frame, workloads: Workloads, recipe: Recipe, seed: int) -> None:
         self.workloads, self.recipe, self.seed = workloads, recipe, seed
@@ -191,7 +190,7 @@ class Training:
 
 
 def levels(played: list[Played], returns: list[Floats]) -> list[Floats]:
-    """Return, for each decision of the plays of one workload, what the plays had from its step on, on average."""
+    """Return, for each decision of the plays of one workload, their mean return from its step on."""
     starts = [np.concatenate(([0], np.cumsum(each.steps)[:-1])) for each in played]
     found = []
     for own in starts:

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from scheduler.model import PairSeen
 from scheduler.sharing.board import Board
 from scheduler.sharing.learned import crowds
-from scheduler.sharing.learned.crowds import UNJUDGED, Judge
+from scheduler.sharing.learned.crowds import FIRST, UNJUDGED, Judge
 from scheduler.sharing.learned.images import STEPS, WAIT, Frame, ahead, state
 from scheduler.sharing.learned.masks import TOLERANCE, Limits, Reach
 from scheduler.sharing.learned.network import Network
 from scheduler.sharing.learned.paces import Gains, course
-from scheduler.sharing.learned.preference import FIRST
 from scheduler.sharing.learned.runs import UNSEEN, Runs
 from scheduler.sharing.learned.seen import phases_of
 from scheduler.sharing.measured import Measured
