@@ -91,14 +91,11 @@ def merged(batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for batch in sorted(batches, key=lambda each: each["start"]):
         last = found[-1] if found else None
         if last is None or not _follows(last, batch):
-            found.append(_begun(batch))
+            begun = {"count": 0, "gpus": {}, "host": {}, "attempts": {}}
+            found.append({"start": batch["start"], "period_s": batch["period_s"], **begun})
             last = found[-1]
         _extend(last, batch)
     return found
-
-
-def _begun(batch: Mapping[str, Any]) -> dict[str, Any]:
-    return {"start": batch["start"], "period_s": batch["period_s"], "count": 0, "gpus": {}, "host": {}, "attempts": {}}
 
 
 def _follows(last: Mapping[str, Any], batch: Mapping[str, Any]) -> bool:

@@ -96,7 +96,9 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
     if len(rows) < COPIED_FROM:
         with connection.cursor() as cursor:
             sent = f"(SELECT * FROM json_to_recordset(%s::json) AS r(id bigint, {kinds}))"  # noqa: S608 - names and types
-            cursor.execute(f"{update} {sent} {where}", [_as_json(len(columns), rows)])
+            cursor.execute(
+                f"{update} {sent} {where}", [_records(["id", *(f"c{place}" for place in range(len(columns)))], rows)]
+            )
         return
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute(f"CREATE TEMPORARY TABLE rows_sent (id bigint, {kinds}) ON COMMIT DROP")
@@ -143,11 +145,6 @@ def _copy(cursor: Any, columns: Sequence[Field], rows: Sequence[tuple[Any, ...]]
                     text = texts.get(id(row[place]))
                     values[place] = text if text is not None else texts.setdefault(id(row[place]), encode(row[place]))
             copy.write_row(values)
-
-
-def _as_json(count: int, rows: Sequence[tuple[Any, ...]]) -> str:
-    """Return the rows as one JSON text: 100 000 rows in one parameter are read and written in seconds."""
-    return _records(["id", *(f"c{place}" for place in range(count))], rows)
 
 
 def _records(keys: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:

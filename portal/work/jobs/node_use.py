@@ -71,7 +71,8 @@ def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) 
     nodes_counted(nodes)
     live = Allocation.objects.filter(node__in=nodes, released_at=None).select_related("attempt")
     parts = list(live.order_by("attempt_id"))
-    visible = _visible_jobs({part.attempt.job_id for part in parts}, user=user, tenant=tenant)
+    jobs = Job.objects.visible_to(user).filter(pk__in={part.attempt.job_id for part in parts})
+    visible = set((jobs.filter(tenant=tenant) if tenant else jobs).values_list("pk", flat=True))
     rows = GpuAllocation.objects.filter(allocation__in=[part.pk for part in parts], released_at=None)
     gpus_of: dict[int, list[int]] = defaultdict(list)
     shares: dict[int, tuple[float, int]] = {}
@@ -86,11 +87,6 @@ def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) 
     for node in nodes:
         node.used = _use(parts_of[node.pk], gpus_of=gpus_of, shares=shares, visible=visible)
     return list(nodes)
-
-
-def _visible_jobs(ids: set[int], *, user: User, tenant: Tenant | None) -> set[int]:
-    jobs = Job.objects.visible_to(user).filter(pk__in=ids)
-    return set((jobs.filter(tenant=tenant) if tenant else jobs).values_list("pk", flat=True))
 
 
 def _use(

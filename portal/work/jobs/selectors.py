@@ -174,13 +174,13 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
         "software": payload.software,
         **code_spec(payload),
-        "artefacts": None if attempt.is_profile else _spec_artefacts(payload),
+        "artefacts": None
+        if attempt.is_profile
+        else {
+            "patterns": payload.description.get("artefacts") or [],
+            "files": env("BERTH_ARTEFACT_FILES"),
+        },
     }
-
-
-def _spec_artefacts(payload: JobPayload) -> dict[str, Any]:
-    """Return what of the job's files is kept; the description was checked when it was submitted."""
-    return {"patterns": payload.description.get("artefacts") or [], "files": env("BERTH_ARTEFACT_FILES")}
 
 
 def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:

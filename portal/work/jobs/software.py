@@ -106,16 +106,11 @@ def image_check(software: Mapping[str, str], *, tenant: str, allowed: str) -> No
 
 def image_allowed(image: str, allowed: str) -> bool:
     """Say whether one of the patterns is the image's. `allowed`: as in `image_check`."""
-    return any(fnmatchcase(image, _literal(pattern)) for pattern in _patterns(allowed))
+    return any(fnmatchcase(image, re.sub(r"([\[?])", r"[\1]", pattern)) for pattern in _patterns(allowed))
 
 
 def _patterns(allowed: str) -> list[str]:
     return [line.strip() for line in checks.lines_of(allowed) if line.strip()]
-
-
-def _literal(pattern: str) -> str:
-    """Return the pattern with `*` as its only sign that means something."""
-    return re.sub(r"([\[?])", r"[\1]", pattern)
 
 
 def file_missing(name: str, field: str = "software.requirements_file") -> BerthError:

@@ -112,7 +112,8 @@ def usage_of(tenant: Tenant, *, since: datetime | None = None, until: datetime |
         detail = f"`since` must lie before `until` and before now, by {LONGEST.days} days at most."
         raise BerthError("invalid", detail, field="since")
     rows = sorted(_rows(tenant, since, until, now), key=lambda row: (-row.gpu_hours, -row.core_hours, row.user or ""))
-    return Usage(since, until, rows, _sum(rows))
+    totals = [round(sum(getattr(row, name) for row in rows), DIGITS) for name in HOURS]
+    return Usage(since, until, rows, UsageRow(None, None, sum(row.attempts for row in rows), *totals))
 
 
 def _rows(tenant: Tenant, since: datetime, until: datetime, now: datetime) -> list[UsageRow]:
@@ -140,8 +141,3 @@ def _rows(tenant: Tenant, since: datetime, until: datetime, now: datetime) -> li
         UsageRow(user, category, count, *(round(each, DIGITS) for each in hours_held))
         for user, category, count, *hours_held in found
     ]
-
-
-def _sum(rows: list[UsageRow]) -> UsageRow:
-    totals = [round(sum(getattr(row, name) for row in rows), DIGITS) for name in HOURS]
-    return UsageRow(None, None, sum(row.attempts for row in rows), *totals)

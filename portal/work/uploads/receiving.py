@@ -88,7 +88,8 @@ class Receiving:
         """Write the bytes to the disk, then have the view keep them. Raises SenderLeftError."""
         incoming = await asyncio.to_thread(Incoming.begin)
         try:
-            await _bytes_take(incoming, _length(scope), receive)
+            length = int(dict(scope["headers"]).get(b"content-length", 0))
+            await _bytes_take(incoming, length, receive)
             await self._django({**scope, STAGE: incoming}, _nothing(), send)
         except BerthError as error:
             await _refuse(send, error)
@@ -145,10 +146,6 @@ def _too_many() -> BerthError:
 
 def _too_slow() -> BerthError:
     return BerthError("too_slow", "The bytes come too slowly; nothing was kept. Send the file again.", status=408)
-
-
-def _length(scope: dict[str, Any]) -> int:
-    return int(dict(scope["headers"]).get(b"content-length", 0))
 
 
 async def _refuse(send: Any, error: BerthError) -> None:

@@ -124,7 +124,11 @@ class OneStream(Reading):
         self.attempt = part.attempt if part else None
         self._start = 0
         if asked.cursor is not None:
-            self._start = _offset(asked.cursor)
+            if not (asked.cursor.isascii() and asked.cursor.isdigit() and int(asked.cursor) <= MAX_OFFSET):
+                raise BerthError(
+                    "invalid", "Send the `next` of the last answer for this stream unchanged.", field="cursor"
+                )
+            self._start = int(asked.cursor)
         elif part is not None:
             self._start = offset_since(part, since=asked.since) if asked.since else 0
             if asked.tail is not None:
@@ -175,12 +179,6 @@ class TwoStreams(Reading):
 
     def at_end(self) -> bool:
         return self._both is None or self._look.end == self._both.end()
-
-
-def _offset(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit() and int(cursor) <= MAX_OFFSET):
-        raise BerthError("invalid", "Send the `next` of the last answer for this stream unchanged.", field="cursor")
-    return int(cursor)
 
 
 class JobLogsView(ApiView):

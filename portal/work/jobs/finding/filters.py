@@ -66,7 +66,8 @@ def jobs_kept(jobs: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
     if filters.category:
         jobs = jobs.filter(pk__in=JobText.objects.filter(category=filters.category).values("pk"))
     if filters.label:
-        jobs = jobs.filter(pk__in=_labelled(filters.label))
+        has = JobLabel.objects.filter(**{"pair" if "=" in filters.label else "name": filters.label})
+        jobs = jobs.filter(pk__in=has.values("job_id"))
     if filters.node:
         jobs = jobs.filter(pk__in=_been_on(filters.node))
     times = (("submitted_at", filters.submitted), ("started_at", filters.started), ("ended_at", filters.ended))
@@ -86,10 +87,6 @@ def tasks_kept(tasks: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
     for column, between in times:
         tasks = tasks.filter(**between.of(column))
     return tasks
-
-
-def _labelled(label: str) -> QuerySet[JobLabel]:
-    return JobLabel.objects.filter(**{"pair" if "=" in label else "name": label}).values("job_id")
 
 
 def _been_on(node: str) -> QuerySet[Allocation]:

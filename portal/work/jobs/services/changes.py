@@ -99,15 +99,10 @@ def never_completed(job_id: int) -> str:
     return f"job {job_id} did not complete"
 
 
-def not_needed(job_id: int) -> str:
-    """Return `end_detail` for a job that was cancelled because it was for the failure of job `job_id`."""
-    return f"job {job_id} completed"
-
-
 def dependants_settle(*, job_id: int, ok: bool) -> None:
     """Cancel the jobs that can no longer start after this end: they waited for the other one. The others become eligible."""
     kind, word, detail = (
-        (JobDependency.Kind.NOT_OK, "fail, which completed", not_needed(job_id))
+        (JobDependency.Kind.NOT_OK, "fail, which completed", f"job {job_id} completed")
         if ok
         else (JobDependency.Kind.OK, "complete, which did not", never_completed(job_id))
     )

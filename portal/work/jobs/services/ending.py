@@ -75,7 +75,7 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
         return
     use_count(attempt=fresh)
     job = Job.objects.get(pk=attempt.job_id)
-    _job_follow(job=job, attempt=fresh, state=state, never_ran=_never_ran(parts))
+    _job_follow(job=job, attempt=fresh, state=state, never_ran=any(reason in NEVER_RAN for reason, _ in parts))
     _checkpoint_remember(job=job, attempt=fresh)
     page_event(stream=f"job:{job.pk}", topic="log", id=job.pk)
 
@@ -116,10 +116,6 @@ def loss_make_good(*, attempt: Attempt, part: Allocation) -> bool:
         signal=None,
         end_detail="",
     )
-
-
-def _never_ran(parts: list[tuple[str, int | None]]) -> bool:
-    return any(reason in NEVER_RAN for reason, _ in parts)
 
 
 def _checkpoint_remember(*, job: Job, attempt: Attempt) -> None:

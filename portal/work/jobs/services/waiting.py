@@ -96,10 +96,7 @@ def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
     elif not counts and job.waiting_since_s is not None:
         job.waited_s += max(0.0, now.timestamp() - job.waiting_since_s)
         job.waiting_since_s, changed = None, True
-    if job.started_at is None and note.age_s and _moved(job.age_s, note.age_s):
+    moved = note.age_s and (job.age_s is None or abs(note.age_s - job.age_s) > AGE_STEP * job.age_s)
+    if moved and job.started_at is None:
         job.age_s, changed = note.age_s, True
     return changed
-
-
-def _moved(old: float | None, new: float) -> bool:
-    return old is None or abs(new - old) > AGE_STEP * old
