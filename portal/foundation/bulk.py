@@ -1,4 +1,4 @@
-"""Many rows in one statement, whatever their number: conditions on many ids, and many different values written at once.
+"""Many rows in one statement, for any number of them: conditions on many ids, and many different values written at once.
 
 Django's own `pk__in=[...]` sends one parameter an id, which SQLite refuses above 32 766, and its `bulk_update` a CASE a
 row, whose cost grows with the square. Here the ids or rows travel as one array (Postgres) or one JSON text (SQLite).
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def among(ids: Iterable[int]) -> RawSQL:
-    """Return what `pk__in` (or any `..._id__in`) takes: one parameter for all the ids."""
+    """Return the value of `pk__in` (or any `..._id__in`): one parameter for all the ids."""
     every = [int(each) for each in ids]
     if connection.vendor == "postgresql":
         return RawSQL("SELECT unnest(%s::bigint[])", [every])
@@ -34,7 +34,7 @@ def among(ids: Iterable[int]) -> RawSQL:
 def rows_between(
     rows: QuerySet, first: int, count: int, *, total: int | None = None, ask: Ask | None = None
 ) -> list[Any]:
-    """Return `count` rows from place `first` on, in their order. Two queries: the keys, then those rows alone.
+    """Return `count` rows from place `first` on, in their order. Two queries: the keys, then only those rows.
 
     A database walks over all rows before a late page. So it does that with keys only, and neither reads the wide rows nor
     joins what is fetched along with them; and where `total`, the number of all rows, is known it comes from the nearer end.
@@ -71,7 +71,7 @@ class Epoch(Func):
 
 
 COPIED_FROM = 2000
-"""From so many rows on Postgres is sent them by COPY into a temporary table: it takes JSON apart five times as slowly."""
+"""From this number of rows on Postgres is sent them by COPY into a temporary table: it takes JSON apart five times as slowly."""
 
 
 def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -108,11 +108,11 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
 
 
 INSERTED_FROM = 50
-"""From so many rows on Postgres is sent them as one text: Django's `bulk_create` works a while on each value."""
+"""From this number of rows on Postgres is sent them as one text: Django's `bulk_create` works a while on each value."""
 
 
 def rows_insert(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows; a row is its values in the order of `fields`, the others get their defaults, alike in all. One INSERT."""
+    """Insert rows; a row is its values in the order of `fields`, the others get the same defaults in all. One INSERT."""
     columns = [model._meta.get_field(name) for name in fields]  # noqa: SLF001 - Django's documented Meta API
     if connection.vendor != "postgresql" or len(rows) < INSERTED_FROM:
         attributes = [field.attname for field in columns]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def terms_of(rows: QuerySet) -> list[str] | None:
-    """Return the names that a list is ordered by, the primary key last; None where it is ordered by what has no name."""
+    """Return the names that a list is ordered by, the primary key last; None where an expression without a name orders it."""
     query = rows.query
     terms = list(query.order_by or (query.get_meta().ordering if query.default_ordering else ()))
     if not all(isinstance(term, str) for term in terms):
@@ -36,14 +36,14 @@ def terms_of(rows: QuerySet) -> list[str] | None:
 
 
 def cursor_of(row: Any, terms: Sequence[str]) -> str:
-    """Return what names this row's place in the list, fit for a URL."""
+    """Return the name of this row's place in the list, fit for a URL."""
     values = [reduce(getattr, term.removeprefix("-").split("__"), row) for term in terms]
     told = [value.isoformat() if isinstance(value, datetime) else value for value in values]
     return base64.urlsafe_b64encode(json.dumps([list(terms), told]).encode()).decode().rstrip("=")
 
 
 def rows_after(rows: QuerySet, terms: Sequence[str], cursor: str) -> QuerySet:
-    """Return the rows behind a place in the list. Code bad_cursor for what is no place in this one."""
+    """Return the rows behind a place in the list. Code bad_cursor for a text that is no place in this one."""
     try:
         values = _values(cursor, terms)
         equal, behind = Q(), Q(pk__in=[])
@@ -59,7 +59,7 @@ def rows_after(rows: QuerySet, terms: Sequence[str], cursor: str) -> QuerySet:
 
 
 def _values(cursor: str, terms: Sequence[str]) -> list[Any]:
-    """Return what the cursor holds. Raises ValueError, TypeError or OverflowError."""
+    """Return the values in the cursor. Raises ValueError, TypeError or OverflowError."""
     known, values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     if known != list(terms) or len(values) != len(terms) or any(isinstance(each, list | dict) for each in values):
         raise ValueError
@@ -185,13 +185,13 @@ def page_of(query: Query, rows: QuerySet, serialise: Callable[[Any], Any]) -> di
 
 
 def after_url(query: Query, cursor: str) -> str:
-    """Return the URL of what comes behind a place in what was asked for."""
+    """Return the URL of the rows behind a place, for the same question."""
     own = {name: value for name, value in query.values.items() if name != "page"}
     return query.request.build_absolute_uri(f"{query.request.path}?{urlencode(own | {'after': cursor})}")
 
 
 def page_url(query: Query, page: int) -> str:
-    """Return the URL of another page of what was asked for."""
+    """Return the URL of another page, for the same question."""
     parameters = urlencode(query.values | {"page": str(page)})
     return query.request.build_absolute_uri(f"{query.request.path}?{parameters}")
 

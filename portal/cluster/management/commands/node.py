@@ -1,6 +1,6 @@
-"""`./berth manage node`: what the nodes' checks find, and an operator's cordons, resumes and heartbeats.
+"""`./berth manage node`: the findings of nodes' checks, and an operator's cordons, resumes and heartbeats.
 
-What cannot be done is told in one line, with exit code 2, and changes nothing.
+A refusal is one line with exit code 2, and changes nothing.
 """
 
 from __future__ import annotations
