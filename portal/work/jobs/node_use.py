@@ -1,4 +1,4 @@
-"""Read nodes for the REST API, with what is held on each, in a constant number of queries."""
+"""Read nodes for the REST API, with the jobs on each, in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = (0, 0)
 
 
 def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
-    """Add to each node `counts`: of its GPUs, and what is held of its cores and memory (MiB). Four queries."""
+    """Add to each node `counts`: of its GPUs, and of its held cores and memory (MiB). Four queries."""
     ids = among(node.pk for node in nodes)
     present = Gpu.objects.filter(node__in=ids, missing_since=None).order_by()
     held = GpuAllocation.objects.filter(allocation__node__in=ids, allocation__released_at=None, released_at=None)

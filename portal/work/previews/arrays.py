@@ -22,7 +22,7 @@ def array_preview(source: Source) -> Inside:
 
 
 def array_member(name: str, head: bytes) -> Member:
-    """Return what an array's first bytes say of it. Raises Unreadable."""
+    """Return the array that its first bytes describe. Raises Unreadable."""
     if not head.startswith(MAGIC) or len(head) < 12:
         raise Unreadable("it is no array of numpy's")
     wide = head[6] >= 2

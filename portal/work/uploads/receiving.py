@@ -2,7 +2,7 @@
 
 Django itself would write any body of any size into a temporary file before a view could refuse it. Here the view is asked
 first, without the body. Then the bytes go piece by piece to the disk while their hash is computed; a slow sender costs a
-coroutine. Then the view is asked again, with what has come.
+coroutine. Then the view is asked again, with the bytes that came.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ MOST_LINES = 50_000
 
 
 def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = ()) -> Imported:
-    """Return what a batch script asks for. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
+    """Return the job of a batch script. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
 
     `arguments`: those that the script is called with. Raises BerthError (blank, too_long, too_many, wrap) when it is no
     script that can be read at all.
@@ -126,7 +126,7 @@ def _last_of_each(found: list[Directive]) -> list[Directive]:
 
 
 def _answers(directive: Directive) -> str:
-    """Return what an option answers; `--requeue` and `--no-requeue` are two answers to one question."""
+    """Return the question that an option answers; `--requeue` and `--no-requeue` are two answers to one."""
     return directive.option.removeprefix("no-")
 
 
@@ -156,7 +156,7 @@ def _command(script: str, draft: Draft, arguments: Sequence[str]) -> dict[str, A
 
 
 def _notes(script: str, draft: Draft) -> list[Line]:
-    """Return what the script does that no directive says: variables and programs that are not there."""
+    """Return remarks on uses that no directive shows: variables and programs that are not there."""
     lines = script.split("\n")
     notes = []
     for name in unknown(script, draft.array, draft.asked)[:20]:

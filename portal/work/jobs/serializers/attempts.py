@@ -1,4 +1,4 @@
-"""What the REST API says about attempts: runs and profiles, their parts on nodes, and how fast they went."""
+"""Attempts in the REST API: runs and profiles, their parts on nodes, and how fast they went."""
 
 from __future__ import annotations
 

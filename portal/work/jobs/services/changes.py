@@ -42,7 +42,7 @@ def job_move(
 ) -> bool:
     """Move a job to `to` if its present state allows it (and is in `only_from`, if given); return whether it moved.
 
-    Whoever moves a job for another reason than the end of its attempt names `only_from`: a live attempt's job would
+    A move for another reason than the end of its attempt names `only_from`: a live attempt's job would
     otherwise be put back in the queue, or ended, while its processes run.
     """
     sources = [
@@ -62,7 +62,7 @@ def job_move(
 
 
 def _clock_values(*, to: JobState, waiting_since: datetime | None, now: datetime) -> dict[str, Any]:
-    """Return what a move to `to` closes: the waiting stretch, and at an end the job's time and its reason to wait.
+    """Return the fields that a move to `to` closes: the waiting stretch, and at an end the job's time and its reason to wait.
 
     The next planning that finds the job eligible opens a new stretch (a fresh submit opens it itself), so a job's latency
     ratio counts eligible waiting only.

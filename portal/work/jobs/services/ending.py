@@ -170,9 +170,9 @@ def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, detail: str) ->
 
 
 def _job_wait_again(*, job: Job, attempt: Attempt, state: AttemptState, detail: str, again: tuple[str, str]) -> None:
-    """Put the job back into the queue. `again`: the job's counter that goes up, and words for what is left of it."""
+    """Put the job back into the queue. `again`: the job's counter that goes up, and words for the tries left of it."""
     counter, left = again
-    # What a planner's stop was for is told already, when it was ordered.
+    # A planner's stop has named its reason already, when it was ordered.
     ended = _ended_words(attempt, state, "" if state == A.PREEMPTED else detail)
     text = f"{ended}; waits again{left}."
     called_back = state == A.PREEMPTED and attempt.stop_cause == StopCause.CALL_BACK

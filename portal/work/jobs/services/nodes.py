@@ -1,4 +1,4 @@
-"""What jobs do when something happens to a node that they run on."""
+"""Act on jobs when something happens to their node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def parts_unwell(*, node: Node, indices: Collection[int] | None, detail: str) -> int:
     """Stop the attempts with a part on failed GPUs of a node (None: anywhere on it); return how many were asked.
 
-    Those of jobs that may run again alone: another would lose what it did, and perhaps its GPU still does its work. The
+    Only those of jobs that may run again: another would lose its work, and perhaps its GPU still does its work. The
     caller holds the locks of the node and of the jobs that run there.
     """
     live = Attempt.objects.live().filter(allocations__node=node, allocations__released_at=None).select_related("job")

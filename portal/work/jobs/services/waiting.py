@@ -24,11 +24,11 @@ _READ = ("pk", "state", "started_at", "reason", "in_window", Epoch("waiting_sinc
 
 
 class WaitingNote(NamedTuple):
-    """What a planning says of a job it did not place. `counts`: its waiting counts from here on."""
+    """A planning's note on a job that it did not place. `counts`: its waiting counts from here on."""
 
     job_id: int
     reason: str
-    figures: dict[str, Any]  # one object for many jobs, where they are told the same
+    figures: dict[str, Any]  # one object for many jobs with the same figures
     inside_window: bool
     counts: bool
     age_s: float | None
@@ -37,7 +37,7 @@ class WaitingNote(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """What is stored of a waiting job that a note may change; the fields are those of _READ."""
+    """The fields of a waiting job that a note may change, those of _READ."""
 
     pk: int
     state: str

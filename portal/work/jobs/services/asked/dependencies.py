@@ -1,4 +1,4 @@
-"""What a job waits for: other jobs that complete, end, or fail; and as a singleton all earlier ones of its name."""
+"""A job's dependencies: other jobs that complete, end, or fail; and as a singleton all earlier ones of its name."""
 
 from __future__ import annotations
 
