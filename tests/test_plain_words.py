@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.plain_words import PATTERNS, found
 
-CEILINGS = {"what": 3321, "who": 498, "so many": 457, "alone": 468, "told": 433, "start": 234, "alike": 83}
+CEILINGS = {"what": 3175, "who": 459, "so many": 448, "alone": 438, "told": 406, "start": 234, "alike": 81}
 """How many of each there are. A change that removes some lowers the number, and none raises one."""
 
 

@@ -3,7 +3,7 @@
 | story | what must end well |
 |---|---|
 | 1 | sign in to a demo, see jobs run and one wait, understand why |
-| 2 | README's blocks, typed as they stand |
+| 2 | README's blocks and the guides' first ones, typed as they stand |
 | 3 | files dropped on the form, log and curve watched, the checkpoint downloaded |
 | 4 | the same from the command line; the exit code is the job's |
 | 5 | after half an hour the demo is still busy |
@@ -32,7 +32,7 @@ from portal.foundation.layout import SOURCE
 HELD_BY = {
     1: ["system/test_readme.py::test_a_newcomer_sees_jobs_run_and_one_wait_and_reads_why"],
     2: [
-        "system/test_readme.py::test_readme_s_blocks_work_as_typed",
+        "system/test_readme.py::test_readme_s_blocks_and_the_guides_first_ones_work_as_typed",
         "system/test_readme.py::test_a_minimal_debian_has_what_the_blocks_call",
     ],
     3: ["system/test_submit_page.py::test_story_3_dropped_files_train_are_watched_and_the_checkpoint_is_downloaded"],

@@ -47,7 +47,7 @@ def fingerprint(*, demo: bool) -> str:
     """
     bucket = bool(os.environ.get("BERTH_S3_URL"))
     words = f"{demo} {os.environ.get('DATABASE_URL', '')} {bucket}"
-    return _digest(words, "portal/*/migrations/*.py", "static/**/*")
+    return _digest(words, "portal/**/migrations/*.py", "static/**/*")
 
 
 def static_fingerprint() -> str:

@@ -151,7 +151,7 @@
 
   // ---- a requirements.txt beside the program is used, unless something else was chosen -------------------------------
   function requirements() {
-    const { software, software_path: path } = part.closest("form").elements;
+    const { software, "software.path": path } = part.closest("form").elements;
     const found = files.has(REQUIREMENTS) || sent.has(REQUIREMENTS);
     if (!software || !path) { return; }
     if (found && software.value === "" && !part.dataset.told) {

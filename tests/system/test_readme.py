@@ -1,6 +1,6 @@
-"""README's and examples' own blocks, typed as they stand into a shell that knows nothing else, against a fresh demo.
+"""The blocks of README, examples and guides, typed as they stand into a shell that knows nothing else, against a fresh demo.
 
-The two commands of its first block are what CI itself runs. Only the port is another, so that this runs beside a Berth.
+The two commands of README's first block are what CI itself runs. Only the port is another, so that this runs beside a Berth.
 """
 
 import os
@@ -21,9 +21,13 @@ LIMIT_S = 300
 ENDED = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"}
 
 
-def blocks(document):
-    """The indented blocks of a document, dedented, in order."""
-    found = re.findall(r"(?:^    .*\n(?:^\n(?=    ))?)+", (SOURCE / document).read_text(), re.MULTILINE)
+def blocks(document, chapter=""):
+    """The indented blocks of a document, or of one of its chapters, dedented, in order."""
+    text = (SOURCE / document).read_text()
+    if chapter:
+        text = re.split(rf"^#+ {chapter}$", text, flags=re.MULTILINE)[1]
+        text = re.split(r"^## ", text, flags=re.MULTILINE)[0]
+    found = re.findall(r"(?:^    .*\n(?:^\n(?=    ))?)+", text, re.MULTILINE)
     return [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in found]
 
 
@@ -109,26 +113,27 @@ def test_a_newcomer_sees_jobs_run_and_one_wait_and_reads_why(berth_once):
 
 
 @pytest.mark.slow
-def test_readme_s_blocks_work_as_typed(terminal):
-    commands, join, node, exports, first, curl, python, verbs, *simulations = blocks("README.md")
+def test_readme_s_blocks_and_the_guides_first_ones_work_as_typed(terminal):
+    commands, exports, first = blocks("README.md")
     assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["./berth up --demo", "./berth test"]
     terminal.type(exports)
     assert "hello, GPUs: " in terminal.type(first)
     assert terminal.overwritten() == [], "Berth's own requirements.txt, say: the next ./berth would install another"
+    curl, python = blocks("docs/rest-api.md", "A first call")
     assert '"id"' in terminal.type(curl)
     told = terminal.type(python)
     assert told.startswith("COMPLETED"), told
     assert "step 20 loss" in told
-    told = terminal.type(verbs)
+    told = terminal.type(blocks("docs/command-line.md")[1])
     assert "step 20 loss" in told
     assert "COMPLETED" in told, "the list of all jobs"
-    found = terminal.berth.wait(lambda: all_ended(terminal.berth), limit_s=LIMIT_S, what="README's jobs to end")
+    found = terminal.berth.wait(lambda: all_ended(terminal.berth), limit_s=LIMIT_S, what="the guides' jobs to end")
     assert {name: job["state"] for name, job in found.items()} == dict.fromkeys(found, "COMPLETED")
     assert "hello" in found
-    for simulation in simulations:
-        for line in simulation.splitlines():
-            assert "berth" in terminal.type(line)
+    for line in blocks("docs/simulator.md", "Try it")[0].splitlines():
+        assert "berth" in terminal.type(line)
     assert (terminal.clone / "last-week.html").stat().st_size > 10_000
+    join, node = blocks("docs/operators-guide.md", "Add a node")
     assert node.startswith("./berth node --join ")
     joins(terminal, join)
 
@@ -161,7 +166,7 @@ def joins(terminal, block):
 
 @pytest.mark.slow
 def test_the_examples_blocks_work_as_typed(terminal):
-    exports = blocks("README.md")[3]
+    exports = blocks("README.md")[1]
     terminal.type(exports)
     command, submit = blocks("examples/README.md")
     assert command.startswith("$BERTH_PYTHON")
@@ -173,6 +178,8 @@ def test_the_examples_blocks_work_as_typed(terminal):
 
 def test_a_minimal_debian_has_what_the_blocks_call():
     """Python's standard library, sh, sed and curl; no jq, no uuidgen, no package."""
-    text = "\n".join(block for document in ("README.md", "examples/README.md") for block in blocks(document))
+    text = "\n".join(
+        block for document in ("README.md", "examples/README.md", "docs/rest-api.md") for block in blocks(document)
+    )
     assert not re.search(r"uuidgen|httpx|jq |requests", text)
     assert shutil.which("sed")

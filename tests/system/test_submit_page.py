@@ -69,7 +69,7 @@ def test_errors_lead_to_their_fields_and_go_when_mended(page):
     page.click("#form-errors a[href='#id_array.size']")
     assert page.evaluate("document.activeElement.id") == "id_array.size"
     page.fill("[id='id_array.size']", "2")
-    until(page, "document.getElementById('error_array').hidden")
+    until(page, "document.getElementById('error_array.size').hidden")
     assert page.locator("[id='id_array.size']").get_attribute("aria-invalid") is None
     assert page.locator("#error_memory_mib").is_visible()
     assert page.inner_text("[data-problem-title]").startswith("2 things")
@@ -192,7 +192,7 @@ def test_code_comes_from_a_repository_that_the_form_names(page, berth, served):
     page.fill("#id_command", "python3 train.py; echo at $BERTH_COMMIT")
     with page.expect_navigation():
         page.click("button:has-text('Submit job')")
-    assert "password" in page.inner_text("#error_git_url")
+    assert "password" in page.inner_text("[id='error_code.git']")
     page.fill("[id='id_code.git']", url)
     page.fill("[id='id_code.ref']", "main")
     page.click("button:has-text('Submit job')")

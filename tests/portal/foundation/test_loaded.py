@@ -47,7 +47,7 @@ def loaded_by(app):
 
 def told_by(app, what):
     """What such a process says to this expression."""
-    program = f"import sys; from portal import celery; celery.{app}.loader.import_default_modules(); print({what})"
+    program = f"import sys; from portal.foundation import celery; celery.{app}.loader.import_default_modules(); print({what})"
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "portal.settings"}
     environment.pop("CELERY_SKIP_CHECKS", None)
     environment.pop("DATABASE_URL", None)  # SQLite

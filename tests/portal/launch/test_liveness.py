@@ -17,7 +17,7 @@ from tests.portal.launch.test_supervisor import Clock, until
 pytestmark = pytest.mark.system  # processes of their own, waited for
 
 LIMIT_S = 40.0
-SIGNS = "from portal import alive; import time; alive.PERIOD_S = 0.05; alive._sign_for_ever()"
+SIGNS = "from portal.foundation import alive; import time; alive.PERIOD_S = 0.05; alive._sign_for_ever()"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_child_that_never_signs_gets_its_time_to_begin(supervisor, clock, told
 
 def test_what_signs_is_not_read_for_ever_by_a_busy_supervisor(supervisor, clock):
     """The pipe is full long before; the child goes on, and its signs are read afterwards."""
-    supervisor.start(program("from portal import alive\nwhile True: alive.sign()"))
+    supervisor.start(program("from portal.foundation import alive\nwhile True: alive.sign()"))
     time.sleep(1.0)
     assert signed(supervisor, clock)
 

@@ -46,7 +46,11 @@ def test_nothing_is_due_when_nothing_changed(layout):
 
 @pytest.mark.parametrize(
     ("path", "due"),
-    [("static/js/new.js", True), ("requirements.lock", True), ("portal/cluster/migrations/0002_more.py", False)],
+    [
+        ("static/js/new.js", True),
+        ("requirements.lock", True),
+        ("portal/cluster/registry/migrations/0002_more.py", False),
+    ],
 )
 def test_static_files_are_collected_anew_when_one_may_differ(layout, source, path, due):
     (source / path).parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +73,7 @@ def test_static_files_are_collected_after_a_restore_where_there_are_none(layout)
         "portal/work/jobs/migrations/0001_initial.py",
         "static/css/berth.css",
         "static/js/new.js",
-        "portal/cluster/migrations/0002_more.py",
+        "portal/cluster/registry/migrations/0002_more.py",
     ],
 )
 def test_a_changed_or_new_file_makes_it_due(layout, source, path):

@@ -40,32 +40,40 @@ GROUPS: dict[str, tuple[Guide, ...]] = {
         Guide("readme", "README.md", "README", "start Berth, submit a first job"),
         _doc("concepts", "Concepts", "the ideas, and what each figure on the pages means"),
         _doc("words", "Words", "one word for one thing"),
+        Guide("changes", "CHANGELOG.md", "Changes", "what is new in each version"),
     ),
     "Run jobs": (
-        _doc("users-guide", "User's guide", "submit, watch, end, understand"),
+        _doc("users-guide", "User's guide", "tasks: submit, watch, end, share; then each detail"),
         _doc("command-line", "Command line", "berth submit, ps, logs and the other verbs"),
         _doc("job-templates", "Job templates", "a job with a few values to fill in: make, use, change"),
         _doc("rest-api", "REST", "for scripts; the operations have a page of their own"),
     ),
     "Run a cluster": (
-        _doc("operators-guide", "Operator's guide", "install, add nodes, tenants, quotas, knobs, backups"),
+        _doc("operators-guide", "Operator's guide", "when something fails, install, each week, reference"),
         _doc("settings", "Settings", "each setting: meaning, unit, default, range"),
-        _doc("node-files", "Files of a node", "what an agent and its jobs leave on a disk"),
     ),
     "Try policies": (
         _doc("simulator", "Simulator", "replay a trace under several policies"),
         _doc("traces", "Traces", "the formats that can be read"),
-        Guide("evidence", "docs/evidence/README.md", "Evidence", "measured figures beside published ones"),
     ),
     "How it works": (
         _doc("architecture", "Architecture", "the road of a job, the rooms of the code"),
         _doc("algorithms", "Algorithms", "every rule and formula of the scheduler"),
         _doc("agent-protocol", "Agent protocol", "what nodes and portal say to each other"),
-        Guide("changes", "CHANGELOG.md", "Changes", "what is new in each version"),
+        _doc("node-files", "Files of a node", "what an agent and its jobs leave on a disk"),
+        Guide("decisions", "docs/decisions/README.md", "Decisions", "why things were chosen, by district"),
+        Guide("evidence", "docs/evidence/README.md", "Evidence", "measured figures beside published ones"),
     ),
 }
+OPERATORS_GROUP = "How it works"
+"""Lists and the search show it to operators only. A link to one of its pages opens for everybody."""
 GUIDES: dict[str, Guide] = {guide.name: guide for group in GROUPS.values() for guide in group}
 NAMES_BY_FILE = {guide.file: guide.name for guide in GUIDES.values()}
+
+
+def groups_for(*, operator: bool) -> dict[str, tuple[Guide, ...]]:
+    """Return the guides that lists and the search show."""
+    return {title: guides for title, guides in GROUPS.items() if operator or title != OPERATORS_GROUP}
 
 
 def guide_find(name: str) -> Guide | None:

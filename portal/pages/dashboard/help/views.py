@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from portal import VERSION
-from portal.pages.dashboard.help.guides import GROUPS, GUIDES, guide_find, image_find
+from portal.pages.dashboard.help.guides import groups_for, guide_find, image_find
 from portal.pages.dashboard.help.rendering import guide_render
 from portal.pages.dashboard.help.search import LONGEST_QUESTION, MOST_FOUND, help_search
 
@@ -25,8 +25,10 @@ MOST_OUTLINED = 60
 @require_GET
 def help_index(request: HttpRequest) -> HttpResponse:
     question = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_QUESTION]
-    found = help_search(question)
-    context = {"groups": GROUPS, "question": question, "found": found, "most": MOST_FOUND, "version": VERSION}
+    operator = request.user.is_operator
+    found = help_search(question, operator=operator)
+    groups = groups_for(operator=operator)
+    context = {"groups": groups, "question": question, "found": found, "most": MOST_FOUND, "version": VERSION}
     return render(request, "help/index.html", context)
 
 
@@ -42,7 +44,6 @@ def help_guide(request: HttpRequest, name: str) -> HttpResponse:
         outline = [heading for heading in outline if heading.level == OUTLINE_LEVELS[0]]
     context = {
         "guide": guide,
-        "guides": GUIDES.values(),
         "rendered": rendered,
         "outline": outline,
         "version": VERSION,

@@ -108,7 +108,7 @@ def test_saved_settings_of_a_template_that_lost_a_parameter_still_open(browser, 
 
 
 def test_the_whole_form_is_saved_and_opened_again(browser):
-    fields = {"command": "sleep 77", "gpu_mode": "set", "gpus": ["2"], "memory": "3 GiB", "save_as": "night"}
+    fields = {"command": "sleep 77", "gpu_mode": "set", "gpus": ["2"], "memory_mib": "3 GiB", "save_as": "night"}
     answer = browser.post("/jobs/new/save", fields)
     text = page(browser.get(answer["Location"]))
     assert "sleep 77" in text
@@ -117,13 +117,13 @@ def test_the_whole_form_is_saved_and_opened_again(browser):
 
 
 def test_a_form_that_cannot_be_saved_comes_back_with_its_errors_at_the_fields(browser):
-    fields = {"command": "sleep 77", "gpu_mode": "set", "gpus": ["2"], "memory": "much", "save_as": "night"}
+    fields = {"command": "sleep 77", "gpu_mode": "set", "gpus": ["2"], "memory_mib": "much", "save_as": "night"}
     answer = browser.post("/jobs/new/save", fields)
     text = page(answer, status=400)
     assert "sleep 77" in text
     assert 'value="night"' in text
-    assert "is not an amount" in re.search(r'id="error_memory".*?</div>', text, re.DOTALL)[0]
-    text = page(browser.post("/jobs/new/save", fields | {"memory": "", "save_as": ""}), status=400)
+    assert "is not an amount" in re.search(r'id="error_memory_mib".*?</div>', text, re.DOTALL)[0]
+    text = page(browser.post("/jobs/new/save", fields | {"memory_mib": "", "save_as": ""}), status=400)
     assert "save_as" in re.search(r'id="error_save_as".*?</div>', text, re.DOTALL)[0]
     assert '<details class="b-card b-numbers-like" id="save-settings" open>' in text
     assert not SavedValues.objects.exists()

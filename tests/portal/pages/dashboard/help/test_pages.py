@@ -25,6 +25,16 @@ def test_index_search_and_guide(reader):
     assert "The engine agrees" in reader.get("/help/evidence/engine").content.decode()
 
 
+def test_operators_alone_find_the_architects_pages_and_a_link_opens_for_all(reader, django_user_model):
+    listed = 'href="/help/algorithms"'
+    assert listed not in reader.get("/help/").content.decode()
+    assert "Algorithms" not in reader.get("/help/", {"q": "quantile"}).content.decode()
+    assert reader.get("/help/algorithms").status_code == 200
+    reader.force_login(django_user_model.objects.create_user("boss", is_staff=True, is_superuser=True))
+    assert listed in reader.get("/help/").content.decode()
+    assert "Algorithms" in reader.get("/help/", {"q": "quantile"}).content.decode()
+
+
 def test_a_question_of_any_kind_gets_a_page(reader):
     for question, status in (("\0", 400), ("'", 200), ("%00", 200), ("<b>", 200), ("x" * 9000, 200)):
         answer = reader.get("/help/", {"q": question})
