@@ -1,4 +1,4 @@
-"""Rooms above this one that must hear of what happens to a node. They register in their `apps.ready()`."""
+"""Let rooms above this one hear of a node's changes. They register in their `apps.ready()`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class Follower:
-    """What a room does about a node; each call is within the caller's transaction. A room overrides what concerns it."""
+    """The reaction of a room to a node; each call is within the caller's transaction. A room overrides some."""
 
     def node_lock(self, *, node: Node) -> None:
         """Lock the node's row together with the room's own that hang on it, in the one order of locks."""
 
     def node_described(self, *, node: Node) -> None:
-        """React to what a node said about itself: its GPUs and their links."""
+        """React to the GPUs and links that a node reported."""
 
     def node_back(self, *, node: Node) -> None:
         """Start to count silence again: the node is in contact again, or its agent has started."""

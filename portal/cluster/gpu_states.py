@@ -1,4 +1,4 @@
-"""What a GPU is to a new job: the one place that says which are idle. Boards send the numbers, so these stay.
+"""The states of a GPU for a new job: the one place that decides which are idle. Boards send the numbers, so these stay.
 
 Idle is what a job could get whole now: its node takes jobs, nobody holds it, no check, operator or stranger closes it, and it
 is not set aside for jobs that share a GPU. Those are counted apart, while no job is on them.
@@ -58,7 +58,7 @@ def whole_gpus() -> GpuQuerySet:
 
 
 def free_by_node(nodes: Collection[Node]) -> dict[int, Free]:
-    """Return what is free on each of these nodes, by id; a node that takes no jobs has nothing. One query."""
+    """Return the free GPUs of each of these nodes, by id; a node that takes no jobs has none. One query."""
     open_gpus = unheld(Gpu.objects.takes_jobs().filter(node__in=among(node.pk for node in nodes))).order_by()
     found: dict[tuple[int, str], int] = {}
     for node, mode, count in open_gpus.values_list("node_id", "mode").annotate(n=Count("pk")):

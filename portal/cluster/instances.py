@@ -1,4 +1,4 @@
-"""Instances: what MIG cuts a GPU into. The profile at a type's end tells one, here as in `scheduler.model.instances`."""
+"""Instances: parts into which MIG cuts a GPU. The profile at a type's end shows one, as in `scheduler.model.instances`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 PROFILE = re.compile(r"(?:^|[\s_:-])((?:(\d+)c\.)?(\d+)g\.\d+gb(?:[+-][a-z][a-z.]*)*)$", re.IGNORECASE)
 SLICES, SLICES_OF = 7, {"A30": 4, "RTX PRO": 4}
-"""A GPU has so many slices of compute; these have others."""
+"""The slices of compute that a GPU has, where a type differs from the others."""
 ONE_EACH = "each takes jobs of one GPU"
 
 
@@ -25,7 +25,7 @@ class Instance(NamedTuple):
 
 @lru_cache(1024)
 def instance_of(gpu_type: str | None) -> Instance | None:
-    """Return what a type's name says of instances; None: its GPUs are whole."""
+    """Return the instance that a type's name describes; None: its GPUs are whole."""
     found = PROFILE.search(gpu_type or "")
     if gpu_type is None or found is None:
         return None

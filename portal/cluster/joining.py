@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def join_line(*, url: str, mode: Mapping[str, Any], secret: str, name: str) -> str:
-    """Return the whole command: with the node's name when the token is for one alone, and our authority's SHA-256.
+    """Return the whole command: with the node's name when the token is for one node only, and our authority's SHA-256.
 
     `mode` is what `./berth up` wrote of itself (empty elsewhere).
     """

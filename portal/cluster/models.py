@@ -1,4 +1,4 @@
-"""The cluster registry: GPU types, nodes, their GPUs, and what nodes measured."""
+"""The cluster registry: GPU types, nodes, their GPUs, and the nodes' measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEALTHS = ("up", "disk-low", "drained", "unreachable", "dead")
 """The words of `Node.health`, in the order in which nodes are shown."""
 
 UNREACHABLE_AFTER_S = 30
-"""A node without contact for so long is shown as unreachable and gets no new jobs (agents call every 5 s)."""
+"""A node without contact for longer is shown as unreachable and gets no new jobs (agents call every 5 s)."""
 
 
 SAMPLE_FRESH_S = 30
@@ -58,7 +58,7 @@ class NodeQuerySet(models.QuerySet):
 
 
 class Node(models.Model):
-    """One server with an agent. `revision` counts changes of what should run on it; its long poll waits for one."""
+    """One server with an agent. `revision` counts changes of its parts; its long poll waits for one."""
 
     name = models.CharField(max_length=100, unique=True)
     address = models.CharField(max_length=255, blank=True)
@@ -160,7 +160,7 @@ class GpuQuerySet(models.QuerySet):
         return self.filter(missing_since=None)
 
     def with_type(self) -> GpuQuerySet:
-        """Annotate `type_name`, the GPU's type; None where its node told none."""
+        """Annotate `type_name`, the GPU's type; None where its node reported none."""
         return self.annotate(type_name=Coalesce("gpu_type__name", "node__gpu_type__name"))
 
     def takes_jobs(self) -> GpuQuerySet:
@@ -233,7 +233,7 @@ class JoinToken(models.Model):
 
 
 class NodeEvent(models.Model):
-    """What happened to a node: registered, drained, resumed, rebooted, declared dead."""
+    """An event of a node: registered, drained, resumed, rebooted, declared dead."""
 
     PROBLEM = "problem"
 

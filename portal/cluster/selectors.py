@@ -1,4 +1,4 @@
-"""Read the cluster: what is there, and whether any set of nodes could ever hold a job."""
+"""Read the cluster: its nodes and GPUs, and whether any set of nodes could ever hold a job."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def node_events(*, limit: int, node: Node | None = None) -> list[NodeEvent]:
 
 
 def event_told(event: NodeEvent, user: User) -> tuple[str, str]:
-    """Return an event's detail, and who made it happen ("" for Berth itself), as this user may read them.
+    """Return an event's detail, and the person behind it ("" for Berth itself), as this user may read them.
 
-    What an agent tells the operator can name any tenant's job, directory or file; who an operator is, is told to operators.
+    An agent's message to the operator can name any tenant's job, directory or file; operators' names are shown to operators.
     """
     if user.is_operator:
         return event.detail, event.actor_name
@@ -117,7 +117,7 @@ def gpu_memory_check(*, gpu_types: Sequence[str], memory_mib: int | None) -> Non
 
 
 def software_offered() -> list[dict[str, Any]]:
-    """Return what each living node tells of its software."""
+    """Return the software that each living node reports."""
     return list(Node.objects.alive().values_list("software", flat=True))
 
 
@@ -168,7 +168,7 @@ def gpus_by_type() -> dict[int, dict[str, int]]:
 
 
 SCHEDULABLE_BY = ("last_contact_at", "dead_at", "drained_at", "disk_low")
-"""What `Node.is_schedulable` reads; the rest of a row is wide, and a thousand of them take a tenth of a second."""
+"""The fields that `Node.is_schedulable` reads; the rest of a row is wide, and a thousand of them take a tenth of a second."""
 
 
 def idle_blocks() -> dict[str, list[int]]:

@@ -5,9 +5,9 @@ from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
 from portal.cluster.telemetry_rollup import telemetry_roll_up
 
 PACK_LIMIT_S = 12.0
-"""A run packs for so long; the next one, a minute later, goes on. Plannings wait for the same workers.
+"""The longest time that a run packs; the next one, a minute later, goes on. Plannings wait for the same workers.
 
-Ten minutes of a node with 8 GPUs take 0.04 to 0.06 s of processor: 1 000 nodes need half of what ten runs may take.
+Ten minutes of a node with 8 GPUs take 0.04 to 0.06 s of processor: 1 000 nodes need half of the time of ten runs.
 """
 
 

@@ -1,11 +1,11 @@
-"""What nodes measure: taken as small rows, packed into blocks, rolled up by the day; read back as one series.
+"""Nodes' measurements: taken as small rows, packed into blocks, rolled up by the day; read back as one series.
 
     TelemetryFrame   one batch as a node sent it, only ever added           the last ten minutes or so
     TelemetryBlock   ten minutes of a node's samples: as sent for an hour, as means over 10 s for at least a day
                      (`telemetry_packing`)
     TelemetryMean    a day of a node's five-minute means, and hourly ones   90 days (`telemetry_rollup`)
 
-What is packed is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
+A packed value is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MEAN_S = 300
 HOUR_S = 3600
 DAY_S = 86_400
 BLOCKS_IN_FULL = 200
-"""Of more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
+"""With more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
 LEVEL, QUICK = 6, 1
-"""How hard zlib tries: QUICK for what lives for an hour."""
+"""How hard zlib tries: QUICK for values that live for an hour."""
 GROUPS = {"gpu": "gpus", "attempt": "attempts"}
 """How a mean's name begins, and where a batch has the series: `gpu0.utilisation` is `batch["gpus"]["0"]["utilisation"]`."""
 
@@ -54,7 +54,7 @@ _told_at_s: float | None = None
 def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
     """Keep one batch (the wire's telemetry message); the same one again changes nothing.
 
-    Pages are told once a second for all nodes (`portal.pages.dashboard.board.ticker`).
+    Pages hear of it once a second for all nodes (`portal.pages.dashboard.board.ticker`).
     """
     start = datetime.fromtimestamp(batch["start"], UTC)
     packed = frame_pack({name: batch[name] for name in batch if name != "boot_id"})
@@ -96,13 +96,13 @@ def frame_pack(value: Any, *, level: int = LEVEL) -> bytes:
 
 
 def frames_of(packed: bytes) -> Iterator[Any]:
-    """Yield the values of the frames in their order, up to the first that is damaged: who packs and rolls up goes on."""
+    """Yield the values of the frames in their order, up to the first that is damaged: packing and rolling up go on."""
     at = 0
     while at + 4 <= len(packed):
         length = int.from_bytes(packed[at : at + 4], "big")
         try:
             value = json.loads(zlib.decompress(packed[at + 4 : at + 4 + length]))
-        except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to what it packed
+        except (zlib.error, ValueError) as error:  # zlib's checksum finds any damage to the packed bytes
             _damage_tell(len(packed) - at, error)
             return
         yield value
@@ -126,7 +126,7 @@ def block_start(at_s: float) -> float:
 def batches_between(
     *, node_ids: Iterable[int], since: datetime, until: datetime, step_s: float = 1.0, attempts: bool = True
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (node id, batch) of what was measured in blocks that touch an interval, whatever it is stored as.
+    """Yield (node id, batch) of the measurements in blocks that touch an interval, however they are stored.
 
     A batch is `{start, period_s, count, gpus, host, attempts}` as the wire has it. What was rolled up comes with a period
     of 300 s, what is over an hour old with one of 10 s; from a `step_s` of 10 or 300 on, all that is in blocks does: a
@@ -135,13 +135,13 @@ def batches_between(
     """
     ids = list(node_ids)
     from_block = since - timedelta(seconds=BLOCK_S)
-    # What is packed meanwhile moves from the first of the three to the last: read in this order, nothing is missed.
+    # Measurements move from the first of the three to the last meanwhile: read in this order, nothing is missed.
     recent: dict[int, list[Any]] = defaultdict(list)
     frames = TelemetryFrame.objects.filter(node_id__in=ids, at__gt=from_block, at__lte=until).order_by("at")
     for node_id, packed in frames.values_list("node_id", "packed"):
         recent[node_id] += frames_of(bytes(packed))
     blocks = TelemetryBlock.objects.filter(node_id__in=ids, start_at__gt=from_block, start_at__lte=until)
-    # The first of these that a block has. One of a version before has samples alone, read by a query of their own.
+    # The first of these that a block has. One of a version before has only samples, read by a query of their own.
     forms = ("packed", "tens") if step_s < TEN_S else ("tens", "packed") if step_s < MEAN_S else ("means", "packed")
     read = blocks.defer(*({"packed", "tens", "means"} - set(forms[: 1 + (forms[0] == "packed")])))
     for block in read.order_by("start_at").iterator():
@@ -159,7 +159,7 @@ def batches_between(
 def batches_recent(
     *, node_ids: Iterable[int], since: datetime, until: datetime
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (node id, batch) of what was measured in the last minutes, in one query: not of what is packed already.
+    """Yield (node id, batch) of the last minutes' measurements that are not packed yet, in one query.
 
     For readers of many nodes at once who can do without a batch that began longer than `BATCH_S` before `since`.
     """
@@ -172,7 +172,7 @@ def batches_recent(
 
 
 def too_much_in_full(*, nodes: int, since: datetime, until: datetime) -> bool:
-    """Say whether so many nodes over that time are too much to be read by the second."""
+    """Say whether this number of nodes over that time is too much to be read by the second."""
     return nodes * (until - since).total_seconds() / BLOCK_S > BLOCKS_IN_FULL
 
 
@@ -196,7 +196,7 @@ def _days(ids: list[int], since: datetime, until: datetime) -> QuerySet[Telemetr
 
 
 def _rolled_up(ids: list[int], since: datetime, until: datetime, slot_s: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield what is kept by the day, by the hour where that is asked for and the day has it."""
+    """Yield the measurements that are kept by the day, by the hour where the reader asks and the day has it."""
     for day in _days(ids, since, until).defer(*(("hours",) if slot_s == MEAN_S else ("packed",))).order_by("start_at"):
         by_hour = slot_s == HOUR_S and bool(day.hours)
         own_s = HOUR_S if by_hour else MEAN_S

@@ -2,7 +2,7 @@
 
 Adding a frame to a row of its own costs its own bytes; adding it to a growing block wrote the whole block again each
 time (44 MB of Postgres' write-ahead log for a node's hour). Each block is packed in one transaction that also
-deletes its frames and fails unless it deleted all of them: whoever is killed, or does the same at once, changes nothing.
+deletes its frames and fails unless it deleted all of them: a killed run, or two at once, change nothing.
 A frame that comes late is packed into its block by the next run.
 """
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LATE_S = 60
-"""A block is packed when it has been over for so long: the last batches are on their way until then."""
+"""A block is packed when it has been over for this time: the last batches are on their way until then."""
 
 FRAMES_AT_ONCE = 2000
 KEEP_SAMPLES = timedelta(hours=1)
-"""Samples as sent are kept for so long; their means over TEN_S for the rest of the day."""
+"""Samples as sent are kept for this time; their means over TEN_S for the rest of the day."""
 ATTEMPTS_KEPT = 256
-"""Of so many attempts a node and block the means are kept, those with the most samples first; the log says of more."""
+"""The most attempts of a node and block whose means are kept, those with the most samples first; the log says of more."""
 
 DIGITS = 3
 _NUMBERS = {int, float, type(None)}
 SPREAD = "utilisation"
-"""Of this measure the lowest and highest sample are kept beside the mean: plots draw them as a band."""
+"""The measure whose lowest and highest sample are kept beside the mean: plots draw them as a band."""
 
 
 def telemetry_pack(*, now: datetime | None = None, limit_s: float = math.inf) -> int:
@@ -49,7 +49,7 @@ def telemetry_pack(*, now: datetime | None = None, limit_s: float = math.inf) ->
     closed = datetime.fromtimestamp(block_start((now - timedelta(seconds=LATE_S)).timestamp()), UTC)
     began_s, count = time.monotonic(), 0
     over = TelemetryFrame.objects.filter(at__lt=closed)
-    # Who waits longest comes first: where a run ends before the last node, the next does not begin with the same ones.
+    # The longest waiting comes first: where a run ends before the last node, the next does not begin with the same ones.
     waiting = over.order_by().values("node_id").annotate(oldest=Min("at")).order_by("oldest", "node_id")
     for node_id in list(waiting.values_list("node_id", flat=True)):
         if time.monotonic() - began_s > limit_s:
@@ -91,14 +91,11 @@ def merged(batches: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for batch in sorted(batches, key=lambda each: each["start"]):
         last = found[-1] if found else None
         if last is None or not _follows(last, batch):
-            found.append(_begun(batch))
+            begun = {"count": 0, "gpus": {}, "host": {}, "attempts": {}}
+            found.append({"start": batch["start"], "period_s": batch["period_s"], **begun})
             last = found[-1]
         _extend(last, batch)
     return found
-
-
-def _begun(batch: Mapping[str, Any]) -> dict[str, Any]:
-    return {"start": batch["start"], "period_s": batch["period_s"], "count": 0, "gpus": {}, "host": {}, "attempts": {}}
 
 
 def _follows(last: Mapping[str, Any], batch: Mapping[str, Any]) -> bool:
@@ -183,7 +180,7 @@ def mean_of(values: Sequence[float]) -> float:
 def telemetry_thin(*, now: datetime | None = None) -> int:
     """Drop the samples as sent of blocks that are over an hour old and have their 10 s means; return how many. One query.
 
-    Those of the last day alone are looked at: what was missed then goes with its day.
+    Only those of the last day are looked at: blocks that were missed then go with their day.
     """
     now = now or timezone.now()
     old = TelemetryBlock.objects.filter(

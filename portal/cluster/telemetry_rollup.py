@@ -47,16 +47,16 @@ def _day_roll_up(node_id: int, day: datetime, block_ids: Sequence[int]) -> int:
         blocks = list(TelemetryBlock.objects.select_for_update().filter(pk__in=block_ids).order_by("start_at"))
         before = TelemetryMean.objects.select_for_update().filter(node_id=node_id, start_at=day).first()
         parts = [(0, means) for means in (frames_of(bytes(before.packed)) if before else ())]
-        parts += [(_slot(block, day), means) for block in blocks for means in _means(block)]
+        parts += [
+            (int((block.start_at - day).total_seconds() // MEAN_S), means)
+            for block in blocks
+            for means in _means(block)
+        ]
         whole = day_of(parts)
         packed = {"packed": frame_pack(whole), "hours": frame_pack(hours_of(whole))}
         TelemetryMean.objects.update_or_create(node_id=node_id, start_at=day, defaults=packed)
         TelemetryBlock.objects.filter(pk__in=[block.pk for block in blocks]).delete()
     return len(blocks)
-
-
-def _slot(block: TelemetryBlock, day: datetime) -> int:
-    return int((block.start_at - day).total_seconds() // MEAN_S)
 
 
 def _means(block: TelemetryBlock) -> Iterable[dict[str, Any]]:

@@ -18,7 +18,7 @@ from portal.foundation import alive
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""The schedule's table is looked at so often at most: a tick sends one task, and many are due at the same moment."""
+"""The least time between two looks at the schedule's table: a tick sends one task, and many are due at the same moment."""
 
 
 AHEAD = timedelta(seconds=2)
@@ -45,7 +45,7 @@ class LivingScheduler(DatabaseScheduler):
 
     def _clock_follow(self) -> None:
         now, entries = timezone.now(), (self._schedule or {}).values()
-        # An entry's row tells its last run: the entry that follows it has the same row, and stands in the heap alone.
+        # An entry's row has its last run: the entry that follows it has the same row, and is the only one in the heap.
         ahead = [each for each in entries if each.model.last_run_at > now + AHEAD]
         if not ahead:
             return

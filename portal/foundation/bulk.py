@@ -1,4 +1,4 @@
-"""Many rows in one statement, whatever their number: conditions on many ids, and many different values written at once.
+"""Many rows in one statement, for any number of them: conditions on many ids, and many different values written at once.
 
 Django's own `pk__in=[...]` sends one parameter an id, which SQLite refuses above 32 766, and its `bulk_update` a CASE a
 row, whose cost grows with the square. Here the ids or rows travel as one array (Postgres) or one JSON text (SQLite).
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def among(ids: Iterable[int]) -> RawSQL:
-    """Return what `pk__in` (or any `..._id__in`) takes: one parameter for all the ids."""
+    """Return the value of `pk__in` (or any `..._id__in`): one parameter for all the ids."""
     every = [int(each) for each in ids]
     if connection.vendor == "postgresql":
         return RawSQL("SELECT unnest(%s::bigint[])", [every])
@@ -34,7 +34,7 @@ def among(ids: Iterable[int]) -> RawSQL:
 def rows_between(
     rows: QuerySet, first: int, count: int, *, total: int | None = None, ask: Ask | None = None
 ) -> list[Any]:
-    """Return `count` rows from place `first` on, in their order. Two queries: the keys, then those rows alone.
+    """Return `count` rows from place `first` on, in their order. Two queries: the keys, then only those rows.
 
     A database walks over all rows before a late page. So it does that with keys only, and neither reads the wide rows nor
     joins what is fetched along with them; and where `total`, the number of all rows, is known it comes from the nearer end.
@@ -71,7 +71,7 @@ class Epoch(Func):
 
 
 COPIED_FROM = 2000
-"""From so many rows on Postgres is sent them by COPY into a temporary table: it takes JSON apart five times as slowly."""
+"""From this number of rows on Postgres is sent them by COPY into a temporary table: it takes JSON apart five times as slowly."""
 
 
 def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -96,7 +96,9 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
     if len(rows) < COPIED_FROM:
         with connection.cursor() as cursor:
             sent = f"(SELECT * FROM json_to_recordset(%s::json) AS r(id bigint, {kinds}))"  # noqa: S608 - names and types
-            cursor.execute(f"{update} {sent} {where}", [_as_json(len(columns), rows)])
+            cursor.execute(
+                f"{update} {sent} {where}", [_records(["id", *(f"c{place}" for place in range(len(columns)))], rows)]
+            )
         return
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute(f"CREATE TEMPORARY TABLE rows_sent (id bigint, {kinds}) ON COMMIT DROP")
@@ -106,11 +108,11 @@ def rows_update(*, model: type[Model], fields: Sequence[str], rows: Sequence[tup
 
 
 INSERTED_FROM = 50
-"""From so many rows on Postgres is sent them as one text: Django's `bulk_create` works a while on each value."""
+"""From this number of rows on Postgres is sent them as one text: Django's `bulk_create` works a while on each value."""
 
 
 def rows_insert(*, model: type[Model], fields: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows; a row is its values in the order of `fields`, the others get their defaults, alike in all. One INSERT."""
+    """Insert rows; a row is its values in the order of `fields`, the others get the same defaults in all. One INSERT."""
     columns = [model._meta.get_field(name) for name in fields]  # noqa: SLF001 - Django's documented Meta API
     if connection.vendor != "postgresql" or len(rows) < INSERTED_FROM:
         attributes = [field.attname for field in columns]
@@ -143,11 +145,6 @@ def _copy(cursor: Any, columns: Sequence[Field], rows: Sequence[tuple[Any, ...]]
                     text = texts.get(id(row[place]))
                     values[place] = text if text is not None else texts.setdefault(id(row[place]), encode(row[place]))
             copy.write_row(values)
-
-
-def _as_json(count: int, rows: Sequence[tuple[Any, ...]]) -> str:
-    """Return the rows as one JSON text: 100 000 rows in one parameter are read and written in seconds."""
-    return _records(["id", *(f"c{place}" for place in range(count))], rows)
 
 
 def _records(keys: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:

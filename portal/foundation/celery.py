@@ -18,7 +18,7 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 ERRAND = "portal.planning.rounds.settings.errand:Errand"
 app = Celery("berth", task_cls=ERRAND)
 clock = Celery("berth", set_as_current=False)
-"""Beat's: it sends tasks by their names alone, and loads none of them."""
+"""Beat's: it sends tasks by their names, and loads none of them."""
 laboratory = Celery("berth", set_as_current=False, task_cls=ERRAND)
 """The laboratory's worker's: it loads what is sent to its queue (`portal.planning.rounds.settings.schedule.QUEUES`)."""
 for each in (app, clock, laboratory):
@@ -65,7 +65,7 @@ def pool_signs(**_: Any) -> None:
 
 @worker_process_init.connect
 def loaded_stays(**_: Any) -> None:
-    """What the pool's parent loaded is shared with it; a collector's pass would copy it, page by page."""
+    """Share the pool's parent's memory with it; a collector's pass would copy it, page by page."""
     gc.freeze()
 
 
@@ -77,12 +77,12 @@ def database_kept(**_: Any) -> None:
     close_old_connections()
 
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a file there is opened by its descriptor alone, and deleted before it is used
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - only by its descriptor is a file there opened, and deleted before it is used
 
 
 @celeryd_init.connect
 def pool_memory_in_memory(**_: Any) -> None:
-    """Keep what the pool's processes share in memory, as Python's own pools do.
+    """Keep the values that the pool's processes share in memory, as Python's own pools do.
 
     Else Celery's pool makes a folder for it in the machine's temporary one, which a killed worker leaves there for ever.
     """

@@ -24,7 +24,7 @@ _URLS = re.compile(
     r"(?P<site>(?:[^\s/?#\"'<>`|\\]|\\[^\sA-Za-z0-9]|(?<=[/:])(?:\"[^\"\s]*\"|'[^'\s]*')(?=[:@]))*)"
     r"(?P<rest>[^\s\"'<>`|\\]*)"
 )
-"""In a command a shell takes quotation marks and backslashes out of what stands before the host."""
+"""In a command a shell takes quotation marks and backslashes out of the part before the host."""
 _TOKENS = re.compile(
     r"[?&;#](?:(?:[a-z_.-]*(?:token|passw(?:or)?d|secret|api[_-]?key|access[_-]?key|signature)|pwd)(?:\[\])?=(?P<any>[^&;#\s]+)"
     r"|pass=(?P<word>[^&;#\s]{4,})|(?:key|sig|auth|code|jwt)=(?P<long>[^&;#\s]{16,}))",
@@ -90,7 +90,7 @@ def text_safe(value: str, field: str) -> str:
 def credentials_refuse(value: object, field: str, *, named: str = "secrets") -> None:
     """Refuse a name, password or token in a URL, in any text of a value. `named`: the field that names secrets instead.
 
-    What stands for a variable (`https://$USER:$TOKEN@host`) is none. The error repeats nothing of it.
+    A variable (`https://$USER:$TOKEN@host`) is no secret. The error repeats nothing of it.
     """
     if isinstance(value, str):
         if any(map(_holds_credentials, _URLS.finditer(value))):

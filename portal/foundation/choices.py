@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     class TextChoices(StrEnum):
-        """What `django.db.models.TextChoices` does: a member is its value, and has a label."""
+        """`django.db.models.TextChoices` for the checker: a member is its value, and has a label."""
 
         _value_: str
         value: str

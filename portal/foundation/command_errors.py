@@ -2,7 +2,7 @@
 
 
 class LaunchError(Exception):
-    """What went wrong and what to do about it; printed as one line, exit code 1, no traceback."""
+    """A fault of a command with its remedy; printed as one line, exit code 1, no traceback."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         self.problem = problem

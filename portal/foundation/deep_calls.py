@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOM_WORDS = 36_000
-"""What `roomy` asks for, in words of 8 bytes. A piece is the next power of two, 512 KiB here; the rest of it is the room."""
+"""The room that `roomy` asks for, in words of 8 bytes. A piece is the next power of two, 512 KiB; its rest is the room."""
 
 
 def _call(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

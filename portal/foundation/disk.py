@@ -1,6 +1,6 @@
 """The portal's disk: how much room the data directory has, and the one clear error where there is none.
 
-Below the mark (`BERTH_DISK_LOW_MIB`) nothing new is taken in or placed; what is left is for what runs to be ended well.
+Below the mark (`BERTH_DISK_LOW_MIB`) nothing new is taken in or placed; the rest is for running jobs to be ended well.
 All goes on by itself when there is room again: nothing is remembered here.
 """
 
@@ -26,7 +26,7 @@ FEW_INODES = 1000
 NO_ROOM_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 SQLITE_FULL = "SQLITE_FULL"
 SQLITE_PERHAPS = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
-"""What SQLite also says when its log or its index cannot grow; only on a full disk are they taken for that."""
+"""Errors of SQLite when its log or its index cannot grow, too; only on a full disk are they taken for that."""
 POSTGRES_FULL = "53100"
 RETRY_AFTER_S = 60
 
@@ -86,7 +86,7 @@ def disk_full_error(error: BaseException) -> DiskLow | None:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and what caused it: Django wraps the driver's own."""
+    """Yield an exception and its causes: Django wraps the driver's own."""
     for _ in range(8):
         if error is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RETRY_AFTER_S = 2
-"""What is told to programs that ask while something is away or busy (503)."""
+"""The wait that a program is asked for while something is away or busy (503)."""
 
 
 class BerthError(Exception):
@@ -25,7 +25,7 @@ class BerthError(Exception):
 
 
 class NotFound(BerthError):
-    """The same answer for what is missing and for what is another tenant's."""
+    """The same answer for a missing object and for another tenant's."""
 
     def __init__(self, what: str = "object") -> None:
         super().__init__("not_found", f"No such {what}, or you may not see it.", status=404)

@@ -1,4 +1,4 @@
-"""Where everything lies under a data directory, and who may read it.
+"""The places of all files under a data directory, and the rights to read them.
 
 The directory and all in it belong to the user who runs Berth: directories are 0700, files 0600.
 """
@@ -51,12 +51,12 @@ class Layout:
 
     @property
     def state(self) -> Path:
-        """What the supervisor says of itself and its children (JSON)."""
+        """The supervisor's report of itself and its children (JSON)."""
         return self.run / "state.json"
 
     @property
     def stop_request(self) -> Path:
-        """What `down` wants of the supervisor (JSON); read when the supervisor gets SIGTERM."""
+        """The wish of `down` for the supervisor (JSON); read when the supervisor gets SIGTERM."""
         return self.run / "stop.json"
 
     @property
@@ -70,7 +70,7 @@ class Layout:
 
     @property
     def metrics_token(self) -> Path:
-        """What Prometheus shows to be let in to `/metrics`."""
+        """The token with which Prometheus is let in to `/metrics`."""
         return self.root / "metrics-token"
 
     @property
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def prepared(self) -> Path:
-        """The fingerprint of what the last preparation was made from."""
+        """The fingerprint of the last preparation's sources."""
         return self.run / "prepared.json"
 
     @property
@@ -102,7 +102,7 @@ class Layout:
 
     @property
     def backups(self) -> Path:
-        """Where `./berth backup` puts backups when it is not told a place."""
+        """The folder of `./berth backup` when it is given none."""
         return self.root / "backups"
 
     @property

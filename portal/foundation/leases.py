@@ -1,4 +1,4 @@
-"""Leases that are alike: a row with `holder` and `until`, taken, kept and given back by conditional UPDATE.
+"""Leases of one kind: a row with `holder` and `until`, taken, kept and given back by conditional UPDATE.
 
 The same on SQLite and Postgres: of several that try at once the database lets one, and a killed holder is replaced when
 its lease is over. One that ends later than any lease that is taken now was taken before the clock was set back, and binds

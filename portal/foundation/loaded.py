@@ -1,4 +1,4 @@
-"""What a process has loaded for good is kept out of the garbage collector's full passes.
+"""Keep modules that a process has loaded for good out of the garbage collector's full passes.
 
 Such a pass walks every object there is. Of a portal's nearly all are modules, classes and compiled patterns, which stay
 until it ends: a pass over them costs a tenth of a second, in the middle of somebody's request. And a page of five hundred rows

@@ -1,4 +1,4 @@
-"""What every request passes: the content security policy, and the one place that turns a BerthError into a page."""
+"""Middleware of every request: the content security policy, and the one place that turns a BerthError into a page."""
 
 from __future__ import annotations
 

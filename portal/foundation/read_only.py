@@ -1,4 +1,4 @@
-"""What a process keeps of a database that was read-only for a while, and how it gets rid of it.
+"""Get rid of the parts that a process keeps of a database that was read-only for a while.
 
 A connection that was opened meanwhile stays read-only: SQLite's, and one to a Postgres server that another has replaced. It
 is closed at the end of its request or task. SQLite also keeps its `-shm` file, open for reading alone, as long as the process

@@ -1,4 +1,4 @@
-"""How the Redis-compatible server is addressed: by Celery, by Channels, and by whoever asks it for a sign of life.
+"""Addresses of the Redis-compatible server: for Celery, for Channels, and for health checks.
 
 `REDIS_URL` has one of three forms: `redis://[:PASSWORD@]HOST:PORT[/DB]`, the same with `rediss://`, and
 `unix://[:PASSWORD@]/absolute/path.sock[?db=N]`. Celery (kombu) and Channels (redis-py) each spell a Unix socket their
@@ -16,7 +16,7 @@ CELERY_DATABASE = 1
 
 @dataclass(frozen=True)
 class SocketAddress:
-    """What a `unix://` URL says."""
+    """The parts of a `unix://` URL."""
 
     path: str
     password: str

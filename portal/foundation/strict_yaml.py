@@ -23,7 +23,7 @@ MOST_DEPTH = 32
 MOST_VALUES, MOST_WRITTEN = 500_000, 2 * 1024 * 1024
 """Values, and characters of texts in all, counted as if each alias were written out."""
 MOST_CHARS = 1000
-"""Of one text, unless the reader allows more."""
+"""The most in one text, unless the reader allows more."""
 MOST_NUMBER_CHARS = 40
 MOST_DIRECTIVES = 8
 
@@ -33,7 +33,7 @@ _FLOAT = re.compile(
 )
 _LED_BY_NOUGHT = re.compile(r"[-+]?0[0-9_]+")
 _ENDS_LINE = re.compile("[\\r\\x85\\u2028\\u2029\\ufeff]")
-"""What becomes a line end, or nothing, where it stands without an escape."""
+"""Characters that become a line end, or nothing, where they stand without an escape."""
 _NO_LINE_END = re.compile("[\\x85\\u2028\\u2029]")
 """They end a line for libyaml, as in YAML 1.1, and none in YAML 1.2, nor on a screen."""
 _ODD = "[\\u00a0\\u00ad\\u1680\\u2000-\\u200f\\u202a-\\u202f\\u205f-\\u206f\\u3000\\ufeff]"
@@ -55,7 +55,7 @@ class _Mark(NamedTuple):
 
 
 class YamlError(ValueError):
-    """A text that is not read: `line` and `column` from 1 on (None: all of it), and what is wrong."""
+    """A text that is not read: `line` and `column` from 1 on (None: all of it), and the fault."""
 
     def __init__(self, detail: str, mark: _Mark | yaml.Mark | None = None) -> None:
         super().__init__(detail)
@@ -218,7 +218,7 @@ def _is_merge(event: Any) -> bool:
 
 
 def _plain(text: str, event: Any) -> Any:
-    """Return what stands there without quotes (YAML 1.2.2, 10.3.2). Yes, no, on, off, 1_000 and 1:30 are texts."""
+    """Return the value of a text without quotes (YAML 1.2.2, 10.3.2). Yes, no, on, off, 1_000 and 1:30 are texts."""
     if sign := _ODD_EDGE.search(text):
         _refuse(_odd(sign), event)
     if text in _WORDS:

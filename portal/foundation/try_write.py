@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 WAIT_S = 2.0
-"""So long it waits for another writer."""
+"""The longest wait for another writer."""
 
 
 def refusal(path: str | Path) -> sqlite3.Error | None:
-    """Return what SQLite says against a write by a new connection of this process; None when it was committed."""
+    """Return SQLite's error at a write by a new connection of this process; None when it was committed."""
     name = f"{Path(path).as_uri()}?mode=rw"  # it makes no file where there is none
     try:
         with contextlib.closing(sqlite3.connect(name, uri=True, timeout=WAIT_S, isolation_level=None)) as connection:

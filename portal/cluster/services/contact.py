@@ -1,4 +1,4 @@
-"""What a node's contact changes."""
+"""Change a node at its contact with the portal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DISK_NOTED_SHARE = 200
 KEEP_EVENTS = timedelta(days=90)
 """As long as telemetry: a check that comes and goes each minute makes thousands of events a day."""
 CONTACT_EVERY_S = 2
-"""A contact is written at most so often: agents call several times in that time, and each write takes a lock."""
+"""The least time between two written contacts: agents call several times in it, and each write takes a lock."""
 
 
 def node_seen(*, node: Node, live: dict[str, Any] | None = None, memory_share: float | None = None) -> None:
     """Note that a node called, its last sample, and its memory's traffic.
 
-    One that had been unreachable is back: pages and planner are told.
+    One that had been unreachable is back: pages and planner hear of it.
     """
     now = timezone.now()
     fresh = node.last_contact_at and timedelta(0) <= now - node.last_contact_at < timedelta(seconds=CONTACT_EVERY_S)
@@ -83,7 +83,7 @@ def node_settled(*, node: Node) -> None:
 
 
 def node_touch(*, node_id: int) -> None:
-    """Count a change of what should run on a node. Its long poll then answers."""
+    """Count a change of the node's parts. Its long poll then answers."""
     Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)
 
 
@@ -93,7 +93,7 @@ def nodes_touch(*, node_ids: Iterable[int]) -> None:
 
 
 def node_events_expire(*, now: datetime | None = None) -> int:
-    """Forget what nodes told of themselves over KEEP_EVENTS ago; what a person did stays. Return how many events went."""
+    """Delete events that nodes reported over KEEP_EVENTS ago; people's own stay. Return how many events went."""
     limit = (now or timezone.now()) - KEEP_EVENTS
     gone, _ = NodeEvent.objects.filter(at__lt=limit, actor_name="").exclude(kind__startswith="registered").delete()
     return gone

@@ -1,4 +1,4 @@
-"""What an operator does with named software environments. Each change is told to all nodes with their next lists of parts."""
+"""Change named software environments for an operator. All nodes get each change with their next lists of parts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def environment_add(*, name: str, directory: str, note: str = "", actor: User | 
 def environment_change(
     *, environment: NamedEnvironment, directory: str, note: str, actor: User | None
 ) -> NamedEnvironment:
-    """Change where it lies and what is said of it. Jobs that run in it are left alone. Raises BerthError."""
+    """Change its directory and its note. Jobs that run in it go on. Raises BerthError."""
     row = NamedEnvironment.objects.select_for_update().get(pk=environment.pk)
     values = _checked(directory, note)
     detail = {name: [getattr(row, name), value] for name, value in values.items() if getattr(row, name) != value}
@@ -56,7 +56,7 @@ def environment_change(
 
 @transaction.atomic
 def environment_remove(*, environment: NamedEnvironment, actor: User | None) -> None:
-    """Name it no more. What lies on nodes stays there; waiting jobs that ask for it say why they wait."""
+    """Name it no more. Its files stay on the nodes; waiting jobs that ask for it say why they wait."""
     NamedEnvironment.objects.filter(pk=environment.pk).delete()
     _changed("remove", environment, actor, {"directory": environment.directory})
 

@@ -1,6 +1,6 @@
-"""What a node's own checks find: who is cordoned for it, and what an operator says to that (decision 0055).
+"""Act on the findings of a node's checks, and on an operator's answer to them (decision 0055).
 
-A finding is `{subject, check, level, detail, remedy}`; its subject is the node or one GPU (`gpu:3`). `warn` is told. `drain`
+A finding is `{subject, check, level, detail, remedy}`; its subject is the node or one GPU (`gpu:3`). `warn` is shown. `drain`
 cordons its subject: no new job comes there. `fail` also stops what runs there, where it may run again. A cordon for what
 may pass (heat, memory, a clock, the operator's own script) is lifted when the check is content; one for a fault of the
 hardware stays until an operator has seen to it and resumes.
@@ -60,7 +60,7 @@ def node_health_take(
 
 
 def _taken(finding: Mapping[str, Any]) -> Finding:
-    """Return a finding as it is acted on: what may pass by itself stops no jobs, else one that comes and goes would for ever."""
+    """Return a finding with the level that counts: one that may pass by itself stops no jobs, or it would do so often."""
     may_stop = finding["level"] != "fail" or _stays(finding["check"])
     return dict(finding) | ({} if may_stop else {"level": "drain"})
 
@@ -122,7 +122,7 @@ def _gpu_cordon(node: Node, finding: Finding) -> bool:
 
 
 def _cordons_lift(node: Node, standing: set[str]) -> None:
-    """Lift the cordons for what has passed."""
+    """Lift the cordons for findings that have passed."""
     check = node.drained_by_check
     if check and not _stays(check) and f"{NODE} {check}" not in standing:
         Node.objects.filter(pk=node.pk).update(drained_at=None, drain_reason="", drained_by_check="")
@@ -156,7 +156,7 @@ def _outside_note(node: Node, strangers: Sequence[Mapping[str, Any]]) -> None:
 
 @transaction.atomic
 def gpu_cordon(*, node: Node, index: int, actor: User | None, reason: str) -> Gpu:
-    """Give a GPU to no new job; what runs on it goes on."""
+    """Give a GPU to no new job; jobs that have it go on."""
     if not reason.strip():
         raise BerthError("blank", "Say why, for those who find the GPU cordoned.", field="reason")
     gpu = _gpu_get(node, index)
@@ -172,7 +172,7 @@ def gpu_cordon(*, node: Node, index: int, actor: User | None, reason: str) -> Gp
 
 @transaction.atomic
 def gpu_resume(*, node: Node, index: int, actor: User | None) -> Gpu:
-    """Give a GPU to jobs again; what its checks still find is set aside until they are content."""
+    """Give a GPU to jobs again; its present findings are set aside until its checks are content."""
     gpu = _gpu_get(node, index)
     if gpu.cordoned_at is not None:
         findings_overrule(node=node, subject=f"gpu:{index}")

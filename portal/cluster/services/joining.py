@@ -174,7 +174,7 @@ def _typed(inventory: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _own_type(inventory: Mapping[str, Any], types: Mapping[str, GpuType], known: Node | None) -> GpuType | None:
-    """Return the type that the node goes by. It stays as long as the node has a GPU of it, for what is promised goes by it."""
+    """Return the type that names the node. It stays while the node has a GPU of it, since promises go by it."""
     before = known.gpu_type if known is not None else None
     if before is not None and before.name in types:
         return before

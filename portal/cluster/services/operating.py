@@ -1,4 +1,4 @@
-"""What an operator does with a node: drain, resume, describe, declare dead, revoke its token."""
+"""Act on a node for an operator: drain, resume, describe, declare dead, revoke its token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @transaction.atomic
 def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
-    """Let no new job start on a node. What runs there ends by itself."""
+    """Let no new job start on a node. Its running jobs end by themselves."""
     if not reason.strip():
         raise BerthError("blank", "Say why, for those who find the node drained.", field="reason")
     if node.drained_at is None or node.drained_by_check:

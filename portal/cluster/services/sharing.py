@@ -25,7 +25,7 @@ _readers: list[Callable[[], Kept]] = []
 
 
 def gpus_kept_by(reader: Callable[[], Kept]) -> None:
-    """Look at what this says is kept before GPUs become shared. Who knows of promises registers itself."""
+    """Look whether promises are kept before GPUs become shared. The room that knows of promises registers itself."""
     _readers.append(reader)
 
 

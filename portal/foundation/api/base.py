@@ -1,4 +1,4 @@
-"""What every view of the REST API shares: who may call, JSON in and out, and the tenancy of a restricted token."""
+"""The parts that all views of the REST API share: right to call, JSON in and out, and the tenancy of a restricted token."""
 
 from __future__ import annotations
 

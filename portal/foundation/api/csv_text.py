@@ -19,7 +19,7 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
 
 
 class _Passed:
-    """What the CSV writer writes to: `writerow` returns the line."""
+    """The file of the CSV writer: `writerow` returns the line."""
 
     @staticmethod
     def write(text: str) -> str:

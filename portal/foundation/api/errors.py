@@ -44,7 +44,7 @@ _STATUSES: dict[type[Exception], int] = {
     OperationalError: 503,
     InterfaceError: 503,
 }
-"""What Django raises, the first match counting: a body too big is also a suspicious operation."""
+"""Django's errors, the first match counting: a body too big is also a suspicious operation."""
 
 
 def exception_handler(exception: Exception, context: Mapping[str, Any]) -> Response | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def own_pages_only(application: Application) -> Application:
-    """Return the socket application behind Channels' check of the origin. What is no address is refused, and is no failure.
+    """Return the socket application behind Channels' check of the origin. A text that is no address is refused without an error.
 
     Channels' check raises ValueError for `http://[` and `http://host:99999`: anybody could fill the log with its traces.
     """

@@ -1,4 +1,4 @@
-"""Strict JSON: what a request says must be unambiguous, storable and bounded, or it is refused with the reason."""
+"""Strict JSON: a request must be unambiguous, storable and bounded, or it is refused with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads for requests: each has its open database, there are only so many, and none is held by who reads slowly.
+"""Threads for requests: each has its open database, their number is bounded, and a slow reader holds none.
 
 A request takes a thread for its first call (its body has come by then) and gives it back with the first part of its answer.
 What it still does then, the next parts of a download for one, any of a few other threads does. When all are taken, requests
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 MOST_FREE = 4
 """Threads, each with a connection, that wait for requests; one that is freed beyond them ends."""
 MOST, MOST_OF_ONE = 48, 32
-"""So many requests are answered at once, and so many from one address: each may have a connection, of which Postgres has 100
-unless told otherwise. On two cores more threads answer no more requests a second.
+"""The most requests that are answered at once, and those from one address: each may have a connection, of which Postgres has 100
+by default. On two cores more threads answer no more requests a second.
 """
 UNDER_WAY, UNDER_WAY_OF_ONE = 4_000, 1_000
-"""So many are under way at once, whose bodies still come, who wait and whose answers are still read included: each takes
+"""The most requests under way at once, whose bodies still come, that wait, or whose answers are still read: each takes
 memory, a quarter of a MiB where an answer is long and nobody reads it.
 """
 WAIT_S = 10.0
 RETRY_AFTER_S = 5
 ANSWERING = 16
-"""Threads for what is still to be done of answers that have begun."""
+"""Threads for the rest of answers that have begun."""
 OF_NODES, MOST_NODES = "/api/agent/", 20_000
 BUSY = "Too many requests are being answered; try again in a few seconds."
 
@@ -57,7 +57,7 @@ class _Waiting:
 
 
 class _Lent(Executor):
-    """What one request runs its calls on."""
+    """The executor on which one request runs its calls."""
 
     def __init__(self, threads: RequestThreads, client: str) -> None:
         self.threads, self.client = threads, client
@@ -75,7 +75,7 @@ class _Lent(Executor):
 
     def give_back(self) -> None:
         """Free the thread after what it still does; later calls run elsewhere."""
-        with self.threads.lock:  # who waited for a thread and is gone must not be given one
+        with self.threads.lock:  # a request that waited and is gone must not be given one
             self.answers = True
             thread, self.thread = self.thread, None
         if thread is not None:
@@ -104,7 +104,7 @@ class RequestThreads:
         under_way_of_one: int = UNDER_WAY_OF_ONE,
     ) -> None:
         self._django, self._most, self._of_one, self._wait_s = django, most, of_one, wait_s
-        self._under_way: Counter[str] = Counter()  # the event loop's alone
+        self._under_way: Counter[str] = Counter()  # only the event loop uses it
         self._under_way_of_one = under_way_of_one
         self._nodes: OrderedDict[str, None] = OrderedDict()
         self.lock = Lock()
@@ -172,8 +172,8 @@ class RequestThreads:
             waiting.future.set_exception(BusyError())
 
     def put_back(self, thread: RoomyThread, client: str) -> None:
-        """Give a thread to who waits next, or make it free. It does this itself, after whatever a request that broke off
-        still does there.
+        """Give a thread to the next that waits, or make it free. It does this itself,
+        after the last call that a broken-off request still does there.
         """
         with self.lock:
             self._taken[client] -= 1
@@ -192,7 +192,7 @@ class RequestThreads:
         thread.shutdown(wait=False)
 
     def _next(self) -> _Waiting | None:
-        """Take out the first that waits, of the addresses in turn, and that may run; who is gone is left out."""
+        """Take out the first that waits, of the addresses in turn, and that may run; requests that are gone are left out."""
         for client in list(self._waiting):
             mine = self._waiting[client]
             while mine and mine[0].lent.answers:
@@ -206,7 +206,7 @@ class RequestThreads:
 
 
 def _bearer_of(scope: dict[str, Any]) -> str:
-    """Return what names who sent a node's token, without telling it; empty for a request that is no node's."""
+    """Return a hash of a node's token; empty for a request that is no node's."""
     if not scope.get("path", "").startswith(OF_NODES):
         return ""
     sent = next((value for name, value in scope.get("headers", ()) if name == b"authorization"), b"")

@@ -47,7 +47,7 @@ def _value(instance: Any, read: Read, field: Field) -> Any:
 
 
 def _read_of(field: Field) -> Read:
-    """Return what reads a field's value. A relation reads its own way, which `to_representation` above does not know."""
+    """Return the reader of a field's value. A relation reads its own way, which `to_representation` above does not know."""
     if type(field).get_attribute is not Field.get_attribute:
         raise TypeError(f"{field.field_name} is a {type(field).__name__}, which a row does not read")
     return attrgetter(field.source) if field.source_attrs else _itself

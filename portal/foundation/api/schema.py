@@ -74,7 +74,7 @@ class Error(serializers.Serializer):
 
 
 class RawSchema(serializers.Serializer):
-    """A body whose schema is written out: what checks it is not a serializer."""
+    """A body whose schema is written out: no serializer checks it."""
 
     schema: Mapping[str, Any] = {}
 
@@ -91,7 +91,7 @@ class RawSchemaExtension(OpenApiSerializerExtension):
 
 
 def bases_untold() -> list[type]:
-    """Return the classes whose docstrings are for who works on Berth: they describe no operation to its callers."""
+    """Return the classes whose docstrings are for people who work on Berth: they describe no operation to its callers."""
     return [ApiView, *get_lib_doc_excludes()]
 
 

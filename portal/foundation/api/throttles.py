@@ -1,6 +1,6 @@
-"""How often a user may ask for what costs a solve, or the reading of a trace or of a cluster's description.
+"""Limits for costly requests of a user: those that solve, or that read a trace or a cluster's description.
 
-Counted in each portal process, by user, whatever the token.
+Counted in each portal process by user, for all tokens together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FormThrottle(UserRateThrottle):
 
 
 class PasswordThrottle(UserRateThrottle):
-    """Who guesses a password or an invitation from a session that is not the own."""
+    """Limits guesses of a password or an invitation from a foreign session."""
 
     scope = "password"
     rate = "20/min"

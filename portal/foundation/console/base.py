@@ -1,4 +1,4 @@
-"""What every page of the operator's console shares: read-only unless said otherwise, and commands that call services.
+"""The parts that all pages of the operator's console share: read-only at first, and commands that call services.
 
 The console never saves a row itself. What changes something is either a form whose `save_model` calls a service, or a
 `Command`: a button and a bulk action that lead to one page which says what will happen, asks what is needed (a reason),
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
 MANY = 500
-"""A command is applied to so many objects at once at most; each is a transaction of its own."""
+"""The most objects that a command is applied to at once; each is a transaction of its own."""
 
 
 def _too_many(count: int) -> str:
@@ -220,7 +220,7 @@ class ConsoleAdmin(OperatorOnly, ModelAdmin):
 
 
 def adopt(obj: Model, made: Model) -> None:
-    """Make the form's unsaved object stand for the row that a service made, for what Django does after saving."""
+    """Make the form's unsaved object stand for the row that a service made, since Django goes on with it after saving."""
     obj.__dict__.update(made.__dict__)
 
 

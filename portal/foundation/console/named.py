@@ -1,4 +1,4 @@
-"""What the trail's targets are called: `node:2` is shown as `node:2 (rtx-01)`. Each room's `admin.py` adds its own kinds."""
+"""Names of the trail's targets: `node:2` is shown as `node:2 (rtx-01)`. Each room's `admin.py` adds its own kinds."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _log_followers: list[LogFollower] = []
 
 
 IdleFollower = Callable[[int, str, str], None]
-"""Called with (job id, what tells it from the job's other warnings, words)."""
+"""Called with (job id, a mark that no other warning of the job has, words)."""
 _idle_followers: list[IdleFollower] = []
 
 

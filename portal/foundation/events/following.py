@@ -1,6 +1,6 @@
 """Which live streams somebody follows now, and which nodes have measured since the last look.
 
-What nobody looks at is neither computed nor sent: sockets mark their streams at each heartbeat, in Redis, for all
+Values without a reader are neither computed nor sent: sockets mark their streams at each heartbeat, in Redis, for all
 processes; a mark ends by itself.
 """
 
@@ -39,7 +39,7 @@ def followed(broker: redis.Redis) -> set[str]:
 
 
 def node_measured(name: str) -> None:
-    """Remember that a node sent telemetry: whoever follows it is told at the next tick, once a second at most."""
+    """Remember that a node sent telemetry: its readers hear of it at the next tick, once a second at most."""
     with _lock:
         _measured.add(name)
 

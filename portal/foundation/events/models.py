@@ -1,4 +1,4 @@
-"""The outbox: what must be said to other processes because of a change, written in the change's own transaction."""
+"""The outbox: messages to other processes about a change, written in the change's own transaction."""
 
 from django.db import models
 

@@ -23,7 +23,7 @@ def plan_nudge() -> None:
 
 
 def node_wake(*, node_id: int) -> None:
-    """Wake a node's long poll: what should run there changed."""
+    """Wake a node's long poll: its parts changed."""
     _put(Topic.WAKE, f"node:{node_id}")
 
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_S = 5.0
-"""Times pass without events: figures such as the longest waiting are computed anew after so long."""
+"""Times pass without events: figures such as the longest waiting are computed anew after this time."""
 SHARE_OF_TIME = 10.0
 STALE_S = 30.0
 """While another process computes, a value up to this age is served."""
 LOCK_S = 20
 PATIENCE_S = 3.0
-"""A reader without any value waits so long for the one that computes, then computes too."""
+"""The longest time that a reader without any value waits for the one that computes; then it computes too."""
 STREAM = "cluster"
 
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
@@ -51,7 +51,7 @@ def client(url: str) -> redis.Redis:
 
 @dataclass
 class Sharing:
-    """What one answer is made of: each value is asked for once, so that its parts agree.
+    """The values of one answer: each is asked for once, so that its parts agree.
 
     `number`: of the last event that all its parts know; None: nothing came from Redis. `late`: an event has come since.
     """
@@ -121,7 +121,7 @@ class Sharing:
 
 
 def _read(broker: redis.Redis, key: str) -> tuple[int, dict[str, Any] | None]:
-    """Return the number of the last event, and what is kept under the key."""
+    """Return the number of the last event, and the value under the key."""
     number, stored = broker.mget([number_key(STREAM), key])
     return int(number or 0), json.loads(stored) if stored else None
 

@@ -1,4 +1,4 @@
-"""`/api/v1/tenants/{name}/members` and `/invitations`: what the tenant's page does, by the same services."""
+"""`/api/v1/tenants/{name}/members` and `/invitations`: the tenant's page as REST, by the same services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 ROLES = Membership.Role.values
 MOST_CHARS = 150
-"""Of a user's name."""
+"""The most characters of a user's name."""
 
 
 def _path(name: str, description: str) -> OpenApiParameter:

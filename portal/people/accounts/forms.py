@@ -1,4 +1,4 @@
-"""The forms of a sign-in: they ask for the second factor of who has one."""
+"""The forms of a sign-in: they ask for a second factor where the user has one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SignInForm(AuthenticationForm):
 
 
 class ConsoleSignInForm(AdminAuthenticationForm):
-    """The console's own form has no field for a code: who needs one signs in at the portal's."""
+    """The console's own form has no field for a code: users with a second factor sign in at the portal's."""
 
     def confirm_login_allowed(self, user: User) -> None:
         super().confirm_login_allowed(user)

@@ -1,4 +1,4 @@
-"""Who is in a tenant: roles, removals, and invitations by a link that works once."""
+"""The members of a tenant: roles, removals, and invitations by a link that works once."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def invitation_withdraw(*, tenant: Tenant, number: int, actor: User) -> None:
 
 
 def invitation_find(secret: str) -> Invitation:
-    """Return the open invitation of a link. One that was used, ended or never was answers alike: NotFound."""
+    """Return the open invitation of a link. NotFound in the same way for one that was used, ended or never was."""
     found = (
         Invitation.objects.select_related("tenant", "made_by")
         .filter(digest=secret_digest(secret[:200]), used_at=None, expires_at__gt=timezone.now(), tenant__is_active=True)

@@ -1,4 +1,4 @@
-"""What belongs to one person alone: what the person has looked at, sessions, columns and views of the job list."""
+"""The rows that belong to one person: things looked at, sessions, columns and views of the job list."""
 
 from django.conf import settings
 from django.db import models
@@ -73,7 +73,7 @@ class SecondFactor(models.Model):
 
     @property
     def secret(self) -> str:
-        """Return what codes are made from. Raises SealBroken where the signing key was replaced."""
+        """Return the secret that codes are made from. Raises SealBroken where the signing key was replaced."""
         return unseal(self.sealed)
 
 

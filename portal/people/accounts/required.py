@@ -34,7 +34,7 @@ class SecondFactorRequired:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        # A token is asked for instead of the session where the header is a bearer's, and in REST alone.
+        # Only in REST a token is asked for instead of the session, where the header is a bearer's.
         by_token = request.path.startswith("/api/") and request.headers.get("Authorization", "").startswith("Bearer ")
         if request.path.startswith(OPEN) or by_token:
             return self.get_response(request)

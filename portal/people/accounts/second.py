@@ -27,7 +27,7 @@ STEP_S = 30
 WINDOW = 1
 """Steps before and after now whose codes are taken: clocks differ."""
 FAILURES, IN_ALL, REST = 5, 20, timedelta(minutes=10)
-"""So many wrong codes from an address, or from all, stop single codes for so long (docs/decisions/0252)."""
+"""The most wrong codes from an address, or from all, before single codes stop for a time (docs/decisions/0252)."""
 RECOVERY_CODES = 10
 CODE_CHARS = 40
 REFUSED = {
@@ -45,7 +45,7 @@ def secret_new() -> str:
 
 
 def _totp(factor: SecondFactor) -> TOTP:
-    """Return who makes its codes. Loaded by who uses a second factor alone: each process starts without it."""
+    """Return the maker of its codes. Only the use of a second factor loads it: each process starts without it."""
     from pyotp import TOTP
 
     return TOTP(factor.secret)
@@ -73,7 +73,7 @@ def readable(factor: SecondFactor) -> bool:
 
 
 def factor_uri(factor: SecondFactor) -> str:
-    """Return what an authenticator takes in place of a typed secret."""
+    """Return the URL that an authenticator takes in place of a typed secret."""
     return _totp(factor).provisioning_uri(name=factor.user.get_username(), issuer_name="Berth")
 
 
@@ -112,7 +112,7 @@ def factor_end(*, user: User, actor: User) -> bool:
 
 
 def code_check(*, user: User, code: str, address: str) -> None:
-    """Check the code of a sign-in from an address; nothing for who has no second factor. Each code is taken once.
+    """Check the code of a sign-in from an address; nothing for a user without a second factor. Each code is taken once.
 
     Raises BerthError: `code_required`, `wrong_code`, `locked` after too many wrong ones.
     """
@@ -140,7 +140,7 @@ def _refused(user: User, code: str, network: str) -> str | None:
         return "locked"
     elif steps and steps[0] > factor.last_step:
         factor.last_step = steps[-1]
-    elif steps:  # right, but taken already: who has it does not guess
+    elif steps:  # right, but taken already: its sender does not guess
         return "wrong_code"
     else:
         factor.wrong = [*wrong, (network, now)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
 
 MOST = 100
-"""Of one person: the oldest is ended when another comes."""
+"""The most sessions of one person: the oldest is ended when another comes."""
 
 
 def _signed_in(request: HttpRequest | None, user: User, **_: Any) -> None:

@@ -187,7 +187,7 @@ class AuditEventAdmin(ConsoleAdmin):
 
 @admin.register(AccessAttempt)
 class FailedSignInAdmin(ConsoleAdmin):
-    """What the lock-out counts; an operator lets a locked-out person in again."""
+    """The failures that the lock-out counts; an operator lets a locked-out person in again."""
 
     list_display = ("username", "ip_address", "failures_since_start", "attempt_time")
     search_fields = ("username", "ip_address")

@@ -1,4 +1,4 @@
-"""Who calls the REST API: a bearer token's owner, or the person signed in to the browser's documentation page.
+"""The caller of the REST API: a bearer token's owner, or the person signed in to the browser's documentation page.
 
 A node's token is of another kind and opens nothing here; the agent API has its own door.
 """
@@ -69,7 +69,7 @@ def token_find(secret: str) -> ApiToken:
 
 
 def token_again(token: ApiToken) -> ApiToken:
-    """Return the token as it stands now: what goes on for long asks every few seconds. Raises as `token_find` does."""
+    """Return the token as it stands now: long requests ask every few seconds. Raises as `token_find` does."""
     return _usable(pk=token.pk)
 
 

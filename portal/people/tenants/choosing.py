@@ -9,7 +9,7 @@ from portal.people.tenants.selectors import role_of, tenants_of
 
 
 def tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None, what: str = "the job is") -> Tenant:
-    """Return the tenant for whom `what`. A token's tenant wins. A foreign and a missing name get the same answer."""
+    """Return the tenant for a `what`. A token's tenant wins. A foreign and a missing name get the same answer."""
     if tenant is not None and name and tenant.name != name:
         raise Forbidden(
             f"This token is for tenant {tenant.name} only; use another token for another tenant.", field="tenant"

@@ -1,4 +1,4 @@
-"""Who uses the cluster: users, tenants, memberships, API tokens, and the audit trail of what they changed."""
+"""The users of the cluster: users, tenants, memberships, API tokens, and the audit trail of their changes."""
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import MinValueValidator, RegexValidator
@@ -138,7 +138,7 @@ class ApiToken(models.Model):
 
 
 class AuditEvent(models.Model):
-    """One changing action: who did what to what, and the details. Rows are only ever added."""
+    """One changing action: its actor, its object, and the details. Rows are only ever added."""
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     actor = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")

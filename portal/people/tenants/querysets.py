@@ -1,4 +1,4 @@
-"""Tenancy lives here: what a user may see."""
+"""Tenancy lives here: the rows that a user may see."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 
 class Reader(Protocol):
-    """Whoever asks: a `User`, or a visitor without a sign-in."""
+    """The reader: a `User`, or a visitor without a sign-in."""
 
     is_authenticated: bool
     is_operator: bool

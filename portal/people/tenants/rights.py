@@ -1,4 +1,4 @@
-"""What each role in a tenant may do. One rule, asked by every service that changes something of a tenant's."""
+"""The rights of each role in a tenant. One rule, asked by every service that changes something of a tenant's."""
 
 from __future__ import annotations
 

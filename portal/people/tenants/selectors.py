@@ -1,4 +1,4 @@
-"""Read who belongs where."""
+"""Read the members of tenants."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def priority_ceiling(*, user: User, tenant: Tenant) -> int:
 def tenants_of(user: User) -> list[Tenant]:
     """Return the active tenants that a form offers a user: the user's own; for an operator without any, all but Berth's own.
 
-    Berth's own stands last for who is its member.
+    Berth's own stands last for its members.
     """
     own = list(Tenant.objects.filter(memberships__user=user, is_active=True))
     if user.is_operator and not own:
@@ -39,7 +39,7 @@ def tenants_of(user: User) -> list[Tenant]:
 
 
 def tenant_find(*, user: User, name: str, only: Tenant | None = None) -> Tenant:
-    """Return one of the reader's tenants; `only`: the one of the token. A missing and a foreign one alike: NotFound."""
+    """Return one of the reader's tenants; `only`: the one of the token. NotFound for a missing or a foreign one."""
     tenant = Tenant.objects.visible_to(user).filter(name=name).first()
     if tenant is None or (only is not None and tenant != only):
         raise NotFound("tenant")

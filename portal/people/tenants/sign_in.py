@@ -34,7 +34,7 @@ class SignInHandler(AxesDatabaseHandler):
 
 
 def name_is_locked(request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-    """Say whether a name failed so often, from whatever addresses, that it is locked from all but its owner's own."""
+    """Say whether a name failed too often, over all addresses, and is locked from all but its owner's own."""
     name = get_client_username(request, credentials)
     if not name:
         return False
@@ -46,7 +46,7 @@ def name_is_locked(request: HttpRequest, credentials: dict[str, Any] | None = No
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one address: of IPv6 the network of a household (/64), in which anybody takes new ones."""
+    """Return the network that counts as one address: of IPv6 a household's (/64), in which anybody takes new ones."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -57,6 +57,6 @@ def network_of(address: str) -> str:
 
 
 def signed_in_at(username: str, network: str) -> bool:
-    """Say whether the person has a session that began there. Whoever has the password alone has none."""
+    """Say whether the person has a session that began there. A stranger with the password has none."""
     begun = User.objects.filter(username=username, sign_ins__isnull=False).values_list("sign_ins__address", flat=True)
     return network in map(network_of, begun)

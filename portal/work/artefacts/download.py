@@ -110,7 +110,7 @@ def _header(name: str, row: Artefact) -> bytes:
 def download_answer(request: HttpRequest, found: Download, *, content_type: str) -> HttpResponseBase:
     """Answer with all of it, with the one range that is asked for (206), 304, or 416. Never shown as a page.
 
-    Raises NotFound and StoreAway for what a first piece of cannot be had.
+    Raises NotFound and StoreAway where a first piece of one cannot be had.
     """
     headers = {
         "ETag": found.etag,
@@ -134,7 +134,7 @@ def download_answer(request: HttpRequest, found: Download, *, content_type: str)
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{found.length}"
     headers["Content-Length"] = str(stop - start)
     body = iter(()) if request.method == "HEAD" else found.read(start, stop)
-    first = next(body, b"")  # so that what is not there, or away, is told before anything is sent
+    first = next(body, b"")  # so that a missing file or store is reported before anything is sent
     return Streamed(chain((first,), body), status=status, content_type=content_type, headers=headers)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ABSENT = "0" * 64
 """The hash of an input that is no longer kept: no node gets it, and the part ends as `start_failed`."""
 MOST_FILES = 10_000
-"""So many files a job may begin with; with more in its folders it begins with none of them, as where none is kept."""
+"""The most files that a job may begin with; with more in its folders it begins with none of them, as where none is kept."""
 
 
 def kept_among(named: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
@@ -38,7 +38,7 @@ def kept_among(named: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
 
 
 def _wanted(job_id: int) -> Iterator[tuple[JobInput, QuerySet[Artefact]]]:
-    """Yield each input of a job, an array's task included, with what is kept of it."""
+    """Yield each input of a job, an array's task included, with its kept files."""
     job = Job.objects.only("array_id", "tenant_id").get(pk=job_id)
     for each in JobInput.objects.filter(job=job.array_id or job.pk):
         kept = Artefact.objects.filter(job=each.source_id, job__tenant=job.tenant_id, size__isnull=False)

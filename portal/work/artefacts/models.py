@@ -1,4 +1,4 @@
-"""What jobs wrote to `$BERTH_ARTEFACTS`: one row a file, one a job, and what each tenant's take.
+"""Files that jobs wrote to `$BERTH_ARTEFACTS`: a row for each file, each job, and each tenant's use.
 
 The bytes lie in `portal.work.artefacts.store` under random names; a path that a tenant chose is text here and nowhere a name.
 """
@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Artefact(models.Model):
-    """One file. What is kept of it, and what is on its way: a newer content takes the older one's place when it is whole."""
+    """One file, kept or on its way: a newer content takes the older one's place when it is whole."""
 
     class State(TextChoices):
         KEPT = "kept", "kept"
@@ -53,12 +53,12 @@ class Artefact(models.Model):
 
     @property
     def modified_at(self) -> datetime:
-        """When the file was last written, by its node's clock: of what is kept, else of what is on its way."""
+        """The file's last write by its node's clock: of the kept content, else of the one on its way."""
         return EPOCH + timedelta(microseconds=(self.modified_ns if self.size is not None else self.told_ns) // 1000)
 
 
 class JobArtefacts(models.Model):
-    """A job that wrote artefacts: how much, and what its nodes said of files that they could not take."""
+    """A job that wrote artefacts: how much, and its nodes' notes on files that they could not take."""
 
     job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="artefacts_row")
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="+")
@@ -79,7 +79,7 @@ class JobArtefacts(models.Model):
 
 
 class TenantArtefacts(models.Model):
-    """What a tenant's artefacts take. Locked by whoever changes that."""
+    """A tenant's use by artefacts. Each change of that locks it."""
 
     tenant = models.OneToOneField("tenants.Tenant", on_delete=models.CASCADE, primary_key=True, related_name="+")
     counted = models.PositiveBigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""Which paths an artefact may have: what unpacks on any machine, and says of itself what it is."""
+"""Check an artefact's path: it must unpack on any machine, and be the name that it seems to be."""
 
 from __future__ import annotations
 

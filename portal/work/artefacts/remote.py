@@ -27,7 +27,7 @@ CONNECT_S, READ_S = 5, 30
 PIECE_BYTES = 64 * 1024
 PART_BYTES = 16 * 1024 * 1024
 REST_S = 20.0
-"""So long nobody waits for the store after it did not answer."""
+"""The time after a failure in which nobody waits for the store."""
 UNFINISHED = timedelta(days=1)
 _GONE = frozenset({"404", "NoSuchKey", "NotFound"})
 _rests_until = [0.0]
@@ -35,7 +35,7 @@ _forgot_at = [float("-inf")]
 
 
 class StoreAway(BerthError):
-    """The store did not answer, or refused. What it said is for the operator, in `why`."""
+    """The store did not answer, or refused. Its own words are for the operator, in `why`."""
 
     def __init__(self, why: str) -> None:
         detail = "The store of artefacts does not answer; nothing is lost. Try again in some minutes."
@@ -45,7 +45,7 @@ class StoreAway(BerthError):
 
 @dataclass(frozen=True)
 class Place:
-    """A bucket and what stands before the names in it: "" or a text that ends with /."""
+    """A bucket and the prefix of the names in it: "" or a text that ends with /."""
 
     bucket: str
     prefix: str
@@ -100,7 +100,7 @@ def _client(process: int) -> Any:
 
 @contextmanager
 def _asked() -> Iterator[Any]:
-    """Give the client; what it raises becomes NotFound or StoreAway. Soon after the store was away it is not asked."""
+    """Give the client; its errors become NotFound or StoreAway. Soon after the store was away it is not asked."""
     if time.monotonic() < _rests_until[0]:
         raise StoreAway("it did not answer a moment ago")
     client = _client(os.getpid())
@@ -132,7 +132,7 @@ def _away(why: str) -> StoreAway:
 
 
 def _why(error: Exception) -> str:
-    """Return what an operator needs in one line. boto3's messages name no secret."""
+    """Return the fault for an operator, in one line. boto3's messages name no secret."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
@@ -170,7 +170,7 @@ def pieces(key: str, name: str, *, start: int, stop: int) -> Iterator[bytes]:
             for piece in body.iter_chunks(PIECE_BYTES):
                 yield piece[: stop - start]
                 start += len(piece)
-                if start >= stop:  # whatever more it sends was not asked for
+                if start >= stop:  # nobody asked for the rest that it sends
                     return
     if start < stop:
         raise OSError(f"a stored artefact is shorter than its row says, by {stop - start} bytes")
@@ -186,7 +186,7 @@ def drop(names: list[tuple[str, str]]) -> None:
 
 
 def listing(key: str = "") -> Iterator[list[Stored]]:
-    """Yield what the store holds, of one job or of all, in pages of at most 1000. Raises StoreAway."""
+    """Yield the store's objects, of one job or of all, in pages of at most 1000. Raises StoreAway."""
     where = place()
     with _asked() as client:
         below = f"{where.prefix}{key[:2]}/{key}/" if key else where.prefix
@@ -194,7 +194,7 @@ def listing(key: str = "") -> Iterator[list[Stored]]:
             found = []
             for each in page.get("Contents", ()):
                 parts = each["Key"].removeprefix(where.prefix).split("/")
-                if len(parts) == 3:  # what is not ours is left alone
+                if len(parts) == 3:  # foreign objects stay
                     found.append(Stored(parts[1], parts[2], each["LastModified"]))
             yield found
 

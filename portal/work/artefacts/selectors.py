@@ -49,7 +49,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Use:
-    """What a tenant's artefacts take, and may take, in bytes; `days`: how long after a job's end, None: for ever."""
+    """A tenant's use by artefacts and its limit, in bytes; `days`: how long after a job's end, None: for ever."""
 
     counted: int
     quota: int

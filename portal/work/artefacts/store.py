@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
 ORPHAN_S = 86_400
-"""What no row names is removed when it is so old."""
+"""A file that no row names is removed at this age."""
 _HASH_BYTES = 1024 * 1024
 _KEY = re.compile(r"[0-9a-zA-Z]{1,64}\Z")
 _NAME = re.compile(r"[0-9a-f]{32}\Z")

@@ -1,4 +1,4 @@
-"""Jobs with their attempts, for operators: facts to read, and what may be done to a job."""
+"""Jobs with their attempts, for operators: facts to read, and deeds on a job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The one validation of a job description, for the form, REST and the admin console alike (algorithms, section 1).
+"""The one validation of a job description: for the form, REST and the admin console (algorithms, section 1).
 
-Pure: no database. What needs one (membership, ceiling of priority, quotas, dependencies, whether any nodes could ever
-hold it) is checked by `portal.work.jobs.services.job_submit`.
+Pure: no database. Checks that need one (membership, ceiling of priority, quotas, dependencies, whether any nodes could ever
+hold it) are made by `portal.work.jobs.services.job_submit`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from portal.work.jobs.declaration.table import JobField
 
 GRACE_S, GRACE_MOST_S = 30, 600
-"""Of a job that names none; and what the operator allows unless he says otherwise."""
+"""The values of a job that names none; the time limit is also the operator's default."""
 R_NUM = 8
 
 NOT_SUPPORTED = frozenset("notify webhook container image deadline".split())
@@ -38,7 +38,7 @@ READ_ONLY = frozenset(
         array_retries array_job gpu_memory_whole checkpoint_domain profiles overran_epoch template
     """.split()
 )
-"""What an answer shows and a request may not set."""
+"""Fields that an answer shows and a request may not set."""
 NO_TEXTS = frozenset({"files", "upload", "secrets", "code"})  # contents, names, or of a grammar of its own
 SHORT_NAMES = {"workdir": "working_directory", "lr": "learning_rate"}
 """Short spellings that a command line's example uses; both of one field at once is a conflict."""
@@ -86,7 +86,7 @@ CHECKS: dict[str, Callable[[object, str], Any]] = {
     "priority": priority_parse,
     "gpu_compute": parts.gpu_compute,
 }
-"""Of the fields whose kind does not say it all."""
+"""The checks of the fields whose kind does not say it all."""
 COMPOSED = frozenset({"software", "gpus", "learning_rate", "array", "epochs", "dataset_size"})
 """Fields that need more than their own value."""
 

@@ -38,7 +38,7 @@ RATE_RULES = ("linear", "sqrt", "none")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
 _FORBIDDEN_VARIABLES = {"LD_PRELOAD", "LD_AUDIT", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}
-"""What would reach into the agent's side of a job, or hand it GPUs that it was not given. BERTH_* names are ours."""
+"""Variables that would reach into the agent's side of a job, or hand it foreign GPUs. BERTH_* names are ours."""
 
 
 def command(value: object) -> str:
@@ -262,7 +262,7 @@ SHARING = ("gpu_compute", "gpu_memory_mib")
 
 
 def sharing_mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
-    """Yield what is wrong with how it shares a GPU: one GPU, and both parts of it, or none of these fields."""
+    """Yield the faults in how it shares a GPU: one GPU, and both parts of it, or none of these fields."""
     if not values.get("shareable"):
         for name in (*SHARING, "latency_class"):
             if values.get(name) not in (None, "batch"):

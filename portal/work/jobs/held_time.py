@@ -125,7 +125,7 @@ def active_rates(
 ) -> dict[int, ActiveRates]:
     """Return the active rates (CODA eq. 1) of nodes over the last h hours, or since they joined, by row id. Four queries.
 
-    `gpus`: what `gpus_present` says of them, where it has been asked already; three queries then.
+    `gpus`: the answer of `gpus_present`, where it has been asked already; three queries then.
     """
     ids = [node.pk for node in nodes]
     gpu_s, core_s = (each(hours=hours, now=now, node_ids=ids) for each in (node_gpu_held_s, core_held_s))

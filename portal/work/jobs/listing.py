@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import Tenant, User
 
 SLOWINGS = 20
-"""An attempt's last so many are told: a job of weeks may have been slowed each other minute."""
+"""The most slowdowns of an attempt that are shown, the last ones: a job of weeks may have been slowed each other minute."""
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}\Z", re.ASCII)
 _TASK = re.compile(r"([1-9][0-9]{0,17})_(0|[1-9][0-9]{0,8})\Z", re.ASCII)
 
@@ -64,7 +64,7 @@ def attempts_of(job: Job) -> QuerySet[Attempt]:
 
 
 def attempts_measured(job: Job) -> QuerySet[Attempt]:
-    """Return a job's runs that began, the last one first, with nodes and GPUs and no more: what its figures read."""
+    """Return a job's runs that began, the last one first, with nodes and GPUs and no more: its figures read these."""
     return _with_parts(job.attempts.runs().filter(started_at__isnull=False).order_by("-epoch"))
 
 

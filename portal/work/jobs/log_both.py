@@ -68,7 +68,7 @@ class Line(NamedTuple):
 
 @dataclass
 class Look:
-    """What was found up to `end`. `open`: what has not ended, as it stands, where all that is stored was read."""
+    """The lines found up to `end`. `open`: lines that have not ended, as they stand, where all that is stored was read."""
 
     ends: dict[str, int]
     lines: list[Line] = field(default_factory=list)

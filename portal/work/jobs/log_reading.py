@@ -1,4 +1,4 @@
-"""Read what attempts wrote, by byte offset, so that a reader can go on where it stopped."""
+"""Read the output of attempts by byte offset, so that a reader can go on where it stopped."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _character_at(data: bytes) -> int:
 
 
 def log_sizes(job: Job) -> list[dict[str, int | str]]:
-    """Return what logs there are: attempt, rank, stream and bytes of each."""
+    """Return the logs there are: attempt, rank, stream and bytes of each."""
     rows = LogChunk.objects.filter(attempt__job=job, attempt__kind="run").values("attempt__epoch", "rank", "stream")
     sums = rows.annotate(bytes=Sum("length")).order_by("-attempt__epoch", "rank", "stream")
     return [

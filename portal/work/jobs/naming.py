@@ -8,7 +8,7 @@ from collections import deque
 from pathlib import PurePosixPath
 
 READ_CHARS = 4096
-"""What stands further behind is not looked at: a name is found in the first lines or nowhere."""
+"""The rest of a text is not looked at: a name is found in the first lines or nowhere."""
 MAX_CHARS = 128
 DEPTH = 3
 
@@ -20,12 +20,12 @@ _SILENT = frozenset(
     "cd export set unset source . ulimit umask module conda mamba true false test [ [[ : exit trap wait read alias eval "
     "pushd popd shopt local declare typeset let return shift mkdir".split()
 )
-"""What prepares or tests; a job is never about it."""
+"""Programs that prepare or test; a job is never about one."""
 _PLAIN = frozenset(
     "echo printf sleep date hostname whoami id ls cat head tail cp mv rm ln chmod chown touch tar unzip gunzip wget curl "
     "rsync scp git pip pip3 apt apt-get nvidia-smi env which type tee grep sed awk cut sort uniq tr wc".split()
 )
-"""What a job may be about if it does nothing else."""
+"""Programs that a job may be about if it does nothing else."""
 _WRAPPERS: dict[str, frozenset[str]] = {
     name: frozenset(options.split())
     for name, options in {
@@ -88,7 +88,7 @@ def _of_command(command: str, depth: int) -> str:
 
 
 def _simple_commands(command: str) -> list[list[str]]:
-    """Cut a script into simple commands, without comments; what no shell would read is cut at blanks."""
+    """Cut a script into simple commands, without comments; text that no shell would read is cut at blanks."""
     text = _ARITHMETIC.sub("0", command)
     for _ in range(DEPTH):
         text = _SUBSTITUTION.sub("0", text)
@@ -102,13 +102,13 @@ def _simple_commands(command: str) -> list[list[str]]:
                 found.append([])
             else:
                 found[-1].append(token)
-    except ValueError:  # a quote is not closed: what was read so far counts
+    except ValueError:  # a quote is not closed: the words before it count
         found.append(command.split())
     return [words for words in found if words]
 
 
 def _of_words(words: deque[str], depth: int) -> tuple[str, bool]:
-    """Return what a simple command runs, and whether a job can be about it; ("", False) for what runs nothing."""
+    """Return the program of a simple command, and whether a job can be about it; ("", False) for a command without one."""
     while words:
         word = words.popleft()
         name = PurePosixPath(word).name or word
@@ -142,7 +142,7 @@ def _options_skip(words: deque[str], with_value: frozenset[str], *, positional: 
 
 
 def _of_interpreter(name: str, words: deque[str], depth: int) -> tuple[str, bool]:
-    """Return the script of `python -u a/train.py`, the module of `python -m pkg.train`, what `bash -c` runs."""
+    """Return the script of `python -u a/train.py`, the module of `python -m pkg.train`, the command in `bash -c`."""
     while words and words[0].startswith("-"):
         option = words[0]
         if name in _SHELLS and not option.startswith("--") and option.endswith("c"):

@@ -1,4 +1,4 @@
-"""Read nodes for the REST API, with what is held on each, in a constant number of queries."""
+"""Read nodes for the REST API, with the jobs on each, in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = (0, 0)
 
 
 def nodes_counted(nodes: Sequence[Node]) -> list[Node]:
-    """Add to each node `counts`: of its GPUs, and what is held of its cores and memory (MiB). Four queries."""
+    """Add to each node `counts`: of its GPUs, and of its held cores and memory (MiB). Four queries."""
     ids = among(node.pk for node in nodes)
     present = Gpu.objects.filter(node__in=ids, missing_since=None).order_by()
     held = GpuAllocation.objects.filter(allocation__node__in=ids, allocation__released_at=None, released_at=None)
@@ -71,7 +71,8 @@ def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) 
     nodes_counted(nodes)
     live = Allocation.objects.filter(node__in=nodes, released_at=None).select_related("attempt")
     parts = list(live.order_by("attempt_id"))
-    visible = _visible_jobs({part.attempt.job_id for part in parts}, user=user, tenant=tenant)
+    jobs = Job.objects.visible_to(user).filter(pk__in={part.attempt.job_id for part in parts})
+    visible = set((jobs.filter(tenant=tenant) if tenant else jobs).values_list("pk", flat=True))
     rows = GpuAllocation.objects.filter(allocation__in=[part.pk for part in parts], released_at=None)
     gpus_of: dict[int, list[int]] = defaultdict(list)
     shares: dict[int, tuple[float, int]] = {}
@@ -86,11 +87,6 @@ def nodes_with_use(nodes: Sequence[Node], *, user: User, tenant: Tenant | None) 
     for node in nodes:
         node.used = _use(parts_of[node.pk], gpus_of=gpus_of, shares=shares, visible=visible)
     return list(nodes)
-
-
-def _visible_jobs(ids: set[int], *, user: User, tenant: Tenant | None) -> set[int]:
-    jobs = Job.objects.visible_to(user).filter(pk__in=ids)
-    return set((jobs.filter(tenant=tenant) if tenant else jobs).values_list("pk", flat=True))
 
 
 def _use(

@@ -1,4 +1,4 @@
-"""Read what the whole cluster holds, of all tenants. Pages must mask it for their reader.
+"""Read the parts that the whole cluster holds, of all tenants. Pages must mask them for their reader.
 
 Each function costs a fixed number of queries, whatever the number of nodes and jobs.
 """
@@ -22,7 +22,7 @@ Interval = tuple["datetime", "datetime | None"]
 
 
 def parts_live(*, node_ids: Sequence[int] | None = None) -> list[Allocation]:
-    """Return what is held now, a part a node, with job, tenant and `gpu_allocations` (GPU included). Two queries."""
+    """Return the parts that are held now, with job, tenant and `gpu_allocations` (GPU included). Two queries."""
     parts = Allocation.objects.filter(released_at=None)
     if node_ids is not None:
         parts = parts.filter(node_id__in=node_ids)

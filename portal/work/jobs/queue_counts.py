@@ -1,4 +1,4 @@
-"""What waits, counted by the database: how many jobs, what they need, how long, and why. Of all tenants.
+"""Waiting jobs, counted by the database: how many, their needs, how long, and why. All tenants' together.
 
 The words, the same on every page, in REST and in `/metrics`: a job *waits* while it is PENDING. Of those that wait the
 *eligible* ones wait for their turn or for room; the others are *set aside*, by their tenant's quota, a dependency or a
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ELIGIBLE = Q(state=JobState.PENDING, waiting_since__isnull=False)
 """The jobs whose waiting counts: not held, no dependency, within their tenant's quota."""
 STRETCH = 1000
-"""So many jobs are read at a time where the first few of an order are looked for."""
+"""The number of jobs that are read at a time where the first few of an order are looked for."""
 
 
 class SecondsUntil(Func):
@@ -50,7 +50,7 @@ class SecondsUntil(Func):
 
 
 UNTOLD = (0.0, 0, None, None)
-"""The times and ratios of a group that is not told them."""
+"""The times and ratios of a group that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class QueueGroup:
     """Waiting jobs of one state, reason and smallest size. `counts`: they are eligible. Times in s.
 
     `ratios` of them have a latency ratio (the others have not been planned yet); `ratio_sum` and `ratio_max` are of those.
-    Of jobs that are not eligible neither these nor `longest_s` are told: 0 and None.
+    Jobs that are not eligible have neither these nor `longest_s`: 0 and None.
     """
 
     state: str
@@ -107,7 +107,7 @@ class QueueCounts:
 
     @property
     def gpus(self) -> int:
-        """What the smallest sizes of the eligible jobs add up to."""
+        """The sums of the smallest sizes of the eligible jobs."""
         return sum(group.jobs * group.gpus for group in self.eligible)
 
     @property
@@ -130,12 +130,12 @@ class QueueCounts:
         return _summed((group.gpus, group.jobs) for group in groups if group.gpus)
 
     def aside(self) -> Counter[str]:
-        """Count the jobs that do not wait for their turn, by what keeps them: held, dependency, tenant-quota ..."""
+        """Count the jobs that do not wait for their turn, by the reason: held, dependency, tenant-quota ..."""
         return self.set_aside + Counter({"held": self.held})
 
 
 def queue_told(queue: QueueCounts) -> dict[str, Any]:
-    """Return what REST says of the queue."""
+    """Return REST's answer about the queue."""
     aside = {reason or "none": count for reason, count in sorted(queue.set_aside.items())}
     return {"waiting": queue.waiting, "eligible": queue.jobs, "set_aside": aside, "held": queue.held}
 
@@ -155,7 +155,7 @@ def waiting_jobs() -> QuerySet[Job]:
 def queue_counts(*, now: datetime | None) -> QueueCounts:
     """Count the whole queue. One query, grouped as the index stands, so that nothing is sorted.
 
-    `now` None: jobs are counted, and no group is told its times and ratios, which take two thirds of the query's time.
+    `now` None: jobs are counted, and no group has its times and ratios, which take two thirds of the query's time.
     """
     rows = waiting_jobs().order_by().values_list("state", "reason", "gpus_least").annotate(jobs=Count("*"))
     rows = rows.annotate(turn=Count("state", filter=ELIGIBLE), **({} if now is None else _times(now)))
@@ -164,7 +164,7 @@ def queue_counts(*, now: datetime | None) -> QueueCounts:
 
 
 def _times(now: datetime) -> dict[str, Expression]:
-    """Return what a group is told of its eligible jobs' times and ratios, in the order of `QueueGroup`."""
+    """Return the times and ratios of a group's eligible jobs, in the order of `QueueGroup`."""
     waited = F("waited_s") + Greatest(SecondsUntil(F("waiting_since"), Value(now)), Value(0.0))
     ratio, aged = waited / F("age_s"), ELIGIBLE & Q(age_s__gt=0)
     return {

@@ -1,4 +1,4 @@
-"""Find jobs by a part of their name or labels, whatever the case: in `JobText`, apart from the jobs' wide rows."""
+"""Find jobs by a part of their name or labels, in any case: in `JobText`, apart from the jobs' wide rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _FirstLine(Func):
 
 
 def jobs_named(jobs: QuerySet[Job], name: str) -> QuerySet[Job]:
-    """Keep the jobs whose name contains `name`, whatever the case. Not for tasks of arrays: they have no text."""
+    """Keep the jobs whose name contains `name`, in any case. Not for tasks of arrays: they have no text."""
     wanted = name.lower()
     place = StrIndex(_FirstLine("text"), Value(wanted))
     texts = JobText.objects.filter(text__contains=wanted).alias(place=place).filter(place__gt=0)

@@ -1,4 +1,4 @@
-"""Read jobs: what a user may see, what a node is to run, an attempt's output."""
+"""Read jobs: a user's jobs, a node's parts, an attempt's output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROFILE_GRACE_S = 2
 MIB = 1024 * 1024
 GIB_MIB = 1024
 ANOTHERS = "a job of another tenant"
-"""What stands in place of a foreign job's id and name."""
+"""Stands in place of a foreign job's id and name."""
 
 
 def jobs_visible_to(user: User) -> JobQuerySet:
@@ -38,7 +38,7 @@ def jobs_visible_to(user: User) -> JobQuerySet:
 
 
 def job_get(*, user: User, job_id: int | str) -> Job:
-    """Return a job, or raise NotFound alike for a missing, a foreign and a malformed id."""
+    """Return a job; NotFound in the same way for a missing, a foreign and a malformed id."""
     text = str(job_id)
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise NotFound("job")
@@ -49,7 +49,7 @@ def job_get(*, user: User, job_id: int | str) -> Job:
 
 
 def attempts_of(*, node: Node, series: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a node measured of attempts that are or were its own. What it says about others is ignored."""
+    """Return a node's measurements of attempts that are or were its own. Others are ignored."""
     if not series:
         return {}
     own = Allocation.objects.filter(node=node, attempt__key__in=list(series))
@@ -58,7 +58,7 @@ def attempts_of(*, node: Node, series: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parts_wanted(*, node_id: int) -> dict[str, Any]:
-    """Return the complete list of what should run on a node, as `sync` answers it.
+    """Return the complete list of a node's parts, as `sync` answers it.
 
     The revision is read first: a change in between makes the next poll answer at once.
     """
@@ -107,7 +107,7 @@ def _wanted(part: Any) -> dict[str, Any]:
 
 
 def part_spec(*, node: Node, key: str) -> dict[str, Any]:
-    """Return what a node needs to run its part of the attempt with this key. Raises NotFound when it is not wanted there."""
+    """Return the spec of a node's part of the attempt with this key. Raises NotFound when it is not wanted there."""
     part = (
         Allocation.objects.filter(attempt__key=key, node=node, released_at=None)
         .select_related("attempt__job__tenant", "attempt__job__owner", "node__gpu_type")
@@ -163,7 +163,7 @@ def brought_of(job: Job) -> tuple[dict[str, str], dict[str, Any], dict[str, str]
 
 
 def _spec_command(attempt: Attempt) -> dict[str, Any]:
-    """Return what is to run; the tasks of an array share their parent's payload."""
+    """Return the bulk of a job; the tasks of an array share their parent's."""
     job = attempt.job
     payload = JobPayload.objects.get(pk=job.array_id or job.pk)
     return {
@@ -174,13 +174,13 @@ def _spec_command(attempt: Attempt) -> dict[str, Any]:
         "environment": {**payload.environment, **_berth_environment(job=job, gpus=attempt.gpus)},
         "software": payload.software,
         **code_spec(payload),
-        "artefacts": None if attempt.is_profile else _spec_artefacts(payload),
+        "artefacts": None
+        if attempt.is_profile
+        else {
+            "patterns": payload.description.get("artefacts") or [],
+            "files": env("BERTH_ARTEFACT_FILES"),
+        },
     }
-
-
-def _spec_artefacts(payload: JobPayload) -> dict[str, Any]:
-    """Return what of the job's files is kept; the description was checked when it was submitted."""
-    return {"patterns": payload.description.get("artefacts") or [], "files": env("BERTH_ARTEFACT_FILES")}
 
 
 def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _spec_resources(part: Allocation, node: Node) -> dict[str, Any]:
 
 
 def _spec_share(gpus: Sequence[GpuAllocation]) -> dict[str, Any]:
-    """Return what a part was granted of the one GPU that it shares; nulls where its GPUs are its own."""
+    """Return a part's share of the one GPU that it shares; nulls where its GPUs are its own."""
     shared = next((row for row in gpus if row.mode == Gpu.Mode.SHARED), None)
     return {
         "gpu_compute": None if shared is None else shared.compute,

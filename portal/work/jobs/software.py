@@ -1,4 +1,4 @@
-"""The software that a job wants beside its node's own: its check, what a node must offer for it, and its words.
+"""The software that a job wants beside its node's own: its check, the need for a node's offer, and its words.
 
 Normal form: {} or one of {"environment": name}, {"path": directory}, {"requirements": text}, {"image": reference}.
 """
@@ -62,7 +62,7 @@ def software_check(value: object, files: Mapping[str, str], *, upload: bool = Fa
 
 
 def file_requirements(text: str, field: str = "software.requirements_file") -> dict[str, str]:
-    """Return the normal form of what a requirements file says; one that names no package is the node's own software."""
+    """Return the normal form of a requirements file; one that names no package is the node's own software."""
     return {"requirements": _requirements(text, field)} if _lines(text, field) else {}
 
 
@@ -106,16 +106,11 @@ def image_check(software: Mapping[str, str], *, tenant: str, allowed: str) -> No
 
 def image_allowed(image: str, allowed: str) -> bool:
     """Say whether one of the patterns is the image's. `allowed`: as in `image_check`."""
-    return any(fnmatchcase(image, _literal(pattern)) for pattern in _patterns(allowed))
+    return any(fnmatchcase(image, re.sub(r"([\[?])", r"[\1]", pattern)) for pattern in _patterns(allowed))
 
 
 def _patterns(allowed: str) -> list[str]:
     return [line.strip() for line in checks.lines_of(allowed) if line.strip()]
-
-
-def _literal(pattern: str) -> str:
-    """Return the pattern with `*` as its only sign that means something."""
-    return re.sub(r"([\[?])", r"[\1]", pattern)
 
 
 def file_missing(name: str, field: str = "software.requirements_file") -> BerthError:
@@ -147,7 +142,7 @@ def _lines(text: str, field: str) -> list[str]:
 
 
 def _requirements(given: object, field: str) -> str:
-    """Return the text. What lies in other files is refused: it would not be part of the hash that names the environment."""
+    """Return the text. A line that points to another file is refused: the hash that names the environment would miss it."""
     if not isinstance(given, str):
         raise checks.wrong_type(given, field, "text, a line for each package")
     lines = _lines(given, field)
@@ -163,7 +158,7 @@ def _requirements(given: object, field: str) -> str:
 
 
 def software_need(software: Mapping[str, str], *, git: bool = False) -> str:
-    """Return what a node must offer, as `node_offers` says it; "" = nothing that it tells of. `git`: it fetches a repository."""
+    """Return the need, as `node_offers` names it; "" = nothing that a node reports. `git`: it fetches a repository."""
     return "+".join(filter(None, (_software_need(software), GIT if git else "")))
 
 
@@ -176,7 +171,7 @@ def _software_need(software: Mapping[str, str]) -> str:
 
 
 def node_offers(told: Mapping[str, Any]) -> frozenset[str]:
-    """Return what a node offers, from what its agent told of its software."""
+    """Return a node's offers, from its agent's report of its software."""
     found = {f"environment:{name}" for name in told.get("environments") or ()}
     found |= {word for word, key in ((BUILD, "installer"), (IMAGE, "images")) if told.get(key)}
     if told.get(GIT):
@@ -185,7 +180,7 @@ def node_offers(told: Mapping[str, Any]) -> frozenset[str]:
 
 
 def need_check(need: str, told: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
-    """Refuse a need that no node offers, by what each `told` of its software; without nodes refuse nothing. Raises BerthError."""
+    """Refuse a need that no node offers, by the reports of each in `told`; without nodes refuse nothing. Raises BerthError."""
     nodes = told() if need else []
     offered = frozenset[str]().union(*map(node_offers, nodes))
     if not nodes or need in offered:

@@ -32,7 +32,7 @@ FOLLOWERS: dict[JobState, frozenset[JobState]] = {
     S.RUNNING: (FINAL | {S.PREEMPTED, S.PENDING}),
     S.PREEMPTED: frozenset({S.PENDING, S.CANCELLED}),
 }
-"""What may follow a state. A job goes back from a live state to PENDING only while retries or requeues last.
+"""The states that may follow a state. A job goes back from a live state to PENDING only while retries or requeues last.
 
 One that waits again after a loss is COMPLETED if its attempt had ended well, and the node can tell only now.
 """
@@ -85,5 +85,5 @@ def end_words(exit_code: int | None, signal: int | None) -> str:
 
 
 def shell_code(exit_code: int | None, signal: int | None) -> int | None:
-    """Return what a shell would tell of it."""
+    """Return the exit status as a shell would show it."""
     return exit_code if signal is None else OF_SIGNALS + signal

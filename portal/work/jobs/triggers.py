@@ -1,5 +1,5 @@
-"""Database triggers for what no constraint can say: an attempt ends once, an allocation's mode is its GPU's, and parts of a
-GPU come to no more than it has; and to note which waiting jobs changed, whoever changed them (`QueueChange`).
+"""Database triggers for rules beyond constraints: an attempt ends once, an allocation's mode is its GPU's, and parts of a
+GPU come to no more than it has; and to note which waiting jobs changed, by any statement (`QueueChange`).
 
 SQLite rebuilds a table when a later migration changes it, which loses its triggers and fails on those of other tables
 that refer to it; so they are not in a migration but dropped before and made again after every `migrate` (pre_migrate,

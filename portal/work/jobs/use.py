@@ -1,4 +1,4 @@
-"""What tenants use: now, of what their quotas count; and over a stretch of time, person by person.
+"""Tenants' use: now, as far as their quotas count it; and over a stretch of time, person by person.
 
 An attempt, a profile too, uses what it holds from its placement to its end. A GPU hour is idle as far as the GPU did not
 compute: that is measured for each attempt and known some minutes after its end (`Attempt.gpu_busy`). Hours of attempts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 WHOLE = 1000
 """Thousandths of a GPU."""
 GPU_MILLI = ExpressionWrapper(F("gpus") * Coalesce(F("gpu_compute"), WHOLE), output_field=IntegerField())
-"""Of an attempt: the thousandths of GPUs that it holds."""
+"""The thousandths of GPUs that an attempt holds."""
 
 
 def gpus_of(milli: int) -> float:
@@ -77,12 +77,12 @@ HOUR_S = 3600
 USUAL, LONGEST = timedelta(days=30), timedelta(days=400)
 HOURS = ("gpu_hours", "idle_gpu_hours", "unmeasured_gpu_hours", "core_hours")
 DIGITS = 4
-"""Of hours: each figure is rounded once, and a sum is that of the rounded ones."""
+"""The digits of hours: each figure is rounded once, and a sum is that of the rounded ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What one person's jobs of one category used; `user` and `category` None: not said, or all."""
+    """The use of one person's jobs of one category; `user` and `category` None: not said, or all."""
 
     user: str | None
     category: str | None
@@ -104,7 +104,7 @@ class Usage:
 
 
 def usage_of(tenant: Tenant, *, since: datetime | None = None, until: datetime | None = None) -> Usage:
-    """Return the use from `since` (30 days before the end) until `until` (now). One query, whatever the number of jobs."""
+    """Return the use from `since` (30 days before the end) until `until` (now). One query for any number of jobs."""
     now = timezone.now()
     until = min(until or now, now)
     since = since or until - USUAL
@@ -112,7 +112,8 @@ def usage_of(tenant: Tenant, *, since: datetime | None = None, until: datetime |
         detail = f"`since` must lie before `until` and before now, by {LONGEST.days} days at most."
         raise BerthError("invalid", detail, field="since")
     rows = sorted(_rows(tenant, since, until, now), key=lambda row: (-row.gpu_hours, -row.core_hours, row.user or ""))
-    return Usage(since, until, rows, _sum(rows))
+    totals = [round(sum(getattr(row, name) for row in rows), DIGITS) for name in HOURS]
+    return Usage(since, until, rows, UsageRow(None, None, sum(row.attempts for row in rows), *totals))
 
 
 def _rows(tenant: Tenant, since: datetime, until: datetime, now: datetime) -> list[UsageRow]:
@@ -140,8 +141,3 @@ def _rows(tenant: Tenant, since: datetime, until: datetime, now: datetime) -> li
         UsageRow(user, category, count, *(round(each, DIGITS) for each in hours_held))
         for user, category, count, *hours_held in found
     ]
-
-
-def _sum(rows: list[UsageRow]) -> UsageRow:
-    totals = [round(sum(getattr(row, name) for row in rows), DIGITS) for name in HOURS]
-    return UsageRow(None, None, sum(row.attempts for row in rows), *totals)

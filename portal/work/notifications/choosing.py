@@ -1,4 +1,4 @@
-"""What people choose: events by mail, and webhooks of their own and of their tenants."""
+"""People's choices: events by mail, and webhooks of their own and of their tenants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 HOOKS_MOST = 5
-"""Of one person, and of one tenant."""
+"""The most webhooks of one person, and of one tenant."""
 
 
 def events_check(events: Sequence[str], *, least: int = 0) -> list[str]:
@@ -53,7 +53,7 @@ def wishes_of(user: User) -> Wishes:
 
 @transaction.atomic
 def wishes_set(*, user: User, mail: Sequence[str], waits_h: str | float) -> Wishes:
-    """Set what a person is told of by mail. What waits to be told and is not wanted any more is forgotten."""
+    """Set the events that a person gets by mail. Waiting ones that are not wanted any more are forgotten."""
     values = {"mail": events_check(mail), "waits_h": hours_check(waits_h)}
     wishes, _ = Wishes.objects.update_or_create(user=user, defaults=values)
     Item.objects.filter(user=user, hook=None, message=None).exclude(what__in=wishes.mail).delete()
@@ -85,7 +85,7 @@ def hook_make(
 
 
 def hook_find(*, actor: User, number: int, tenant: Tenant | None = None) -> Hook:
-    """Return a webhook of the tenant, or of the actor. A missing and a foreign one alike: NotFound."""
+    """Return a webhook of the tenant, or of the actor. NotFound in the same way for a missing and a foreign one."""
     if tenant is not None:
         manage_check(actor, tenant)
     found = Hook.objects.filter(pk=number, tenant=tenant, user=None if tenant else actor).first()
@@ -101,7 +101,7 @@ def hook_delete(*, actor: User, hook: Hook) -> None:
 
 
 def hook_test(*, hook: Hook) -> str:
-    """Call it now with no events; return what came of it. A success wakes one that rested or was switched off."""
+    """Call it now with no events; return the outcome. A success wakes one that rested or was switched off."""
     delivery = str(uuid.uuid4())
     body = json.dumps({"id": delivery, "test": True, "events": []}).encode()
     answer = hook_call(url=hook.url, sealed=hook.secret, body=body, delivery=delivery)

@@ -1,4 +1,4 @@
-"""What one can be told of: each event's name, what it means, and which moves of a job are it."""
+"""Events that send messages: the name and meaning of each, and the moves of a job that are it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portal.work.jobs.states import RETRIED, JobState
 
 @dataclass(frozen=True)
 class Event:
-    """`label` and `meaning` are for the page; `tasks`: whether it is told of an array's single tasks too."""
+    """`label` and `meaning` are for the page; `tasks`: whether an array's single tasks send it too."""
 
     name: str
     label: str

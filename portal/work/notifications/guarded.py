@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 def networks_allowed() -> list[Network]:
-    """Return what the operator allows beyond public addresses (BERTH_WEBHOOK_NETWORKS); a demo allows loopback."""
+    """Return the networks that the operator allows beyond public addresses (BERTH_WEBHOOK_NETWORKS); a demo allows loopback."""
     named = [part.strip() for part in env("BERTH_WEBHOOK_NETWORKS").split(",") if part.strip()]
     own = ["127.0.0.0/8", "::1/128"] if settings.DEMO else []
     return [ipaddress.ip_network(each, strict=False) for each in (*named, *own)]

@@ -58,7 +58,7 @@ def mail_connection() -> Any:
 
 
 def mail_send(connection: Any, *, message: Message, to: str, subject: str, text: str) -> None:
-    """Send one mail. Raises OSError or smtplib's errors. Its Message-ID is the message's: a second one can be told."""
+    """Send one mail. Raises OSError or smtplib's errors. Its Message-ID is the message's, so that a second one is recognised."""
     sender = env("BERTH_MAIL_FROM")
     host = urlsplit(settings.BASE_URL).hostname or parseaddr(sender)[1].rpartition("@")[2] or "berth"
     headers = {

@@ -1,4 +1,4 @@
-"""Lines of logs that jobs look for: the first one is told at once, further ones together, and fewer and fewer of those."""
+"""Lines of logs that jobs look for: the first one is sent at once, further ones together, and fewer and fewer of those."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from portal.work.notifications.patterns import Found
 
 GAPS = (timedelta(minutes=10), timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
-"""After the first message, and after each digest: so long further lines are gathered. Then no more is told."""
+"""After the first message, and after each digest: the time in which further lines are gathered. Then no more is sent."""
 LOOKED_AT = 1000
 """Digests made in one look; the others are made in the next."""
 
 
 def log_look(piece: LogPiece) -> None:
-    """Note what a piece of output has of what its job looks for. In the transaction that stores the piece."""
+    """Note the hits of a job's patterns in a piece of output. In the transaction that stores the piece."""
     where = {"attempt_id": piece.attempt_id, "rank": piece.rank, "stream": piece.stream}
     row = LogTail.objects.filter(**where).first()
     before = Tail(bytes(row.text), frozenset(row.had)) if row else Tail()

@@ -1,4 +1,4 @@
-"""What people want to be told of, where to, and the outbox: happenings, what is to be told of them, and messages."""
+"""People's choices of messages and their targets, and the outbox: happenings and messages."""
 
 import uuid
 
@@ -10,7 +10,7 @@ from portal.foundation.choices import TextChoices
 
 
 class Wishes(models.Model):
-    """What a person wants to be told of by mail. Without a row: nothing."""
+    """A person's choice of events by mail. Without a row: nothing."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_wishes"
@@ -54,7 +54,7 @@ class Hook(models.Model):
 
 
 class Happening(models.Model):
-    """A job moved; written in the move's transaction, and deleted once it is worked out who is to be told."""
+    """A job moved; written in the move's transaction, and deleted once its receivers are worked out."""
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+", db_index=False)
     what = models.CharField(max_length=8)
@@ -86,7 +86,7 @@ class LogTail(models.Model):
 
 
 class LogMatch(models.Model):
-    """That lines of a job's log had a pattern: how many, what was told of them, and when the rest is due to be told."""
+    """Hits of a pattern in a job's log: how many, how many of them were sent, and when the rest is due."""
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+", db_index=False)
     place = models.PositiveSmallIntegerField(help_text="The pattern's place in the job's `log_matches`.")
@@ -107,7 +107,7 @@ class LogMatch(models.Model):
 
 
 class Message(models.Model):
-    """One mail, or one call of a webhook. Sent at least once; its id is in the message, so that a second can be told."""
+    """One mail, or one call of a webhook. Sent at least once; its id is in the message, so that a second is recognised."""
 
     class State(TextChoices):
         WAITING = "waiting", "waiting"
@@ -162,7 +162,7 @@ class Item(models.Model):
 
 
 class SendingLease(models.Model):
-    """Who sends now: one process at a time."""
+    """The one process that sends now."""
 
     name = models.CharField(max_length=16, primary_key=True)
     holder = models.CharField(max_length=200, blank=True)

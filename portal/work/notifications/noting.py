@@ -1,4 +1,4 @@
-"""Note what happens: moves in the transaction that makes them, and what only time tells by looking each minute."""
+"""Note happenings: moves in the transaction that makes them, and the passing of time by a look each minute."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def idle_near(job_id: int, mark: str, detail: str) -> None:
 
 
 def times_note() -> int:
-    """Note what waits long and what nears its time limit; return how many, those included that were noted before."""
+    """Note jobs that wait long or near their time limit; return how many, those included that were noted before."""
     wishes = {row.pk: row for row in Wishes.objects.all() if {"waits", "limit"} & set(row.mail)}
     hooks = [row for row in Hook.objects.filter(is_active=True) if {"waits", "limit"} & set(row.events)]
     return _waits_note(wishes.values(), hooks) + _limits_note(wishes.values(), hooks)
@@ -63,7 +63,7 @@ def _waits_note(wishes: Iterable[Wishes], hooks: Iterable[Hook]) -> int:
         Q(array_size=None, waiting_since__lt=late) | Q(array_size__isnull=False, started_at=None, submitted_at__lt=late)
     )
     told = Item.objects.filter(job=OuterRef("pk"), what="waits")
-    # One whose wait is longer than all that anybody asked for was told to all; the others are looked at again.
+    # One whose wait is longer than all that anybody asked for was sent to all; the others are looked at again.
     fresh = now - timedelta(hours=max(asked_h), minutes=10)
     jobs = jobs.filter(~Exists(told) | Q(waiting_since__gt=fresh) | Q(array_size__isnull=False, submitted_at__gt=fresh))
     return _items_make(jobs.order_by("pk")[:LOOKED_AT], "waits", wishes, hooks, now=now)
@@ -100,7 +100,7 @@ def _items_make(jobs: QuerySet[Job], what: str, wishes: Iterable[Wishes], hooks:
 
 
 def _told_of(job: Job, what: str) -> tuple[str, str]:
-    """Return what tells this from the same of the job's other attempts, and what is told with it."""
+    """Return a mark that the same of the job's other attempts lacks, and the words for it."""
     if what == "limit":
         return f"{job.epoch}-{job.time_limit_s}", f"its time limit of {_hours(job.time_limit_s or 0)} is near"
     return str(job.epoch), "it waits longer than you asked to be told of"
@@ -116,7 +116,7 @@ def _waited_h(job: Job, now: Any) -> float:
 
 
 class Receivers:
-    """Who hears of a job: its owner, as long as the owner may see it, and its tenant's webhooks. Three queries at most."""
+    """Return a job's receivers: its owner, while the owner may see it, and its tenant's webhooks. Three queries at most."""
 
     def __init__(self, wishes: Iterable[Wishes], hooks: Iterable[Hook]) -> None:
         self.wishes = {row.pk: row for row in wishes}
@@ -130,7 +130,7 @@ class Receivers:
         )
 
     def of(self, job: Job, what: str) -> list[tuple[dict[str, Any], float]]:
-        """Return (who, how many hours of waiting that one asked for)."""
+        """Return (receiver, hours of waiting before its message)."""
         found: list[tuple[dict[str, Any], float]] = []
         hooks = self.hooks.get(("tenant", job.tenant_id), [])
         if (job.owner_id, job.tenant_id) in self.within:

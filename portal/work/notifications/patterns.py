@@ -2,7 +2,7 @@
 
 A pattern is text; `*` is any text within the line. Its pieces are found one after the other, each at its first place:
 with no other wildcard that is right, and nothing is ever tried again. A line has what a person saw of it: each of its
-drawings, where a bar overwrites itself, and what they leave together once it is over.
+drawings, where a bar overwrites itself, and the text that they leave together once it is over.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 TAIL_BYTES = 4096
-"""So much of a line that goes on in the next piece is looked through again with it."""
+"""The most of a line that goes on in the next piece and is looked through again with it."""
 LINES_TRIED = 8192
-"""The most lines of one piece that are looked at closely for one pattern: a quarter of a MiB has so many of 32 bytes.
+"""The most lines of one piece that are looked at closely for one pattern: a quarter of a MiB has this many of 32 bytes.
 
 Those beyond are not looked at; a log that reaches it with a pattern of several pieces has them in almost every line.
 """
@@ -47,7 +47,7 @@ class Found:
 
 
 def lines_find(patterns: Sequence[str], tail: Tail, data: bytes) -> tuple[list[Found], Tail]:
-    """Look through a piece that follows on `tail`; return what was found, and how the piece ends. Linear in its bytes."""
+    """Look through a piece that follows on `tail`; return the hits, and how the piece ends. Linear in its bytes."""
     raw = tail.text + data
     text = _seen(utf8_whole(raw))
     last_line = text.rfind("\n") + 1
@@ -75,7 +75,7 @@ def _line(text: str, start: int) -> str:
 
 
 def _starts(text: str, pattern: str, *, after_first: bool) -> list[int]:
-    """Return where the drawings begin that have the pattern, one of a line; `after_first`: the first line was told of before."""
+    """Return where the drawings begin that have the pattern, one of a line; `after_first`: the first line was sent before."""
     pieces = [each for each in pattern.split("*") if each]
     longest = max(pieces, key=len)
     at = _end(text, 0) if after_first else 0

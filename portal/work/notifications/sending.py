@@ -36,18 +36,18 @@ FIRST_REST_S, LONGEST_REST_S = 60, 3600
 HOOK_FAILURES = 50
 """In a row, after which a webhook is switched off."""
 CALLS_AT_ONCE, MAILS_AT_ONCE = 32, 50
-"""Of one pass, of each receiver one: what is left is sent by the next, seconds later."""
+"""The most messages of one pass, of each receiver one: the next, seconds later, sends the rest."""
 OF_ONE_TENANT = 4
 """Calls in one pass to webhooks of one tenant or person, however many it has."""
 PASS_LIMIT_S = 120
 READ = 500
-"""The things of one message that are read to be told."""
+"""The things of one message that are read to be sent."""
 
 
 def deliver() -> int | None:
-    """Work out what is to be told, and send what is due; return how many were sent. None: another process does it.
+    """Work out new messages, and send those that are due; return how many were sent. None: another process does it.
 
-    Where nothing is to be told, it takes no lease: an idle portal writes nothing.
+    Where nothing is to be sent, it takes no lease: an idle portal writes nothing.
     """
     due = Message.objects.filter(due_at__lte=timezone.now())
     if not (Happening.objects.exists() or Item.objects.filter(message=None).exists() or due.exists()):
@@ -62,7 +62,7 @@ def deliver() -> int | None:
 
 
 def rest_s(failures: int) -> int:
-    """Return how long to wait after so many failures in a row."""
+    """Return how long to wait after this number of failures in a row."""
     return min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(failures - 1, 10))
 
 
@@ -76,7 +76,7 @@ def _sent(message: Message) -> None:
 
 
 def _failed(message: Message, why: str) -> None:
-    """Let it wait, or give it up. Called after what was tried is over: whoever was killed meanwhile tries again."""
+    """Let it wait, or give it up. Called after the try is over: a process that was killed meanwhile tries again."""
     log.warning("notifications: message %s was not taken: %s", message.pk, why)
     tries, now = message.tries + 1, timezone.now()
     if tries >= TRIES:
@@ -173,12 +173,12 @@ def _prepared(message: Message) -> Callable[[], str]:
 
 
 def signature(secret: str, *, timestamp: str, body: bytes) -> str:
-    """Return the hex HMAC-SHA256 of `timestamp.body`: who knows the secret can tell a true, fresh message."""
+    """Return the hex HMAC-SHA256 of `timestamp.body`: a receiver with the secret can tell a true, fresh message."""
     return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
 def hook_call(*, url: str, sealed: str, body: bytes, delivery: str) -> str:
-    """Call a webhook; return what came of it: `200`, or words. Never more of the answer than its status."""
+    """Call a webhook; return the outcome: `200`, or words. Never more of the answer than its status."""
     try:
         secret = unseal(sealed)
         timestamp = str(int(time.time()))

@@ -1,4 +1,4 @@
-"""Work out who is to be told of what happened, and put it into messages: few enough that nobody is flooded."""
+"""Work out the receivers of happenings, and put these into messages: few enough that nobody is flooded."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from portal.work.notifications.noting import Receivers
 
 BATCH = 1000
 SINGLY = 3
-"""Up to so many things are told in a message each; more are told in one."""
+"""The most things that get a message each; more go into one."""
 KEEP_DAYS = 7
 IN_ONE_CALL = 500
 """The most events in one call of a webhook."""
 
 
 def happenings_spread() -> int:
-    """Turn happenings into what is to be told; return how many there were. A constant number of queries a batch."""
+    """Turn happenings into messages; return how many there were. A constant number of queries a batch."""
     done = 0
     while count := _batch_spread():
         done += count
@@ -69,7 +69,7 @@ def _detail(job: Job, what: str) -> str:
 def messages_make() -> int:
     """Put what waits into messages; return how many were made.
 
-    A receiver gets at most so many an hour: what comes beyond waits, and is told in one message as soon as one may go.
+    A receiver gets at most this many an hour: later ones wait, and go out in one message as soon as one may go.
     """
     now = timezone.now()
     waiting = Item.objects.filter(message=None).order_by().values("user", "hook").annotate(count=Count("pk"))
@@ -101,7 +101,7 @@ def _receiver_messages(*, user: int | None, hook: int | None, count: int, room: 
 
 
 def messages_expire() -> int:
-    """Forget what was told, after a week: until then a happening is never told twice."""
+    """Delete sent happenings after a week: until then none is sent twice."""
     LogTail.objects.filter(attempt__ended_at__lt=timezone.now() - timedelta(days=1)).delete()
     old = Message.objects.filter(ended_at__lt=timezone.now() - timedelta(days=KEEP_DAYS))
     return old.delete()[0]

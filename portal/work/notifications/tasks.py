@@ -15,7 +15,7 @@ def deliver_due() -> int | None:
 
 @shared_task(name="notifications.watch")
 def watch() -> int:
-    """Look for jobs that wait long or near their time limit, and for further lines of logs that are due to be told."""
+    """Look for jobs that wait long or near their time limit, and for further lines of logs that are due."""
     return times_note() + digests_note()
 
 

@@ -1,4 +1,4 @@
-"""What a message says. Plain text and JSON: nothing in a job's name is markup, or a header, to a reader's program."""
+"""The words of a message. Plain text and JSON: nothing in a job's name is markup, or a header, to a reader's program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ACTS = {"limit": " You may extend it on its page.", "idle": " *Keep it running* 
 
 
 def one_line(text: str, most: int = 120) -> str:
-    """Return text fit for a header or a line of a mail: what does not print becomes a space, and it is cut."""
+    """Return text fit for a header or a line of a mail: a character that does not print becomes a space, and it is cut."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return plain if len(plain) <= most else plain[: most - 3] + "..."
 

@@ -1,4 +1,4 @@
-"""Zip files: what their directory lists, and the first bytes of a member. Nothing is unpacked beyond a set size."""
+"""Zip files: the entries of their directory, and the first bytes of a member. Nothing is unpacked beyond a set size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAULTS = (
 
 @contextmanager
 def opened(source: Source) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file that nobody vouches for. Whatever is wrong with it raises Unreadable."""
+    """Open a zip file that nobody vouches for. Any fault in it raises Unreadable."""
     try:
         with zipfile.ZipFile(Reading(source)) as archive:
             yield archive

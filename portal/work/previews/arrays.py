@@ -22,7 +22,7 @@ def array_preview(source: Source) -> Inside:
 
 
 def array_member(name: str, head: bytes) -> Member:
-    """Return what an array's first bytes say of it. Raises Unreadable."""
+    """Return the array that its first bytes describe. Raises Unreadable."""
     if not head.startswith(MAGIC) or len(head) < 12:
         raise Unreadable("it is no array of numpy's")
     wide = head[6] >= 2
@@ -41,7 +41,8 @@ def array_member(name: str, head: bytes) -> Member:
     width = int(kind[3] or 0) * (4 if kind[2] == "U" else 1)
     if kind[2] == "O":
         return Member(cut(name), f"{shape_words(sides)} of Python objects, which are not opened", None)
-    return Member(cut(name), f"{shape_words(sides)} {_type_words(kind[2], width)}", math.prod(sides) * width)
+    kind_words = f"{_WORDS.get(kind[2], kind[2])}{width * 8 if kind[2] in 'fiuc' else ''}"
+    return Member(cut(name), f"{shape_words(sides)} {kind_words}", math.prod(sides) * width)
 
 
 def _after(word: str, text: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -53,7 +54,3 @@ def _after(word: str, text: str, pattern: re.Pattern[str]) -> re.Match[str] | No
 def shape_words(sides: list[int]) -> str:
     """Return [3, 224] as "3 x 224", [] as "one value"."""
     return cut(" \u00d7 ".join(str(side) for side in sides), 80) if sides else "one value"
-
-
-def _type_words(code: str, width: int) -> str:
-    return f"{_WORDS.get(code, code)}{width * 8 if code in 'fiuc' else ''}"

@@ -1,7 +1,7 @@
 """Asks the program that reads a tenant's files, in a process of its own, and takes no more than its time and its answer.
 
-Four run at once in each process of the portal; a fifth waits a second. One run serves all who ask for the same meanwhile.
-Nobody waits without end: so many may wait, and a far store that hangs keeps a thread of its own and no place.
+Four run at once in each process of the portal; a fifth waits a second. One run serves all readers of the same meanwhile.
+Nobody waits without end: the number that may wait is bounded, and a far store that hangs keeps a thread of its own and no place.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _run(what: str, files: Sequence[Given]) -> dict[str, Any]:
         ) as child:
             try:
                 return understood(_heard(child, files))
-            except (BrokenPipeError, ValueError, IndexError) as error:  # it ended early, or asked for what no file has
+            except (BrokenPipeError, ValueError, IndexError) as error:  # it ended early, or asked for a wrong piece
                 raise TooCostly(COSTLY) from error
             finally:
                 child.kill()
@@ -152,7 +152,7 @@ def _run(what: str, files: Sequence[Given]) -> dict[str, Any]:
 
 
 def _heard(child: subprocess.Popen[bytes], files: Sequence[Given]) -> bytes:
-    """Return what the child answers; meanwhile bring the pieces that it asks for. Raises TooCostly."""
+    """Return the child's answer; meanwhile bring the pieces that it asks for. Raises TooCostly."""
     assert child.stdout is not None
     assert child.stdin is not None
     heard, bytes_left, reads_left, until = b"", MOST_FAR_BYTES, MOST_FAR_READS, time.monotonic() + LIMIT_S
@@ -178,7 +178,7 @@ def _heard(child: subprocess.Popen[bytes], files: Sequence[Given]) -> bytes:
 
 
 def _bring(given: Given, start: int, length: int, until: float) -> None:
-    """Fetch a piece in a thread of its own, and wait for it until then. Raises Busy, and what the fetch raises."""
+    """Fetch a piece in a thread of its own, and wait for it until then. Raises Busy, and the fetch's errors."""
     assert given.fetch is not None
     if not _fetching.acquire(timeout=max(0.0, until - time.monotonic())):
         raise Busy(SLOW)

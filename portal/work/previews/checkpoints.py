@@ -31,7 +31,7 @@ _DATA = "data.pkl"
 
 
 def checkpoint_preview(source: Source) -> Inside | None:
-    """Return what a PyTorch checkpoint holds; None for a zip file that is none. Raises Unreadable."""
+    """Return the contents of a PyTorch checkpoint; None for a zip file that is none. Raises Unreadable."""
     with opened(source) as archive:
         found = [each for each in archive.infolist()[:10_000] if each.filename.rpartition("/")[2] == _DATA]
         if not found:
@@ -43,7 +43,7 @@ def checkpoint_preview(source: Source) -> Inside | None:
 
 
 def safetensors_preview(source: Source) -> Inside:
-    """Return what the header of a safetensors file lists. Raises Unreadable."""
+    """Return the tensors in the header of a safetensors file. Raises Unreadable."""
     length = int.from_bytes(source.at(0, 8), "little")
     if not 2 <= length <= min(MOST_HEADER_BYTES, source.size - 8):
         raise Unreadable("its header is longer than a preview reads, or than the file")
@@ -116,7 +116,7 @@ def _word(value: Any) -> str:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Return what is inside, with its names; nothing for a plain value."""
+    """Return the values inside, with their names; nothing for a plain value."""
     if isinstance(value, Mapping):
         yield from (
             (cut(key if isinstance(key, str) else _word(key), 120), each)

@@ -15,7 +15,7 @@ _TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 
 
 def parsed(text: str | bytes, *, strict: bool = True) -> Any:
-    """Return the value. With `strict`, what another writer would not write back as it stands is refused.
+    """Return the value. With `strict`, a text that another writer would not write back as it stands is refused.
 
     Without it NaN, Infinity and 1e999 are values, as Python's own writer makes them. Raises Unreadable.
     """

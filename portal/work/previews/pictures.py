@@ -1,4 +1,4 @@
-"""Pictures: kind and size from the header alone. The reader's browser decodes them, never the portal."""
+"""Pictures: kind and size from the header. The reader's browser decodes them, never the portal."""
 
 from __future__ import annotations
 

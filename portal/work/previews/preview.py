@@ -1,4 +1,4 @@
-"""From a file to what its preview shows: by what is in it first, and by its name where the bytes leave it open."""
+"""Choose a file's preview: by its contents first, and by its name where the bytes leave it open."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NUMPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
 
 
 def reader_of(source: Source) -> Callable[[Source], Preview]:
-    """Return what reads a file of this kind, all that it needs imported: no file can be opened behind `program`'s walls.
+    """Return the reader of a file of this kind, all that it needs imported: no file can be opened behind `program`'s walls.
 
-    It never raises for what the file holds: then there is no preview, and why.
+    It never raises for a file's contents: then there is no preview, and why.
     """
     if not source.size:
         return lambda _: Nothing("The file is empty.")
@@ -83,7 +83,7 @@ def _by_name(name: str) -> Callable[[Source], Preview]:
 
 
 def _as_text(source: Source, first: bytes, why: str) -> Preview:
-    """Show the lines of what could not be shown as what it says it is, or its first bytes."""
+    """Show the lines of a file that is not the kind it claims to be, or its first bytes."""
     try:
         return text_preview(source)
     except Unreadable:

@@ -1,7 +1,7 @@
 """The program that reads a tenant's files, started anew for each look: `python -I -S program.py ORDER`.
 
 ORDER is a descriptor with JSON: which files, by descriptor. The answer is JSON on descriptor 1. It imports the standard
-library and the readers beside it alone; `portal/__init__.py`, which loads Celery, stays out (docs/decisions/0239).
+library and the readers beside it, nothing else; `portal/__init__.py`, which loads Celery, stays out (docs/decisions/0239).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CODECS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp437", "
 
 
 def main() -> None:
-    """Answer the order: what it needs is imported first, then the walls go up, then the file is read.
+    """Answer the order: imports come first, then the walls go up, then the file is read.
 
     Of the file its first 128 bytes are read before, and only compared: they say what is needed.
     """
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _look(what: str, sources: list[Source]) -> Callable[[], dict[str, Any]]:
-    """Import what reads files of their kind, and nothing else: it is half of what a look costs."""
+    """Import the readers of files of their kind, and nothing else: it is half of a look's cost."""
     if what == "curves":
         from portal.work.previews.curves.told import curves_told
 

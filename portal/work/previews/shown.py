@@ -1,6 +1,6 @@
-"""What a preview is: one value for each kind, which the page has a template for. All texts are cut to a set length.
+"""Kinds of previews: one value for each kind, which the page has a template for. All texts are cut to a set length.
 
-Each look imports this anew, and `dataclasses` alone would cost it a fifth of its time.
+Each look imports this anew, and `dataclasses` would cost it a fifth of its time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def cut(text: str, most: int = CELL_CHARS) -> str:
 
 
 class Text(NamedTuple):
-    """Numbered lines. `rest`: what is not shown, in words; None = nothing."""
+    """Numbered lines. `rest`: the part that is not shown, in words; None = nothing."""
 
     lines: list[str]
     encoding: str
@@ -63,7 +63,7 @@ class Group(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """What a container holds. `facts`: single values such as ("step", "14000")."""
+    """The contents of a container. `facts`: single values such as ("step", "14000")."""
 
     title: str
     members: list[Member]
@@ -101,7 +101,7 @@ _KINDS: dict[str, type[Preview]] = {
 
 
 def shown_of(told: dict[str, Any]) -> Preview:
-    """Return the value that the reading program told as plain values."""
+    """Return the value that the reading program sent as plain values."""
     made = dict(told)
     if made["kind"] == "inside":
         made["members"] = [Member(*each) for each in made["members"]]

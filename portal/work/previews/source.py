@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 MOST_BYTES = 8 * MIB
-"""What one preview reads at most, in all."""
+"""The most bytes that one preview reads in all."""
 MOST_AT_ONCE = MIB
 
 

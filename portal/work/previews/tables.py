@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.work.previews.notation import parsed
 from portal.work.previews.shown import Table, cut
 from portal.work.previews.source import Source, Unreadable
 from portal.work.previews.texts import decoded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST_TABLE_BYTES = 256 * 1024
 MOST_ROWS = 100
@@ -24,7 +21,8 @@ def table_preview(source: Source, *, delimiter: str) -> Table:
     """Return the first rows of a file of separated values; its first row is the head. Raises Unreadable."""
     text, more = _text(source)
     try:
-        rows = list(islice(csv.reader(_lines(text), delimiter=delimiter), MOST_ROWS + 2))
+        lines = (line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+        rows = list(islice(csv.reader(lines, delimiter=delimiter), MOST_ROWS + 2))
     except csv.Error as error:
         raise Unreadable("a row or a cell of it is too long for a table") from error
     rows = [row for row in rows if row]
@@ -57,10 +55,6 @@ def _text(source: Source) -> tuple[str, bool]:
     if more and "\n" in text:
         text = text[: text.rindex("\n")]
     return text, more
-
-
-def _lines(text: str) -> Iterator[str]:
-    return (line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
 
 
 def _table(head: list[str], rows: list[list[str]], *, more: bool) -> Table:

@@ -1,4 +1,4 @@
-"""Text: the first lines, whatever the encoding; JSON set out in lines when it is small enough."""
+"""Text: the first lines, in any encoding; JSON set out in lines when it is small enough."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BINARY_SHARE = 0.02
 
 
 def text_preview(source: Source) -> Text:
-    """Return the first lines. Raises Unreadable for what is no text."""
+    """Return the first lines. Raises Unreadable for a file that is no text."""
     data = source.at(0, MOST_TEXT_BYTES)
     text, encoding = decoded(data, cut=source.size > len(data))
     return _shown(text, encoding, more=source.size > len(data))

@@ -1,4 +1,4 @@
-"""What a pickle would build, told without building it: no class is looked up and no function is called.
+"""The values that a pickle would build, read without building them: no class is looked up and no function is called.
 
 A pickle is a program for a machine with a stack. This machine runs the part of it that PyTorch's checkpoints use, and
 where the real one would import or call something it leaves a note of the name and the arguments (`Called`).
@@ -37,7 +37,7 @@ class Mapping:
 
 
 class Called(Mapping):
-    """What a call would have returned. `pairs` and `items` were put in later."""
+    """The result that a call would have had. `pairs` and `items` were put in later."""
 
     __slots__ = ("arguments", "function", "items")
 
@@ -63,7 +63,7 @@ class Machine:
         self.made = 0
 
     def run(self, data: bytes) -> Any:
-        """Return what stands on the stack at the end. Raises Unreadable."""
+        """Return the value on top of the stack at the end. Raises Unreadable."""
         try:
             for steps, (opcode, argument, _) in enumerate(pickletools.genops(data)):
                 if steps > MOST_STEPS:

@@ -1,4 +1,4 @@
-"""`/api/v1/uploads`: list the files that a job will bring, send the contents that are missing, list what is there."""
+"""`/api/v1/uploads`: list the files that a job will bring, send the contents that are missing, list the uploads there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that tenants send for their jobs: contents by hash, who sent which, and uploads, which give contents their paths."""
+"""Files that tenants send for their jobs: contents by hash, their senders, and uploads, which give contents their paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Blob(models.Model):
-    """A content that lies on the disk once, whoever sent it. Its row is there exactly as long as its file."""
+    """A content that lies on the disk once, for all its senders. Its row is there exactly as long as its file."""
 
     sha256 = models.CharField(max_length=64, unique=True)
     size_bytes = models.PositiveBigIntegerField()

@@ -2,7 +2,7 @@
 
 Django itself would write any body of any size into a temporary file before a view could refuse it. Here the view is asked
 first, without the body. Then the bytes go piece by piece to the disk while their hash is computed; a slow sender costs a
-coroutine. Then the view is asked again, with what has come.
+coroutine. Then the view is asked again, with the bytes that came.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Receiving:
         """Write the bytes to the disk, then have the view keep them. Raises SenderLeftError."""
         incoming = await asyncio.to_thread(Incoming.begin)
         try:
-            await _bytes_take(incoming, _length(scope), receive)
+            length = int(dict(scope["headers"]).get(b"content-length", 0))
+            await _bytes_take(incoming, length, receive)
             await self._django({**scope, STAGE: incoming}, _nothing(), send)
         except BerthError as error:
             await _refuse(send, error)
@@ -145,10 +146,6 @@ def _too_many() -> BerthError:
 
 def _too_slow() -> BerthError:
     return BerthError("too_slow", "The bytes come too slowly; nothing was kept. Send the file again.", status=408)
-
-
-def _length(scope: dict[str, Any]) -> int:
-    return int(dict(scope["headers"]).get(b"content-length", 0))
 
 
 async def _refuse(send: Any, error: BerthError) -> None:

@@ -1,4 +1,4 @@
-"""What uploads and contents a tenant has."""
+"""Uploads and contents of a tenant."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 UNNAMED_KEPT = timedelta(days=1)
-"""So long a content is kept that no upload names: its upload is still to come."""
+"""The time for which a content is kept that no upload names: its upload is still to come."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What became of a list of files: the hashes of the contents that are still to be sent, and the upload once none are."""
+    """The outcome of a list of files: the hashes of the contents that are still to be sent, and the upload once none are."""
 
     digest: str
     missing: list[str]
@@ -158,7 +158,7 @@ def upload_delete(*, user: User, upload: Upload, in_use: Q) -> None:
 
 
 def uploads_expire(*, in_use: Q) -> int:
-    """Remove uploads that no job used for long, contents that no upload names, and what broken uploads left; return how many."""
+    """Remove uploads that no job used for long, contents that no upload names, and remains of broken uploads; return how many."""
     now = timezone.now()
     before = now - timedelta(days=env("BERTH_UPLOADS_KEEP_DAYS"))
     count = 0

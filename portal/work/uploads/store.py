@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1024 * 1024
 LEFT_S = 86_400.0
-"""Older than this, what stands in `incoming` is of nobody who still sends."""
+"""An older file in `incoming` belongs to nobody who still sends."""
 MIB = 2**20
 
 
@@ -38,7 +38,7 @@ def blob_path(sha256: str) -> Path:
 
 @dataclass
 class Incoming:
-    """A content that comes in: `write` its bytes, then `finish`. `discard` at the end, whatever became of it."""
+    """A content that comes in: `write` its bytes, then `finish`. `discard` at the end, in any case."""
 
     path: Path
     size_bytes: int = 0
@@ -100,7 +100,7 @@ def place(incoming: Path, sha256: str) -> None:
 
 
 def is_there(sha256: str) -> bool:
-    """Say whether the file of a content is there. After a restore of the database alone it may not be."""
+    """Say whether the file of a content is there. After a restore of only the database it may not be."""
     return blob_path(sha256).exists()
 
 
@@ -116,7 +116,7 @@ def pieces(sha256: str) -> Iterator[bytes]:
 
 
 def leftovers() -> Iterator[Path]:
-    """Yield what stands in `incoming` since so long that nobody still sends it."""
+    """Yield old files in `incoming` that nobody still sends."""
     with suppress(FileNotFoundError):
         for path in (root() / "incoming").iterdir():
             with suppress(FileNotFoundError):

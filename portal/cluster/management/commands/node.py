@@ -1,6 +1,6 @@
-"""`./berth manage node`: what the nodes' checks find, and an operator's cordons, resumes and heartbeats.
+"""`./berth manage node`: the findings of nodes' checks, and an operator's cordons, resumes and heartbeats.
 
-What cannot be done is told in one line, with exit code 2, and changes nothing.
+A refusal is one line with exit code 2, and changes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,14 @@ class Command(BaseCommand):
         _check(name, options)
         if name is None:
             nodes = list(Node.objects.order_by("name"))
-            unwell = [node for node in nodes if node.health != "up" or node.findings or node.outside or _closed(node)]
+            unwell = [
+                node
+                for node in nodes
+                if node.health != "up"
+                or node.findings
+                or node.outside
+                or any(gpu.closed_because for gpu in node.gpus.present())
+            ]
             for node in unwell:
                 self.stdout.write("\n".join(_lines(node)))
             if not unwell:
@@ -82,10 +89,6 @@ def _change(node: Node, options: dict[str, Any]) -> None:
         services.gpu_resume(node=node, index=options["resume_gpu"], actor=None)
     elif options["heartbeat"] is not None:
         services.node_heartbeat_set(node=node, actor=None, heartbeat_s=options["heartbeat"])
-
-
-def _closed(node: Node) -> bool:
-    return any(gpu.closed_because for gpu in node.gpus.present())
 
 
 def _lines(node: Node) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What artefacts take of a tenant's quota: the rows of file, job and tenant change together, under the tenant's lock."""
+"""Count artefacts in a tenant's quota: the rows of file, job and tenant change together, under the tenant's lock."""
 
 from __future__ import annotations
 

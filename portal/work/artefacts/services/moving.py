@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REST_S = 60
-"""A content that is so young stays on the disk: what grows all the time is replaced every ten seconds."""
+"""A younger content stays on the disk: a file that grows all the time is replaced every ten seconds."""
 TURN_S = 240
 
 
@@ -91,7 +91,7 @@ def store_state() -> dict[str, Any] | None:
 def remote_sweep() -> int:
     """Remove from the store what no row names, a day old or older, and uploads that a kill left; return how many went.
 
-    What is of jobs that nobody here knows stays: two installations may have been given one bucket.
+    Objects of unknown jobs stay: two installations may have been given one bucket.
     """
     if not remote.is_set():
         return 0

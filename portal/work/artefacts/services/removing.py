@@ -1,4 +1,4 @@
-"""Take artefacts away: by a user, with their job, when their time is over, and what a kill left without a row."""
+"""Take artefacts away: by a user, with their job, when their time is over, and files that a kill left without a row."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNSENT = timedelta(days=7)
-"""So long after a job's end its node may still send; then what did not come is told as lost."""
+"""The time after a job's end in which its node may still send; then the missing files are shown as lost."""
 AT_ONCE, FOLDERS_AT_ONCE = 500, 100
 RUN_S = 60.0
-"""So long one run takes at most, for plannings wait for the same workers: some ten thousand jobs."""
+"""The longest time of one run, since plannings wait for the same workers: some ten thousand jobs."""
 MOST_REMOVED = 1000
-"""So many removed paths of a job are remembered, so that its node, which may have the files still, does not send them again."""
+"""The most removed paths of a job that are remembered, so that a node that still has the files sends none again."""
 AHEAD_NS = 3600 * 10**9
-"""So far ahead of ours a node's clock may be. Later times of files are their jobs' own invention."""
+"""The most that a node's clock may be ahead of ours. Later times of files are their jobs' own invention."""
 NEVER_SENT = "its node did not send it"
 
 
@@ -89,7 +89,7 @@ def job_gone(*, instance: JobArtefacts, **_: Any) -> None:
 def artefacts_expire() -> int:
     """Remove the artefacts of jobs that ended longer ago than their tenant keeps them; return how many jobs.
 
-    What a job that has not ended begins with stays. One at which it fails keeps no other from going.
+    Inputs of a job that has not ended stay. One failure keeps no other file from going.
     """
     until_s, done = time.monotonic() + RUN_S, 0
     needed = JobInput.objects.exclude(job__state__in=FINAL).exclude(source=None).values("source")
@@ -119,7 +119,7 @@ def _one_by_one(rows: QuerySet[Any], until_s: float) -> Iterator[Any]:
 
 
 def _unsent_close(until_s: float) -> None:
-    """Say of what never came that it did not."""
+    """Mark the files that never came."""
     late = Artefact.objects.filter(job__state__in=FINAL, job__ended_at__lt=timezone.now() - UNSENT).exclude(incoming="")
     for row in _one_by_one(late.select_related("job"), until_s):
         with each_apart(f"the end of waiting for artefact {row.pk}"), transaction.atomic():

@@ -32,7 +32,7 @@ FILES_AT_ONCE = 500
 MOST_NOTES = 20
 MOST_REFUSALS, MOST_COUNTED = 50, 10_000
 REFUSED = "refused"
-"""The key in a job's notes, beside ranks, of what the portal itself does not take."""
+"""The key in a job's notes, beside ranks, for files that the portal itself does not take."""
 MOST_NUMBER = 2**62
 
 
@@ -118,7 +118,7 @@ def artefacts_told(
 def _note_refusals(account: Account, part: Part, rows: dict[str, Artefact], answers: Sequence[dict[str, Any]]) -> None:
     """Keep why files are refused whose rows do not say it: the first MOST_REFUSALS paths, each until it is taken.
 
-    Of the others a sign each is kept, so that a file which is told again is not counted again.
+    Each other one leaves a sign, so that a file which is reported again is not counted again.
     """
     listed = dict(account.job.notes.get(REFUSED, []))
     others = set(account.job.left_out.get(REFUSED, []))
@@ -192,7 +192,7 @@ def _stop_coming(account: Account, row: Artefact, part: Part, *, save: bool = Tr
 
 
 def _drop_coming(account: Account, row: Artefact | None, part: Part) -> None:
-    """The file went before it was sent: what is kept stays, else there is none."""
+    """The file went before it was sent: its kept content stays, else there is none."""
     if row is None or row.epoch > part.epoch:
         return
     _stop_coming(account, row, part)

@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/N/description`: what a job was submitted with, to submit it again or to continue it."""
+"""`/api/v1/jobs/N/description`: the description of a job, to submit it again or to continue it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What REST answers of a job's output."""
+"""REST's answers about a job's output."""
 
 from __future__ import annotations
 

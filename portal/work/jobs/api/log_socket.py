@@ -1,8 +1,8 @@
 """`/ws/jobs/{number}/logs`: an attempt's output over a WebSocket as it comes, by REST's parameters and in REST's pieces.
 
 Each message is what `GET /api/v1/jobs/{number}/logs` answers, without `available`. An empty one says that the connection
-lives. Whoever was cut off goes on with `attempt` and `cursor=next` of the last whole message. The socket wants a bearer token
-and heeds no cookie, so no foreign page can open it. What is wrong is refused before it opens: REST says what it is.
+lives. After a break a reader goes on with `attempt` and `cursor=next` of the last whole message. The socket wants a bearer token
+and heeds no cookie, so no foreign page can open it. A fault is refused before it opens: REST says which it is.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Job
 
 LOOK_S = 2.0
-"""So often it looks for more without having been told of any, and asks whether the token still may."""
+"""The time between two looks without a nudge, and between two checks of the token's right."""
 BEAT_S = 8.0
 """A reader that hears nothing for some of these may take the connection for broken."""
 SOONEST_S, MUCH = 0.25, 64 * 1024
-"""Small pieces are gathered for so long; one of so many characters is followed by the next at once."""
+"""Small pieces are gathered for this time; one of this many characters is followed by the next at once."""
 REFUSED, AWAY = 4400, 1011
 
 
@@ -126,5 +126,5 @@ def _asked(scope: dict[str, Any]) -> tuple[User, Asked]:
     user, job = _caller(scope)
     query = Query(SimpleNamespace(query_params=QueryDict(scope["query_string"])), known=KNOWN)
     asked = Asked.of(query, job)
-    reading_of(asked)  # what is wrong with it is refused now
+    reading_of(asked)  # refuses a wrong question now
     return user, asked

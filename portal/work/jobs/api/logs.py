@@ -48,7 +48,7 @@ MAX_OFFSET = 2**53
 FOLLOW_WAIT_S, MAX_FOLLOW_WAIT_S = 10, 25
 FOLLOW_PERIOD_S = 0.4
 RIGHTS_S = 3.0
-"""So often one who follows is asked for the right to, again."""
+"""The time after which a follower's right is checked again."""
 MAX_FOLLOWERS = 16
 """Each waiting reader holds a thread, of which one address has 32 at most. One too many is answered at once and asks again
 from `next_offset`.
@@ -60,7 +60,7 @@ KNOWN = ("attempt", "profile", "rank", "stream", "cursor", "offset", "tail", "si
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What output is asked for, and from which position. `stream` None: both streams."""
+    """The output that is asked for, and from which position. `stream` None: both streams."""
 
     job: Job
     epoch: int | None
@@ -124,7 +124,11 @@ class OneStream(Reading):
         self.attempt = part.attempt if part else None
         self._start = 0
         if asked.cursor is not None:
-            self._start = _offset(asked.cursor)
+            if not (asked.cursor.isascii() and asked.cursor.isdigit() and int(asked.cursor) <= MAX_OFFSET):
+                raise BerthError(
+                    "invalid", "Send the `next` of the last answer for this stream unchanged.", field="cursor"
+                )
+            self._start = int(asked.cursor)
         elif part is not None:
             self._start = offset_since(part, since=asked.since) if asked.since else 0
             if asked.tail is not None:
@@ -133,7 +137,7 @@ class OneStream(Reading):
 
     def read(self, *, ended: bool) -> bool:
         data = log_bytes(self._part, offset=self._start, limit=MAX_ANSWER_BYTES) if self._part else b""
-        # At the end no more will come: what is left of a character is shown as it is.
+        # At the end no more will come: the rest of a character is shown as it is.
         self._data = data if ended and len(data) < MAX_ANSWER_BYTES else utf8_whole(data)
         self._end = self._start + len(self._data)
         return bool(self._data)
@@ -175,12 +179,6 @@ class TwoStreams(Reading):
 
     def at_end(self) -> bool:
         return self._both is None or self._look.end == self._both.end()
-
-
-def _offset(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit() and int(cursor) <= MAX_OFFSET):
-        raise BerthError("invalid", "Send the `next` of the last answer for this stream unchanged.", field="cursor")
-    return int(cursor)
 
 
 class JobLogsView(ApiView):
@@ -225,7 +223,7 @@ class JobLogsView(ApiView):
 
 
 def reading_of(asked: Asked) -> Reading:
-    """Return who reads it. Raises BerthError for a cursor that is none, NotFound for an attempt or node that is none."""
+    """Return the reader. Raises BerthError for a cursor that is none, NotFound for an attempt or node that is none."""
     return OneStream(asked) if asked.stream else TwoStreams(asked)
 
 

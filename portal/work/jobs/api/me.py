@@ -1,4 +1,4 @@
-"""`/api/v1/me`: who the token is, what it may, and how much of each quota its tenants use."""
+"""`/api/v1/me`: the token's owner and scopes, and the use of each quota of its tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/api/v1/nodes`: the nodes and what is held on them; drain, resume and declare dead for operators."""
+"""`/api/v1/nodes`: the nodes and their jobs; drain, resume and declare dead for operators."""
 
 from __future__ import annotations
 

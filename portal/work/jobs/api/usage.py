@@ -1,4 +1,4 @@
-"""`/api/v1/tenants/{name}/usage`: who used how many GPU hours, as JSON or CSV."""
+"""`/api/v1/tenants/{name}/usage`: GPU hours by person, as JSON or CSV."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The declaration of a job's fields, and what is made from it: REST's document and the client's part."""
+"""The declaration of a job's fields; REST's document and the client's part are made from it."""

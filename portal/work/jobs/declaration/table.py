@@ -96,12 +96,8 @@ def _field(name: str, given: dict[str, Any]) -> JobField:
     return JobField(**{"name": name, "columns": (name,)} | values, form=form, flag=flag, schema=SCHEMAS.get(name, {}))
 
 
-def _read() -> dict[str, JobField]:
-    return {name: _field(name, given) for name, given in tomllib.loads(_PATH.read_text()).items()}
-
-
 _PATH = Path(__file__).with_suffix(".toml")
-BY_NAME = _read()
+BY_NAME = {name: _field(name, given) for name, given in tomllib.loads(_PATH.read_text()).items()}
 TABLE = tuple(BY_NAME.values())
 FIELDS = frozenset(BY_NAME)
 INPUTS = {each.name: each for field in TABLE for each in field.form}

@@ -1,4 +1,4 @@
-"""Checks of the fields `code` and `secrets` of a job description: where its code comes from, and what it may not show.
+"""Checks of the fields `code` and `secrets` of a job description: the place of its code, which may show no secret.
 
 Normal form of `code`: {"git": URL, "ref": name, "secret": name or "", "submodules": bool}, or {"path": directory on the nodes}.
 """

@@ -1,4 +1,4 @@
-"""What a node is told of a job's code and secrets; the secrets' values apart, when the job starts there."""
+"""Hand a job's code and secrets to a node; the secrets' values apart, when the job starts there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_BUILDS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "APPTAINER_DOCKER_USERNAME"
 
 
 def code_spec(payload: JobPayload) -> dict[str, Any]:
-    """Return the spec's `code`, `code_roots`, `secrets` and `build_secrets`. A node judges by what the operator allows now."""
+    """Return the spec's `code`, `code_roots`, `secrets` and `build_secrets`. A node judges by the operator's present setting."""
     code, secrets = payload.code, payload.description.get("secrets") or {}
     told = (
         {"git": code[GIT], "ref": code.get("commit") or code["ref"], "submodules": code["submodules"]}

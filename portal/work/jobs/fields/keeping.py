@@ -20,7 +20,7 @@ _NUMBER = re.compile(NUMBER + r"\Z", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a job begins with: the artefact `path` of the job with this number, laid at `target` in its own directory.
+    """An input of a job: the artefact `path` of the job with this number, laid at `target` in its own directory.
 
     A path with a / at its end is a folder: all that is kept below it, laid below `target`.
     """
@@ -53,7 +53,7 @@ def artefact_patterns(value: object) -> tuple[str, ...]:
 
 
 def job_inputs(value: object) -> tuple[Input, ...]:
-    """Return what `{"job", "path", "as"}` say; without `as` an artefact is laid under its file's or folder's name."""
+    """Return the input that `{"job", "path", "as"}` names; without `as` it is laid under its file's or folder's name."""
     found = []
     for entry in checks.items(value, "inputs", max_items=MAX_INPUTS):
         each = checks.mapping(entry, "inputs", max_items=8)
@@ -103,7 +103,7 @@ def inputs_read(text: str) -> list[dict[str, Any]]:
 
 
 def inputs_text(inputs: object) -> str:
-    """Return what the form says for the `inputs` of a description."""
+    """Return the form's text for the `inputs` of a description."""
     rows = [each for each in inputs if isinstance(each, dict)] if isinstance(inputs, (list, tuple)) else []
     return "\n".join(
         f"{each.get('job')}:{each.get('path')}" + (f" as {each['as']}" if each.get("as") else "") for each in rows

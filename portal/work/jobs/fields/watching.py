@@ -1,6 +1,6 @@
-"""Check of the field `log_matches`: texts that are told of when a line of the job's log has them.
+"""Check of the field `log_matches`: a line of the job's log with one of these texts sends a message.
 
-A pattern is plain text; `*` stands for any text within the line. There are no regular expressions: what a tenant writes
+A pattern is plain text; `*` stands for any text within the line. There are no regular expressions: a tenant's pattern
 is looked for in all that comes, so its cost must be bounded whatever it says.
 """
 

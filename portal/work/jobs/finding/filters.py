@@ -1,4 +1,4 @@
-"""Filter jobs by person, place, label, category and time: for the list's page and for REST alike, each from an index.
+"""Filter jobs by person, place, label, category and time, for the list's page and for REST, each from an index.
 
 A filter only ever narrows the jobs that the reader may see. So a name that is not there, and one that is another
 tenant's, find the same: nothing.
@@ -39,7 +39,7 @@ class Between:
 
 @dataclass(frozen=True)
 class JobFilters:
-    """What jobs are kept by; an empty field keeps all. `label` is `name` or `name=value`, `node` a node that it had GPUs or
+    """The filter of a job list; an empty field keeps all. `label` is `name` or `name=value`, `node` a node that it had GPUs or
     cores of, by any of its runs.
     """
 
@@ -60,13 +60,14 @@ class JobFilters:
 
 
 def jobs_kept(jobs: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
-    """Keep the jobs, of a list that shows arrays folded, that fit every filter. An array counts by what its tasks used."""
+    """Keep the jobs, of a list that shows arrays folded, that fit every filter. An array counts by the use of its tasks."""
     if filters.owner:
         jobs = jobs.filter(owner__username=filters.owner)
     if filters.category:
         jobs = jobs.filter(pk__in=JobText.objects.filter(category=filters.category).values("pk"))
     if filters.label:
-        jobs = jobs.filter(pk__in=_labelled(filters.label))
+        has = JobLabel.objects.filter(**{"pair" if "=" in filters.label else "name": filters.label})
+        jobs = jobs.filter(pk__in=has.values("job_id"))
     if filters.node:
         jobs = jobs.filter(pk__in=_been_on(filters.node))
     times = (("submitted_at", filters.submitted), ("started_at", filters.started), ("ended_at", filters.ended))
@@ -86,10 +87,6 @@ def tasks_kept(tasks: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
     for column, between in times:
         tasks = tasks.filter(**between.of(column))
     return tasks
-
-
-def _labelled(label: str) -> QuerySet[JobLabel]:
-    return JobLabel.objects.filter(**{"pair" if "=" in label else "name": label}).values("job_id")
 
 
 def _been_on(node: str) -> QuerySet[Allocation]:

@@ -1,4 +1,4 @@
-"""What a job began from, and which jobs began from it: both are of one tenant, so who sees one sees the other."""
+"""Origins of a job, and the jobs that began from it: all are of one tenant, so each reader of one sees the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Began:
 
 
 def began_from(job: Job) -> list[Began]:
-    """Return what a job, or the array of a task, begins with. Three queries, and one for each folder among it."""
+    """Return the inputs of a job, or of the array of a task. Three queries, and one for each folder among them."""
     rows = list(JobInput.objects.filter(job=job.array_id or job.pk).select_related("source"))
     own = {each.source_id: each.source for each in rows if each.source and each.source.tenant_id == job.tenant_id}
     kept = kept_of({(each.source_id, each.path) for each in rows if each.source_id in own})
@@ -41,7 +41,7 @@ def continued_by(job: Job) -> QuerySet[Job]:
 
 
 def description_again(job: Job, artefact: str = "") -> dict[str, Any]:
-    """Return the description to submit a job again; `artefact`: what it then begins with, under the path that it had.
+    """Return the description to submit a job again; `artefact`: its input then, under the path that it had.
 
     One that continues a task of an array is a job of its own, and waits for nothing.
     """

@@ -1,1 +1,1 @@
-"""Jobs that end when nobody uses them: what idleness is, how it is counted, and what use is (the field `idle_timeout_s`)."""
+"""Jobs that end when nobody uses them: idleness, how it is counted, and how use is seen (the field `idle_timeout_s`)."""

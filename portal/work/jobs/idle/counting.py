@@ -1,4 +1,4 @@
-"""What a node's measurements say of a job's use: it was used, it was not, or it is not known. Pure.
+"""Read a job's use from a node's measurements: it was used, it was not, or it is not known. Pure.
 
 A stretch (one batch of a node, five seconds mostly) counts as idle when the job's mean use of cores and of GPUs in it lies
 below the limits. Idle time is the sum of such stretches since the last one in which the job was used. So only time that was
@@ -19,7 +19,7 @@ LONGEST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From so much on a job is used: cores, and percent of its GPUs' time."""
+    """From this use on a job is used: cores, and percent of its GPUs' time."""
 
     cores: float
     gpu_percent: float
@@ -27,7 +27,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What an attempt holds on one node. `gpus`: their indices; `is_alone`: it shares none of them."""
+    """An attempt's part on one node. `gpus`: their indices; `is_alone`: it shares none of them."""
 
     key: str
     gpus: tuple[str, ...]
@@ -35,7 +35,7 @@ class Part:
 
 
 def idle_after(before_s: float, batch: Mapping[str, Any], part: Part, limits: Limits) -> tuple[float, str]:
-    """Return the seconds for which the part was idle after this batch, and by what it was used; "": by nothing known."""
+    """Return the seconds for which the part was idle after this batch, and its kind of use; "": no known one."""
     own = (batch.get("attempts") or {}).get(part.key)
     cores = _mean((own or {}).get("cpu_cores"))
     if cores is None:

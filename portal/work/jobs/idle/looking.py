@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 Parts = dict[int, Part]
-"""Of an attempt: what it holds, by node id."""
+"""An attempt's parts, by node id."""
 AT_ONCE = 200
 """Rows written in one transaction: others write meanwhile."""
 LOOK_S, TURNS = 15, 3
-"""Seconds between looks. Who is far from a warning is looked at each third time: rows of telemetry stay for a minute at least."""
+"""Seconds between looks. Jobs far from a warning are looked at each third time: rows of telemetry stay for a minute at least."""
 NEAR_S, WARNED_LEAST = 300.0, 0.8
-"""Near is who may come within so long to that part of the limit, before which nobody is warned (`warning_s`)."""
+"""A job is near that may come within this time to that part of the limit, before which nobody is warned (`warning_s`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look says of one watch: idle seconds by node, what it was used by, and the last row that was read."""
+    """A look at one watch: idle seconds by node, the kind of its use, and the last row that was read."""
 
     watch: IdleWatch
     parts: dict[str, float]
@@ -97,7 +97,7 @@ def _running(*, turn: int) -> QuerySet[Attempt]:
 
 
 def _watches(attempts: Sequence[Attempt]) -> list[IdleWatch]:
-    """Return the watch of each attempt; a new one begins with what is measured from now on."""
+    """Return the watch of each attempt; a new one begins with measurements from now on."""
     ids = [attempt.pk for attempt in attempts]
     there = set(IdleWatch.objects.filter(attempt__in=among(ids)).values_list("attempt_id", flat=True))
     if fresh := [pk for pk in ids if pk not in there]:
@@ -126,7 +126,7 @@ def _parts(attempts: Sequence[Attempt]) -> dict[int, Parts]:
 def _counted(
     watches: Sequence[IdleWatch], parts: dict[int, Parts]
 ) -> tuple[dict[int, dict[str, float]], dict[int, str], int]:
-    """Return the idle seconds of each watch by node, what used it, and the last row of telemetry that there was."""
+    """Return the idle seconds of each watch by node, the kind of its use, and the last row of telemetry that there was."""
     limits = Limits(cores=env("BERTH_IDLE_CORES_PERCENT") / 100, gpu_percent=float(env("BERTH_IDLE_GPU_PERCENT")))
     counted = {watch.pk: dict(watch.parts) for watch in watches}
     used: dict[int, str] = {}
@@ -168,7 +168,7 @@ def _keep(quiet: Sequence[Looked]) -> set[int]:
 
 @transaction.atomic
 def _settle(looked: Looked) -> None:
-    """Keep what was counted, and warn or end. Whatever used the job meanwhile outweighs it."""
+    """Keep the counts, and warn or end. A use of the job meanwhile outweighs them."""
     watch = looked.watch
     job = watch.attempt.job
     road_lock(jobs=lambda: [job.pk])

@@ -62,7 +62,7 @@ def idle_used(*, attempt_id: int, by: str) -> None:
 def job_keep(*, job: Job, actor: User) -> Job:
     """Let a running job's idle time begin anew; return the job. Raises Forbidden, and Conflict where nothing would end it.
 
-    Said again within `KEPT_ONCE_S` it does the same, but is told and noted once: a script may say it each second.
+    Said again within `KEPT_ONCE_S` it does the same, but is noted once: a script may say it each second.
     """
     work_check(actor, job.tenant)
     attempt = Attempt.objects.runs().live().filter(job=job, state=AttemptState.RUNNING, stop_reason="").first()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("sbatch", "yaml")
 MOST_CHARS = 1024 * 1024
-"""Of one text in a YAML description: a file of a job may be so long."""
+"""The most characters of one text in a YAML description, as long as a file of a job."""
 
 __all__ = ["FORMATS", "Imported", "Line", "text_import"]
 
@@ -28,7 +28,7 @@ def text_import(
     gpu_types: Sequence[str] = (),
     arguments: Sequence[str] = (),
 ) -> Imported:
-    """Return what a text describes. `format` None: a script begins with #!, or has a line that begins with #SBATCH.
+    """Return the job that a text describes. `format` None: a script begins with #!, or has a line that begins with #SBATCH.
 
     `arguments`: those that a script is called with. Raises BerthError for a text that cannot be read at all. Whether the job
     can run here is for its submission to say.

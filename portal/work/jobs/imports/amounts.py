@@ -11,7 +11,7 @@ from typing import NamedTuple
 from portal.work.jobs.description_parts import SINGLETON
 
 MOST = 10**7
-"""Of any count; a job description allows less."""
+"""The most of any count; a job description allows less."""
 MOST_TASKS = 100_000
 MOST_LISTED = 1000
 MOST_COUNTS = 64
@@ -125,7 +125,7 @@ def gpus(value: str) -> Gpus:
 
 
 def gres(value: str) -> tuple[Gpus | None, list[str]]:
-    """Return the GPUs of `gpu:a100:2,nvme:1`, and the names of what else it asks for."""
+    """Return the GPUs of `gpu:a100:2,nvme:1`, and the names of the rest."""
     found: Gpus | None = None
     others = []
     for part in value.split(","):
@@ -181,7 +181,7 @@ def _span(text: str) -> range:
 
 
 def dependencies(value: str) -> list[dict[str, int | str]]:
-    """Return what `afterok:12:13,afterany:14` waits for, as `depends_on` takes it."""
+    """Return the jobs that `afterok:12:13,afterany:14` waits for, as `depends_on` takes them."""
     if "?" in value:
         raise NotRead("`?` lets one of several dependencies suffice; here all must come true. Write them with commas")
     kinds = {"afterok": "ok", "afterany": "any", "afternotok": "notok"}

@@ -1,4 +1,4 @@
-"""What an import answers: a job description, and for each line that asked for something what became of it."""
+"""The answer of an import: a job description, and the fate of each line that asked for something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Verdict = Literal["mapped", "looser", "ignored", "refused"]
 
 @dataclass
 class Line:
-    """One directive: what became of it and why. `field`: the description's field that it went to."""
+    """One directive: its fate and why. `field`: the description's field that it went to."""
 
     line: int
     text: str
@@ -22,7 +22,7 @@ class Line:
         self.verdict, self.field, self.detail = "mapped", to, detail
 
     def looser(self, to: str, detail: str) -> None:
-        """It is mapped to what is like it, and may be something else."""
+        """It is mapped to something like it, and may mean something else."""
         self.verdict, self.field, self.detail = "looser", to, detail
 
     def ignored(self, detail: str) -> None:

@@ -29,7 +29,7 @@ class Like(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """What a name says. `model` is its other words, without the maker's."""
+    """The parts of a GPU's name. `model` is its other words, without the maker's."""
 
     model: tuple[str, ...]
     memory: frozenset[int]

@@ -1,4 +1,4 @@
-"""What each option of sbatch becomes in a job description, apart from how many GPUs and cores (`sizes`)."""
+"""Turn each option of sbatch into a field of a job description, but the numbers of GPUs and cores (`sizes`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _SIGNAL = re.compile(r"(?:([BR]{1,2}):)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 SIGNAL_S = 60
-"""So long before the end sbatch sends a signal that names no time."""
+"""The time before the end at which sbatch sends a signal that names no time."""
 
 
 @dataclass
 class Draft:
-    """What is known so far. `sizes`: values that `sizes` turns into GPUs, cores and memory, with their lines."""
+    """The description so far. `sizes`: values that `sizes` turns into GPUs, cores and memory, with their lines."""
 
     gpu_types: Sequence[str]
     description: dict[str, Any] = field(default_factory=dict)

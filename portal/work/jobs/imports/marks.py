@@ -1,4 +1,4 @@
-"""Which lines of a script are directives, which only look like one, and what is to be said of those."""
+"""Find the lines of a script that are directives, those that only look like one, and the remarks on those."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMMENT = f"sbatch takes it for a comment: a directive begins with {MARK} at th
 
 
 class Problem(NamedTuple):
-    """What is wrong with a line, and whether its options are read all the same."""
+    """The fault of a line, and whether its options are read all the same."""
 
     read: bool = True
     ignored: str = ""
@@ -82,7 +82,7 @@ def _is_near(line: str) -> bool:
 
 
 def _foreign(line: str) -> Problem | None:
-    """Return what is to be said of a directive of a scheduler that sbatch does not read; None: it is none."""
+    """Return the remark on a directive of a scheduler that sbatch does not read; None: it is none."""
     if _BUFFERS.match(line):
         return Problem(read=False, refused="There are no burst buffers here; --tmp asks for disk on the node.")
     if _OTHERS.match(line):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
@@ -11,12 +12,71 @@ from portal.work.jobs.imports import sizes
 from portal.work.jobs.imports.amounts import NotRead, shown
 from portal.work.jobs.imports.answers import Imported, Line
 from portal.work.jobs.imports.mapping import HANDLERS, Draft
+from portal.work.jobs.imports.marks import MARK, marked
 from portal.work.jobs.imports.options import OPTIONS
-from portal.work.jobs.imports.script import Directive, directives, interpreter
 from portal.work.jobs.imports.variables import SCRIPT_NAME, command_for, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+MOST_LINE = 4096
+SHELL = ("/bin/sh",)
+
+
+class Directive(NamedTuple):
+    """One option as it stands in a line; `value` None: none was given."""
+
+    option: str
+    value: str | None
+    at: Line
+
+
+def interpreter(script: str) -> list[str]:
+    """Return the program that the first line names, with its arguments; without one, /bin/sh."""
+    first = script.partition("\n")[0]
+    return (first[2:].split() if first.startswith("#!") else []) or list(SHELL)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a directive's line, without quotes and without a comment at its end."""
+    if len(text) > MOST_LINE:
+        raise NotRead(f"the line is longer than {MOST_LINE} characters")
+    try:
+        return shlex.split(text.removesuffix("\\"), comments=True)
+    except ValueError:
+        raise NotRead(f"{shown(text)} opens a quotation that does not end") from None
+
+
+def directives(script: str) -> tuple[list[Directive], list[Line]]:
+    """Return the options of a script, and all its lines in order: each option has its line there."""
+    from portal.work.jobs.imports.options import split
+
+    found: list[Directive] = []
+    lines: list[Line] = []
+    for number, text, problem in marked(script):
+        if problem.ignored or problem.refused:
+            told = Line(number, text[:200])
+            (told.refused if problem.refused else told.ignored)(problem.refused or problem.ignored)
+            lines.append(told)
+        if not problem.read:
+            continue
+        try:
+            parts = words(text.strip().removeprefix(MARK))
+            options = split(parts)
+        except NotRead as error:
+            line = Line(number, text[:200])
+            line.refused(f"{str(error)[0].upper()}{str(error)[1:]}.")
+            lines.append(line)
+            continue
+        if not options and not problem.ignored:
+            lines.append(Line(number, text[:200], detail="It asks for nothing."))
+        for option, value, written in options:
+            line = Line(number, written[:200])
+            lines.append(line)
+            found.append(Directive(option, value, line))
+    return found, lines
+
 
 TOOLS = ("srun", "sbatch", "scontrol", "squeue", "scancel", "sbcast", "module")
 """Programs of the other cluster that a script may call."""
@@ -24,7 +84,7 @@ MOST_LINES = 50_000
 
 
 def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = ()) -> Imported:
-    """Return what a batch script asks for. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
+    """Return the job of a batch script. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
 
     `arguments`: those that the script is called with. Raises BerthError (blank, too_long, too_many, wrap) when it is no
     script that can be read at all.
@@ -66,7 +126,7 @@ def _last_of_each(found: list[Directive]) -> list[Directive]:
 
 
 def _answers(directive: Directive) -> str:
-    """Return what an option answers; `--requeue` and `--no-requeue` are two answers to one question."""
+    """Return the question that an option answers; `--requeue` and `--no-requeue` are two answers to one."""
     return directive.option.removeprefix("no-")
 
 
@@ -96,7 +156,7 @@ def _command(script: str, draft: Draft, arguments: Sequence[str]) -> dict[str, A
 
 
 def _notes(script: str, draft: Draft) -> list[Line]:
-    """Return what the script does that no directive says: variables and programs that are not there."""
+    """Return remarks on uses that no directive shows: variables and programs that are not there."""
     lines = script.split("\n")
     notes = []
     for name in unknown(script, draft.array, draft.asked)[:20]:

@@ -1,6 +1,6 @@
 """The command that runs a batch script: Slurm's variables, and the program of its first line.
 
-What Berth says when the job runs counts, so that no variable says what the script asked for where somebody changed that later.
+Berth's values when the job runs count, so that no variable has the script's number where somebody changed that later.
 Without its word (an older agent) what the script asked for stands.
 """
 
@@ -59,7 +59,7 @@ _MEMORY = ("mem", "mem-per-gpu", "mem-per-cpu")
 
 
 class _Counts(NamedTuple):
-    """What a script's numbers come to: nodes, GPUs and tasks in all, and the tasks as the shell counts them when it runs."""
+    """The sums of a script's numbers: nodes, GPUs and tasks in all, and the tasks as the shell counts them when it runs."""
 
     nodes: int
     gpus: int
@@ -86,7 +86,7 @@ def command_for(
     arguments: Sequence[str] = (),
     instead: str | None = None,
 ) -> str:
-    """Return the command: the script by its own program, or `instead`; what it calls finds Slurm's variables too."""
+    """Return the command: the script by its own program, or `instead`; programs that it calls find Slurm's variables too."""
     exports = [_export(name, value) for name, value in (_SAME | _of_request(asked)).items()]
     exports += [_export(name, f"${said}", f'-z "${{{said}:-}}"') for name, said in _WHERE_SAID.items()]
     exports += [_export(name, value, '"${BERTH_NODES:-1}" -gt 1') for name, value in _ONE_NODE.items()]
@@ -95,7 +95,7 @@ def command_for(
 
 
 def _export(name: str, value: str, unless: str = "") -> str:
-    """Return the line that sets a variable; what counts by GPUs is not set in a job without them."""
+    """Return the line that sets a variable; one that counts by GPUs is not set in a job without them."""
     if not unless and (name.endswith("_PER_GPU") or name.startswith("SLURM_GPUS_PER")):
         unless = '"${BERTH_GPUS:-1}" -eq 0'
     line = f'export {name}="{value}"'
@@ -103,7 +103,7 @@ def _export(name: str, value: str, unless: str = "") -> str:
 
 
 def _quotient(over: str, under: str, *, least: int = 1) -> str:
-    """Return a whole number for the shell, `least` where it would be 0; what divides may be 0 too."""
+    """Return a whole number for the shell, `least` where it would be 0; the divisor may be 0 too."""
     found = f"({over}) / ({under} + !({under}))"
     return f"$(({found} + !({found})))" if least else f"$(({found}))"
 

@@ -1,4 +1,4 @@
-"""Jobs, their attempts, what each attempt holds, and its logs. The constraints here are invariants 1, 2 and 4."""
+"""Jobs, their attempts, the parts of each attempt, and its logs. The constraints here are invariants 1, 2 and 4."""
 
 from portal.work.jobs.models.attempts import Allocation, Attempt, GpuAllocation, LogChunk
 from portal.work.jobs.models.besides import (

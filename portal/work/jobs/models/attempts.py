@@ -1,4 +1,4 @@
-"""An attempt of a job: what it holds on nodes (invariants 1, 2 and 4 are constraints here), and its output."""
+"""An attempt of a job: its parts on nodes (invariants 1, 2 and 4 are constraints here), and its output."""
 
 from django.db import models
 from django.db.models import Q
@@ -124,7 +124,7 @@ class Attempt(models.Model):
 
 
 class Allocation(models.Model):
-    """What an attempt holds on one node, and how its part there fares."""
+    """An attempt's part on one node, and how it fares."""
 
     class State(TextChoices):
         WANTED = "wanted", "wanted"
@@ -180,7 +180,7 @@ class Allocation(models.Model):
 
 class GpuAllocation(models.Model):
     """A GPU, or a part of one, held by an allocation. `mode` must be the GPU's (a trigger), and one exclusive at a time (the
-    index); what is held of a shared GPU never comes to more than it has, in compute and in memory (a trigger).
+    index); the parts of a shared GPU never come to more than it has, in compute and in memory (a trigger).
     """
 
     allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="gpu_allocations")

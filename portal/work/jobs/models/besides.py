@@ -1,4 +1,4 @@
-"""The rows that belong to one job alone, beside its own: its bulk, its text, its events, its promise and the like."""
+"""The rows that belong to one job, beside its own: its bulk, its text, its events, its promise and the like."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -44,7 +44,7 @@ class JobPayload(models.Model):
 
 
 class JobText(models.Model):
-    """What a job is found by (`portal.work.jobs.searching`, `portal.work.jobs.finding`): a narrow row, written once.
+    """The words that find a job (`portal.work.jobs.searching`, `portal.work.jobs.finding`): a narrow row, written once.
 
     In the job's own row the search read 100 MB for 150 000 jobs, and an index on it would be written at each planning.
     Tasks of arrays have none: lists show arrays folded. On Postgres a trigram index, where the extension may be created.
@@ -110,7 +110,7 @@ class JobDependency(models.Model):
 
 
 class JobInput(models.Model):
-    """What a job begins with: an artefact of an earlier job of its tenant, or with a / at its end a folder of them."""
+    """An input of a job: an artefact of an earlier job of its tenant, or with a / at its end a folder of them."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="inputs")
     source = models.ForeignKey(
@@ -127,7 +127,7 @@ class JobInput(models.Model):
 
 
 class JobEvent(models.Model):
-    """What happened to a job, for its timeline."""
+    """An event of a job, for its timeline."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
@@ -180,7 +180,7 @@ class IdempotencyKey(models.Model):
 
 
 class Promise(models.Model):
-    """What a planning keeps for a job until it starts there: gone when the job starts, ends, is held, or it lapses."""
+    """A promise of a planning to a job until it starts there: gone when the job starts, ends, is held, or it lapses."""
 
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="promise")
     shares = models.JSONField(help_text="What is promised: [[node id, GPUs, cores, memory in MiB], ...].")
@@ -196,7 +196,7 @@ class Promise(models.Model):
 
 
 class JobApart(models.Model):
-    """`job` was ended for GPU memory beside `beside`: it does not share a GPU with that one, or any that uses alike, again."""
+    """`job` was ended for GPU memory beside `beside`: it never again shares a GPU with that one, or any that uses as much."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="kept_apart")
     beside = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")

@@ -1,4 +1,4 @@
-"""Memory traffic (algorithms, section 9): what is known of a node while it is watched, and when a CPU job was slowed."""
+"""Memory traffic (algorithms, section 9): a node's state while it is watched, and when a CPU job was slowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MemoryWatch(models.Model):
     """A node whose memory is pressed, or where a job is slowed. One row a node; it goes when both are over.
 
     A period is measured from `since` on and looked at when it is due. While a node has not acknowledged an order, `since` is
-    null: what was measured meanwhile says nothing.
+    null: the measurements meanwhile say nothing.
     """
 
     node = models.OneToOneField("cluster.Node", on_delete=models.CASCADE, related_name="memory_watch")

@@ -6,7 +6,7 @@ from portal.work.jobs.models.attempts import Attempt
 
 
 class IdleWatch(models.Model):
-    """Of an attempt whose job has an idle time-out. A use sets all to zero and `uses` one up."""
+    """The watch of an attempt whose job has an idle time-out. A use sets all to zero and `uses` one up."""
 
     attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="idle_watch")
     frame = models.BigIntegerField(help_text="The last row of telemetry that was looked at.")

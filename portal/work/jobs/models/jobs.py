@@ -1,4 +1,4 @@
-"""A job: what was asked for, and how far it came."""
+"""A job: its description, and how far it came."""
 
 from django.db import models
 from django.db.models import Q
@@ -12,7 +12,7 @@ from portal.work.jobs.states import JobState
 
 
 class Job(models.Model):
-    """What a tenant asked for and how far it came. An array's parent (`array_size` set) stands for its tasks."""
+    """A tenant's wish and how far it came. An array's parent (`array_size` set) stands for its tasks."""
 
     class Category(TextChoices):
         CV = "cv", "cv"
@@ -182,7 +182,7 @@ class Job(models.Model):
         ordering = ["-id"]
         indexes = [
             # The lists' indexes hold all that a list's order and counts read: the rows themselves are wide, and a tenant's lie
-            # all over the table. `array` tells an array's tasks, which lists leave out. The last two are for who waited longest.
+            # all over the table. `array` marks an array's tasks, which lists leave out. The last two find the longest waiting.
             # Tenant and reason stand in it for lists that join with something else and count: the narrowest index with all of it.
             models.Index(fields=["state", "-id", "array", "tenant", "reason"], name="job_by_state"),
             models.Index(
@@ -195,14 +195,14 @@ class Job(models.Model):
                 condition=Q(array=None),
                 name="job_top_by_owner",
             ),
-            # What lists count by and no more, so that Postgres keeps each value once: a thirtieth of the index above it.
+            # The columns that lists count by, so that Postgres keeps each value once: a thirtieth of the index above it.
             models.Index(fields=["tenant", "state", "reason", "array"], condition=Q(array=None), name="job_top_counts"),
             models.Index(
                 fields=["-submitted_at", "-id", "tenant", "array", "state", "owner", "reason"],
                 condition=Q(array=None),
                 name="job_top_by_submission",
             ),
-            # What a tenant's use is told by; tasks of arrays are in it.
+            # For sums of a tenant's use; tasks of arrays are in it.
             models.Index(fields=["tenant", "-id", "array", "owner", "category"], name="job_by_tenant"),
             models.Index(
                 fields=["-started_at", "-id", "tenant", "array", "state", "owner", "reason"],
@@ -226,13 +226,13 @@ class Job(models.Model):
                 condition=Q(array_size=None, cancel_requested_at=None, ended_at=None),
                 name="job_unfinished_counts",
             ),
-            # What forecasts ask of unfinished jobs, of which few have either.
+            # For forecasts of unfinished jobs, of which few have either.
             models.Index(
                 fields=["id", "time_limit_s"],
                 condition=Q(array_size=None, ended_at=None, time_limit_s__isnull=False),
                 name="job_unfinished_limits",
             ),
-            models.Index(  # what each planning asks for; few jobs have one
+            models.Index(  # for each planning; few jobs have one
                 fields=["start_after"],
                 condition=Q(ended_at=None, start_after__isnull=False),
                 name="job_unfinished_start_after",
@@ -255,7 +255,7 @@ class Job(models.Model):
 
     @property
     def number(self) -> str:
-        """Return what people call it: 1044, or 1044_6 for the task with index 6 of array 1044."""
+        """Return its number for people: 1044, or 1044_6 for the task with index 6 of array 1044."""
         return f"{self.array_id}_{self.array_index}" if self.array_id else str(self.pk)
 
     @property

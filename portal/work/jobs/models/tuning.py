@@ -58,7 +58,7 @@ class CoreSearch(models.Model):
 
 
 class CoreStep(models.Model):
-    """A number of cores a GPU that an attempt held for a while, and what was measured meanwhile."""
+    """A number of cores a GPU that an attempt held for a while, and the measurements meanwhile."""
 
     search = models.ForeignKey(CoreSearch, on_delete=models.CASCADE, related_name="steps")
     number = models.PositiveSmallIntegerField()

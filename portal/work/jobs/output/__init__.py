@@ -1,1 +1,1 @@
-"""What jobs print: what a line is, and the one reader of lines that all who show output use."""
+"""Jobs' output: the rule of a line, and the one reader of lines for all pages and programs."""

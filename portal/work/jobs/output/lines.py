@@ -1,4 +1,4 @@
-"""What a line of a job's output is: for the page, REST, the command line, patterns, and tails. Pure, at a bounded cost.
+"""The rule of a line of a job's output: for the page, REST, the command line, patterns, and tails. Pure, at a bounded cost.
 
 Only a line feed ends a line. A line is shown as a terminal leaves it: a carriage return begins it anew, and what follows
 overwrites. Codes that colour, move over lines or name windows are dropped, and so are control characters and marks that turn
@@ -25,11 +25,11 @@ _TOKEN = re.compile(
     r"|\x1b(?:\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)"
     rf"|(?P<text>[^{_HIDDEN}]+)|."
 )
-"""Every alternative takes what it can and none fails after it began, so the work grows with the text alone."""
+"""Every alternative takes all it can and none fails after it began, so the work grows only with the text."""
 
 
 class Cut(NamedTuple):
-    """A line, or a piece of a long one, as it was written. `ended`: a line feed follows; `redrawn`: what overwrites it does."""
+    """A line, or a piece of a long one, as it was written. `ended`: a line feed follows; `redrawn`: later text overwrites it."""
 
     data: bytes
     ended: bool = False
@@ -37,7 +37,7 @@ class Cut(NamedTuple):
 
 
 class Cutter:
-    """Cuts one stream into lines, the same ones whatever pieces the stream comes in. `rest`: what has not ended."""
+    """Cuts one stream into lines, the same ones for any pieces of the stream. `rest`: the part that has not ended."""
 
     def __init__(self, most: int = LINE_BYTES) -> None:
         self.rest, self._most = b"", most
@@ -50,7 +50,7 @@ class Cutter:
         self.rest = rest[(yield from self._pieces(rest)) :]
 
     def _pieces(self, line: bytes) -> Generator[Cut, None, int]:
-        """Yield what is too long of a line; return where its rest begins."""
+        """Yield pieces of a line that is too long; return where its rest begins."""
         at = 0
         while len(line) - at > self._most:
             look = line[at : at + self._most]

@@ -1,4 +1,4 @@
-"""What the REST API says about jobs."""
+"""Jobs, attempts and nodes in the REST API."""
 
 from portal.work.jobs.serializers.attempts import AttemptSerializer
 from portal.work.jobs.serializers.jobs import JobDetailSerializer, JobSerializer

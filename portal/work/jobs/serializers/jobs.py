@@ -1,4 +1,4 @@
-"""What the REST API says about jobs. Units stand in the names; times are ISO-8601 in UTC."""
+"""Jobs in the REST API. Units stand in the names; times are ISO-8601 in UTC."""
 
 from __future__ import annotations
 

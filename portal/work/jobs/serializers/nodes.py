@@ -1,4 +1,4 @@
-"""What the REST API says about nodes. A job of another tenant is null, never its number."""
+"""Nodes in the REST API. A job of another tenant is null, never its number."""
 
 from __future__ import annotations
 

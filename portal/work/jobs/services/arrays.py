@@ -62,7 +62,7 @@ def array_room(*, parent: Job, counts: Mapping[str, int]) -> int:
 def counts_after(parent: Job, moved: Mapping[str, int]) -> dict[str, int] | None:
     """Return the stored counts after `moved`; None when they would be impossible and must be counted anew.
 
-    The parent's row lock makes each move counted once: whoever moves a task adds it here before it commits.
+    The parent's row lock makes each move counted once: each move of a task is added here before it is committed.
     """
     counts = {str(state): n for state, n in parent.array_counts.items()}
     for state, n in moved.items():
@@ -111,7 +111,7 @@ def retries_open(*, parent: Job, counts: dict[str, int]) -> None:
         counts[JobState.PENDING.value] = counts.get(JobState.PENDING.value, 0) + 1
     for state in [state for state, n in counts.items() if not n]:
         del counts[state]
-    # None found: the marks went with what a restore or a repair took away, and nothing is to come.
+    # None found: the marks went with rows that a restore or a repair took away, and nothing is to come.
     parent.array_retries = max(0, parent.array_retries - len(found)) if found else 0
     Job.objects.filter(pk=parent.pk).update(array_retries=parent.array_retries)
     events_record(

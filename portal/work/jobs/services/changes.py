@@ -42,7 +42,7 @@ def job_move(
 ) -> bool:
     """Move a job to `to` if its present state allows it (and is in `only_from`, if given); return whether it moved.
 
-    Whoever moves a job for another reason than the end of its attempt names `only_from`: a live attempt's job would
+    A move for another reason than the end of its attempt names `only_from`: a live attempt's job would
     otherwise be put back in the queue, or ended, while its processes run.
     """
     sources = [
@@ -62,7 +62,7 @@ def job_move(
 
 
 def _clock_values(*, to: JobState, waiting_since: datetime | None, now: datetime) -> dict[str, Any]:
-    """Return what a move to `to` closes: the waiting stretch, and at an end the job's time and its reason to wait.
+    """Return the fields that a move to `to` closes: the waiting stretch, and at an end the job's time and its reason to wait.
 
     The next planning that finds the job eligible opens a new stretch (a fresh submit opens it itself), so a job's latency
     ratio counts eligible waiting only.
@@ -99,15 +99,10 @@ def never_completed(job_id: int) -> str:
     return f"job {job_id} did not complete"
 
 
-def not_needed(job_id: int) -> str:
-    """Return `end_detail` for a job that was cancelled because it was for the failure of job `job_id`."""
-    return f"job {job_id} completed"
-
-
 def dependants_settle(*, job_id: int, ok: bool) -> None:
     """Cancel the jobs that can no longer start after this end: they waited for the other one. The others become eligible."""
     kind, word, detail = (
-        (JobDependency.Kind.NOT_OK, "fail, which completed", not_needed(job_id))
+        (JobDependency.Kind.NOT_OK, "fail, which completed", f"job {job_id} completed")
         if ok
         else (JobDependency.Kind.OK, "complete, which did not", never_completed(job_id))
     )

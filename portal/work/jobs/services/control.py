@@ -1,4 +1,4 @@
-"""What people do to jobs: cancel, hold, release, requeue, change the priority within the tenant."""
+"""People's deeds on jobs: cancel, hold, release, requeue, change the priority within the tenant."""
 
 from __future__ import annotations
 

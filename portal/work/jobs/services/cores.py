@@ -1,4 +1,4 @@
-"""Cores of a running attempt on one node: what it could have, the order to its node, and the acknowledgement.
+"""Cores of a running attempt on one node: the cores within reach, the order to its node, and the acknowledgement.
 
 Growing is reserved here first and ordered then. Shrinking is ordered first: the cores that leave stay in `core_ids`, held and
 counted by all who count, until the node says that the order holds. So two parts never share a core.
@@ -40,7 +40,7 @@ def core_place(*, attempt_id: int) -> CorePlace | None:
     """Lock an attempt's road and say what it could have; None where nothing can be ordered.
 
     That is: it no longer runs, is being stopped, is spread over nodes, has an order open, or its agent takes none. The caller
-    holds a transaction. Idle are what no part holds, what no promise counts on, and what the tenant's quota leaves.
+    holds a transaction. Idle are cores that no part holds, that no promise counts on, and that the tenant's quota leaves.
     """
     found = Attempt.objects.filter(pk=attempt_id).values_list("job__tenant_id", flat=True).first()
     if found is None:
@@ -70,7 +70,7 @@ def _idle(node: Node, tenant: Tenant) -> tuple[int, ...]:
 
 
 def cores_order(*, place: CorePlace, cores: int, share: float = 1.0) -> bool:
-    """Order that the attempt has so many cores, as `core_place` found it; False when it has them already.
+    """Order this number of cores for the attempt, as `core_place` found it; False when it has them already.
 
     `share`: that it keeps of the memory bandwidth, or CPU time, that it takes; its node must be able to hold it to that.
 

@@ -75,7 +75,7 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
         return
     use_count(attempt=fresh)
     job = Job.objects.get(pk=attempt.job_id)
-    _job_follow(job=job, attempt=fresh, state=state, never_ran=_never_ran(parts))
+    _job_follow(job=job, attempt=fresh, state=state, never_ran=any(reason in NEVER_RAN for reason, _ in parts))
     _checkpoint_remember(job=job, attempt=fresh)
     page_event(stream=f"job:{job.pk}", topic="log", id=job.pk)
 
@@ -116,10 +116,6 @@ def loss_make_good(*, attempt: Attempt, part: Allocation) -> bool:
         signal=None,
         end_detail="",
     )
-
-
-def _never_ran(parts: list[tuple[str, int | None]]) -> bool:
-    return any(reason in NEVER_RAN for reason, _ in parts)
 
 
 def _checkpoint_remember(*, job: Job, attempt: Attempt) -> None:
@@ -174,9 +170,9 @@ def _job_end(*, job: Job, attempt: Attempt, state: AttemptState, detail: str) ->
 
 
 def _job_wait_again(*, job: Job, attempt: Attempt, state: AttemptState, detail: str, again: tuple[str, str]) -> None:
-    """Put the job back into the queue. `again`: the job's counter that goes up, and words for what is left of it."""
+    """Put the job back into the queue. `again`: the job's counter that goes up, and words for the tries left of it."""
     counter, left = again
-    # What a planner's stop was for is told already, when it was ordered.
+    # A planner's stop has named its reason already, when it was ordered.
     ended = _ended_words(attempt, state, "" if state == A.PREEMPTED else detail)
     text = f"{ended}; waits again{left}."
     called_back = state == A.PREEMPTED and attempt.stop_cause == StopCause.CALL_BACK

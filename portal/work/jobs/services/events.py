@@ -1,4 +1,4 @@
-"""A job's history: what happened to it, and who did it. And who beside it is told."""
+"""A job's history: its events with their actors. Followers beside it hear of them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases of parts: what happens when they are over, or the clock is set, and longer ones before a planned stop of the portal."""
+"""Leases of parts: their end, a set clock, and longer ones before a planned stop of the portal."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from portal.work.jobs.services.parts import each_apart, part_lose
 log = logging.getLogger(__name__)
 
 RETURN_S = 120
-"""So long have nodes to report after the portal was away: it begins to answer, and their agents try every 10 s."""
+"""The time that nodes have to report after the portal was away: it begins to answer, and their agents try every 10 s."""
 AWAY_S = 30
-"""Leases are looked at every 5 s. If they were not for so long, the database or the worker was away, or both hung."""
+"""Leases are looked at every 5 s. After a longer gap, the database or the worker was away, or both hung."""
 NOTE_S = 10
 SET_S = 5.0
 """A clock that moved by less against the time since boot was not set; a clock that is slewed moves both."""
 FORGOTTEN = timedelta(days=400)
 LEAP = timedelta(days=1)
-"""What is deleted for its age is kept for days: a clock that went ahead by less does no harm
+"""Rows deleted for their age are kept for days: a clock that went ahead by less does no harm
 (`portal.planning.rounds.settings.leaps`)."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -73,7 +73,7 @@ def _heard_since(now: datetime) -> datetime | None:
 
 def _back_since(now: datetime) -> datetime | None:
     """Note that leases are looked at; return since when they are again after nobody had looked for AWAY_S. None: never so."""
-    # What lies ahead was noted before the clock was set back.
+    # Later looks were noted before the clock was set back.
     noted = ClockMark.objects.aggregate(
         latest=Max("looked_at", filter=Q(looked_at__lte=now)),
         mine=Max("looked_at", filter=Q(boot=boot_name(), looked_at__lte=now)),
@@ -96,7 +96,7 @@ def _to_return(lease_s: int | None) -> timedelta:
 
 
 def boot_name() -> str:
-    """Return what names this boot of this machine: containers of one machine may count the time since boot from elsewhere."""
+    """Return the name of this boot of this machine: containers of one machine may count the time since boot from elsewhere."""
     return f"{BOOT_ID.read_text().strip()} {socket.gethostname()}"[:128]
 
 
@@ -131,7 +131,7 @@ def leases_follow_clock() -> float:
 
 
 def _leap_note(by: timedelta) -> None:
-    """Note on this boot's mark that the clock is ahead by so much more than before. Negative: it was set back."""
+    """Note on this boot's mark that the clock is ahead by this much more than before. Negative: it was set back."""
     if by >= LEAP:
         log.warning("the clock went ahead by %s: nothing is deleted for its age for a day", by)
         ClockMark.objects.filter(boot=boot_name()).update(leapt_at=timezone.now(), leapt_s=by.total_seconds())

@@ -74,7 +74,7 @@ def job_road_lock(job_id: int) -> None:
 def road_lock(*, jobs: Callable[[], Iterable[int]], nodes: Iterable[int] = ()) -> None:
     """Lock the jobs that `jobs()` names, their families, the nodes of their live attempts, and `nodes`.
 
-    `jobs()` is asked again once all is locked; what came to it meanwhile is locked in another try.
+    `jobs()` is asked again once all is locked; jobs that came meanwhile are locked in another try.
     """
     if not connection.features.has_select_for_update:
         return

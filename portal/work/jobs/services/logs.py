@@ -110,7 +110,7 @@ def _append(part: _Part, stream: str, offset: int, data: bytes) -> tuple[int, bo
 
 
 def _store(piece: LogPiece, offset: int) -> None:
-    """Store a piece; what it has of the job's `log_matches` is noted with it, so that none is noted twice or never."""
+    """Store a piece; its hits of the job's `log_matches` are noted with it, so that none is noted twice or never."""
     where: dict[str, Any] = {"attempt_id": piece.attempt_id, "rank": piece.rank, "stream": piece.stream}
     try:
         with transaction.atomic():

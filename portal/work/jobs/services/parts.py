@@ -1,4 +1,4 @@
-"""What nodes report about their parts of attempts. Every message is fenced by (attempt key, epoch, rank, sequence)."""
+"""Nodes' reports about their parts of attempts. Every message is fenced by (attempt key, epoch, rank, sequence)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 Key = dict[str, str | int]
 FORGOTTEN_S = 30
-"""So long must a node not have named a part without a lease before it counts as lost."""
+"""The time without a lease in which a node did not name a part, after which it counts as lost."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def each_apart(what: str) -> Iterator[None]:
 def report_apply(
     *, node: Node, reports: Iterable[Mapping[str, Any]], holding: Iterable[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Apply a node's reports in order, then renew the leases of what it holds. Returns the answer's four lists.
+    """Apply a node's reports in order, then renew the leases of its parts. Returns the answer's four lists.
 
     A report that we fail over is in none of them.
     """
@@ -83,7 +83,7 @@ def report_apply(
 
 
 def _key_of(named: Mapping[str, Any]) -> Key:
-    """Return what names a part in the agents' protocol."""
+    """Return a part's name in the agents' protocol."""
     return {name: named[name] for name in ("attempt", "epoch", "rank")}
 
 
@@ -99,7 +99,7 @@ def _parts_of(*, node: Node, keys: Collection[Any]) -> dict[tuple[Any, Any], All
 
 
 def _refusal(mine: Mapping[tuple[Any, Any], Allocation], report: Mapping[str, Any]) -> str | None:
-    """Return why a report is refused by what was true before this message; None: it must be looked at under lock.
+    """Return why a report is refused by the state before this message; None: it must be looked at under lock.
 
     Such a refusal stays right: a part that ended stays ended, and a sequence only grows. A good end of a lost part is looked at.
     """
@@ -226,7 +226,7 @@ def _hold_one(*, node: Node, key: Key, answer: dict[str, list[dict[str, Any]]]) 
         return
     until = timezone.now() + timedelta(seconds=lease_s)
     # A longer lease (maintenance) is never shortened by a renewal. The update, not the look above, decides: a part
-    # that was ended meanwhile must not be told that it may run on.
+    # that was ended meanwhile must not hear that it may run on.
     if live.filter(lease_until__lt=until).update(lease_until=until, missed_at=None) or live.exists():
         answer["leases"].append({**key, "lease_s": lease_s})
     else:

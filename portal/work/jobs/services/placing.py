@@ -35,7 +35,7 @@ READ = tuple(
         started_at age_s age_source samples
     """.split()
 )
-"""What placing looks at of a job."""
+"""The fields of a job that placing reads."""
 
 
 class DoesNotFit(Exception):
@@ -53,8 +53,8 @@ def attempt_start(*, job_id: int, parts: Sequence[Part], planning_number: int) -
 def attempts_start(*, placings: Sequence[Placing], planning_number: int) -> dict[int, DoesNotFit]:
     """Start an attempt of each waiting job on exactly its resources; return by job id why others were refused.
 
-    A fixed number of queries, however many the jobs. What is refused changes nothing, and takes nothing from the rest:
-    when a database constraint refuses the whole, or we fail over it, each is tried alone. None where nothing is placed, as by
+    A fixed number of queries for any number of jobs. A refused one changes nothing, and takes nothing from the rest:
+    when a database constraint refuses the whole, or we fail over it, each is tried singly. None where nothing is placed, as by
     most plannings.
     """
     if not placings:
@@ -106,7 +106,7 @@ def _start(*, placings: Sequence[Placing], planning_number: int) -> dict[int, Do
 
 @dataclass
 class _Fresh:
-    """The rows that placing depends on, read under their locks, and what the placings taken so far add to them."""
+    """The rows that placing depends on, read under their locks, and the additions of the placings taken so far."""
 
     tenants: dict[int, Tenant]
     nodes: dict[int, Node]
@@ -179,7 +179,7 @@ class _Fresh:
 
 @dataclass
 class _Use:
-    """What live allocations hold of one node."""
+    """The sums of live allocations on one node."""
 
     cores: set[int] = field(default_factory=set)
     memory_mib: int = 0

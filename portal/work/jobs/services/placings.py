@@ -1,4 +1,4 @@
-"""What a planning hands over to be placed: values."""
+"""The values that a planning hands over to be placed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY_SAMPLES = "samples"
 
 @dataclass(frozen=True)
 class Part:
-    """What an attempt is to hold on one node.
+    """An attempt's part on one node.
 
     With a `gpu_compute` (thousandths) it holds that, and `gpu_memory_mib`, of the one GPU that it names and may share.
     """
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a profile measures, and for how long at most."""
+    """The target of a profile, and its longest time."""
 
     signature: str
     gpu_type: str
@@ -44,10 +44,10 @@ class Profile:
 
 @dataclass(frozen=True)
 class Placing:
-    """A waiting job, what its attempt is to hold, and (expected run time in seconds, where that came from).
+    """A waiting job, the parts of its attempt, and (expected run time in seconds, where that came from).
 
     The age is refreshed until a job's first start, then fixed, but for a guess (algorithms, section 3); None leaves it as it is.
-    With a `profile` the job goes on waiting: the attempt is one of its speed alone. `cores_wanted`: see `Attempt`.
+    With a `profile` the job goes on waiting: the attempt only measures its speed. `cores_wanted`: see `Attempt`.
     """
 
     job_id: int

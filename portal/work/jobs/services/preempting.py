@@ -73,7 +73,7 @@ def stop_words(*, attempt: Attempt, cause: str, wanted: Job | None, to_gpus: int
 def overran_note(*, attempt: Attempt) -> None:
     """Note that an attempt which a planning or a person stopped, to run on later, had to be killed: its job is not resized again.
 
-    Its last progress is lost then, and other jobs waited for what it held; a resize is to cost a job neither.
+    Its last progress is lost then, and other jobs waited for its GPUs; a resize is to cost a job neither.
     """
     fresh = Attempt.objects.select_related("job").get(pk=attempt.pk)
     if fresh.is_profile or fresh.stop_reason not in {StopReason.PREEMPT, StopReason.REQUEUE}:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LATE_S = 5
-"""A node ends a profile by itself; one that has not said so by then is told to."""
+"""A node ends a profile by itself; one that has not reported by then is asked to."""
 NOTHING_SAID = frozenset({AttemptState.CANCELLED, AttemptState.NODE_FAIL})
 """Ends that were not the profile's own: it may be tried again at once."""
 

@@ -1,4 +1,4 @@
-"""What plannings keep for jobs (algorithms, sections 4, 7): gone when the job starts, ends or is held, or it lapses."""
+"""Promises of plannings to jobs (algorithms, sections 4, 7): gone when the job starts, ends or is held, or they lapse."""
 
 from __future__ import annotations
 

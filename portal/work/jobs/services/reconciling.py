@@ -44,7 +44,7 @@ def reconcile() -> dict[str, int]:
 def silent_starts_lose(*, limit_s: int) -> int:
     """End the parts that their nodes, in contact, were to begin and have not named for `limit_s`; return how many.
 
-    One that was asked to stop meanwhile has FORGOTTEN_S for an answer. A part that begins after all is told to stop: a
+    One that was asked to stop meanwhile has FORGOTTEN_S for an answer. A part that begins after all is asked to stop: a
     leased one asks before it starts, and a job without a lease is not run again, so nothing runs twice.
     """
     now = timezone.now()

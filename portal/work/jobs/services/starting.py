@@ -1,4 +1,4 @@
-"""Write down what a planning placed, each kind of row in one statement: jobs, attempts, parts, GPUs, and who is told."""
+"""Write down a planning's placings, each kind of row in one statement: jobs, attempts, parts, GPUs, and messages."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def gpus_take(attempts: Sequence[Begun], gpus: Mapping[tuple[int, int], Gpu]) ->
 
 
 def _taken(part: Part) -> tuple[str, int, int | None]:
-    """Return mode, thousandths and memory of what a part takes of each of its GPUs."""
+    """Return mode, thousandths and memory of a part's share of each of its GPUs."""
     if part.gpu_compute is None:
         return Gpu.Mode.EXCLUSIVE.value, WHOLE, None
     return Gpu.Mode.SHARED.value, part.gpu_compute, part.gpu_memory_mib

@@ -54,7 +54,7 @@ def job_submit(
     r_num: int = R_NUM,
     template: Mapping[str, Any] | None = None,
 ) -> Job:
-    """Accept a job and return it once it is committed. `template`: what it was made of, kept beside its description.
+    """Accept a job and return it once it is committed. `template`: its origin, kept beside its description.
 
     Raises BerthError (400 what is wrong with the description, 403 priority, 409 quota or a reused key, 507 no room).
     """

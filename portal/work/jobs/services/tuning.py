@@ -1,4 +1,4 @@
-"""What core tuning found for jobs (algorithms, section 8), kept for their owners' later ones."""
+"""Results of core tuning for jobs (algorithms, section 8), kept for their owners' later ones."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Job
 
 PAST, SHOWN = 200, 8
-"""So many of an owner's latest results are looked through, and so many are told."""
+"""The most of an owner's latest results that are looked through, and that are shown."""
 
 
 class PastCores(NamedTuple):
-    """Cores a GPU: what tuning found for a job, and what had been asked for it (None: nothing)."""
+    """Cores a GPU: the result of tuning for a job, and its wish before (None: nothing)."""
 
     found: int
     asked: int | None
@@ -59,7 +59,7 @@ def cores_tuned(*, owner_ids: Iterable[int] | None = None) -> dict[int, dict[str
 
 
 def cores_past(*, owner: User, tenant: Tenant, category: str, label: str) -> tuple[list[PastCores], bool]:
-    """Return what tuning found for the owner's latest jobs in the tenant with this label, and True; where none has it those of
+    """Return the results for the owner's latest jobs in the tenant with this label, and True; where none has it those of
     the category ("": without one), and False. The last first, those set by hand left out. One query.
     """
     rows = CoreTuning.objects.filter(owner=owner, job__owner=owner, job__tenant=tenant, steps__gt=0)

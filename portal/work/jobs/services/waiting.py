@@ -24,11 +24,11 @@ _READ = ("pk", "state", "started_at", "reason", "in_window", Epoch("waiting_sinc
 
 
 class WaitingNote(NamedTuple):
-    """What a planning says of a job it did not place. `counts`: its waiting counts from here on."""
+    """A planning's note on a job that it did not place. `counts`: its waiting counts from here on."""
 
     job_id: int
     reason: str
-    figures: dict[str, Any]  # one object for many jobs, where they are told the same
+    figures: dict[str, Any]  # one object for many jobs with the same figures
     inside_window: bool
     counts: bool
     age_s: float | None
@@ -37,7 +37,7 @@ class WaitingNote(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """What is stored of a waiting job that a note may change; the fields are those of _READ."""
+    """The fields of a waiting job that a note may change, those of _READ."""
 
     pk: int
     state: str
@@ -96,10 +96,7 @@ def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
     elif not counts and job.waiting_since_s is not None:
         job.waited_s += max(0.0, now.timestamp() - job.waiting_since_s)
         job.waiting_since_s, changed = None, True
-    if job.started_at is None and note.age_s and _moved(job.age_s, note.age_s):
+    moved = note.age_s and (job.age_s is None or abs(note.age_s - job.age_s) > AGE_STEP * job.age_s)
+    if moved and job.started_at is None:
         job.age_s, changed = note.age_s, True
     return changed
-
-
-def _moved(old: float | None, new: float) -> bool:
-    return old is None or abs(new - old) > AGE_STEP * old

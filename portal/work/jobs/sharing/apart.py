@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Beside = tuple[int, int, str]
 """A job that another is kept apart from: its id, its tenant's and its model."""
 MOST = 16
-"""So many are marked of one end: the last that came."""
+"""The most that are marked of one end: the last that came."""
 
 
 def apart_note(*, job: Job, attempt: Attempt) -> int:
@@ -34,7 +34,7 @@ def apart_note(*, job: Job, attempt: Attempt) -> int:
 
 
 def apart_load() -> dict[int, tuple[Beside, ...]]:
-    """Return by unfinished job from whom it is kept apart. One query."""
+    """Return the jobs that each unfinished job is kept apart from. One query."""
     found: dict[int, list[Beside]] = defaultdict(list)
     rows = JobApart.objects.exclude(job__state__in=FINAL).order_by("pk")
     for job, *beside in rows.values_list("job_id", "beside_id", "beside__tenant_id", "beside__model"):

@@ -1,4 +1,4 @@
-"""Running jobs hold less of a shared GPU's memory from now on: what they do not use is another's (algorithms.md section 11)."""
+"""Running jobs hold less of a shared GPU's memory from now on: their unused rest is another's (algorithms.md section 11)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def grants_lower(grants: Mapping[int, int]) -> list[tuple[int, int, str]]:
     """Lower what running jobs hold to these MiB, by job id. Their nodes are locked. One query, and one for each job.
 
-    Who ended meanwhile, or holds no more than that, is left alone. Returns what their histories say: job, epoch and text.
+    A job that ended meanwhile, or holds no more than that, stays as it is. Returns texts for histories: job, epoch and text.
     """
     if not grants:
         return []

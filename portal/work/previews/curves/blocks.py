@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 128 * 1024
 MOST_BLOCKS = 24
-"""Of all files of a job together."""
+"""The most blocks of all files of a job together."""
 
 
 def blocks(source: Source, most: int) -> Iterator[tuple[bool, bytes]]:

@@ -7,18 +7,101 @@ Formats: tensorflow/core/lib/io/record_writer.h; tensorflow/core/util/event.prot
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import TYPE_CHECKING
 
 from portal.work.previews.curves.blocks import blocks, is_sampled
-from portal.work.previews.curves.checksums import head_sum, masked
-from portal.work.previews.curves.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, fields, number, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from portal.work.previews.curves.points import Points
     from portal.work.previews.source import Source
+
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+Field = tuple[int, int, int | bytes]
+
+
+class Damaged(Exception):
+    """The bytes are no message."""
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """Yield (number, wire type, value) of each field: a whole number, or bytes. Raises Damaged."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        kind = key & 7
+        if kind == VARINT:
+            value, place = _varint(data, place)
+            yield key >> 3, kind, value
+            continue
+        if kind == BYTES:
+            length, place = _varint(data, place)
+        elif kind in (FIXED64, FIXED32):
+            length = 8 if kind == FIXED64 else 4
+        else:
+            raise Damaged
+        if length > len(data) - place:
+            raise Damaged
+        yield key >> 3, kind, data[place : place + length]
+        place += length
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            raise Damaged
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (2**64 - 1), place
+    raise Damaged
+
+
+def signed(value: int) -> int:
+    """Return an int64 from its 64 bits."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+def number(data: bytes) -> float:
+    """Return a float of 4 bytes or a double of 8. Raises Damaged."""
+    if len(data) not in (4, 8):
+        raise Damaged
+    value: float = struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
+    return value
+
+
+POLYNOMIAL = 0x82F63B78
+MASK = 0xA282EAD8
+
+
+@functools.cache
+def _table() -> list[int]:
+    table = list(range(256))
+    for _ in range(8):
+        table = [each >> 1 ^ (POLYNOMIAL if each & 1 else 0) for each in table]
+    return table
+
+
+def masked(data: bytes) -> int:
+    """Return the masked sum of the bytes."""
+    table, value = _table(), 0xFFFFFFFF
+    for byte in data:
+        value = table[(value ^ byte) & 0xFF] ^ value >> 8
+    value ^= 0xFFFFFFFF
+    return ((value >> 15 | value << 17 & 0xFFFFFFFF) + MASK) & 0xFFFFFFFF
+
+
+@functools.cache
+def head_sum(length: int) -> bytes:
+    """Return the four bytes that follow a record's length."""
+    return struct.pack("<I", masked(struct.pack("<Q", length)))
+
 
 HEAD, TAIL = 12, 4
 ZEROS = b"\0" * 6

@@ -3,18 +3,85 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from portal.work.previews.curves.blocks import MOST_BLOCKS
+from portal.work.previews.curves.blocks import MOST_BLOCKS, blocks, is_sampled
 from portal.work.previews.curves.events import events_read
-from portal.work.previews.curves.lines import lines_read
 from portal.work.previews.curves.names import LINES, holds_curves
 from portal.work.previews.curves.points import Points
+from portal.work.previews.notation import parsed
+from portal.work.previews.source import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from portal.work.previews.source import Source
+
+
+STEPS = ("step", "global_step", "iteration", "iter", "epoch")
+MOMENTS = ("time", "timestamp", "wall_time", "_timestamp", "ts")
+TIMES = {*MOMENTS, "_runtime"}
+LINE_BYTES = 16 * 1024
+"""A longer line is counted as damaged and not read."""
+MOST_NAMES_A_LINE = 2000
+
+
+def lines_read(source: Source, points: Points, *, most: int, prefix: str = "") -> None:
+    """Add the points of a file. A line that cannot be read is counted, and those after it are read."""
+    points.thinned |= is_sampled(source, most)
+    carry = b""
+    for number, (joined, data) in enumerate(blocks(source, most)):
+        *whole, rest = ((carry if joined else b"") + data).split(b"\n")
+        if not joined and number:
+            whole = whole[1:]
+        for line in whole:
+            _line(line, points, prefix)
+        carry = rest[: LINE_BYTES + 1]
+    if carry.rstrip().endswith(b"}"):  # the last line may be half written
+        _line(carry, points, prefix)
+
+
+def _line(line: bytes, points: Points, prefix: str) -> None:
+    if not line.strip() or not points.may_read():
+        return
+    try:
+        record = parsed(line, strict=False) if len(line) <= LINE_BYTES else None
+    except Unreadable:
+        record = None
+    if not isinstance(record, dict):
+        points.damaged += 1
+        return
+    named = next((name for name in STEPS if _is_number(record.get(name))), None)
+    longest = max((len(curve.steps) for curve in points.curves.values()), default=0)
+    step = _float(record[named]) if named else float(longest)
+    at = next((_float(record[name]) for name in MOMENTS if _is_number(record.get(name))), None)
+    for taken, (name, value) in enumerate(_numbers(record, named)):
+        if taken >= MOST_NAMES_A_LINE:
+            return
+        points.add(prefix + name, step, value, at)
+
+
+def _numbers(record: dict[str, Any], named: str | None) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a line, those one level deeper as `outer/inner`."""
+    for name, value in record.items():
+        if name == named or name in TIMES:
+            continue
+        if _is_number(value):
+            yield name, _float(value)
+        elif isinstance(value, dict):
+            yield from ((f"{name}/{inner}", _float(each)) for inner, each in value.items() if _is_number(each))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
 
 MOST_FILES = 24
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)

@@ -22,13 +22,13 @@ MOST_RECORDS = 100_000
 """Lines or events that are read for one picture, of all files together."""
 POINTS_SHOWN = 600
 SOONEST, LATEST = 1e9, 1e10
-"""Of years 2001 to 2286; another number is no Unix time in seconds."""
+"""The Unix times of years 2001 to 2286; another number is no Unix time in seconds."""
 JITTER = 8
 """A step that comes back by no more points than this was only written late."""
 
 
 class Curve:
-    """Steps, rising, and their values; None = not a finite number. `times`: when a step was written (Unix s), where told."""
+    """Steps, rising, and their values; None = not a finite number. `times`: when a step was written (Unix s), where known."""
 
     def __init__(self, steps: Sequence[float] = (), values: Sequence[float | None] = ()) -> None:
         self.steps, self.values = list(steps), list(values)
@@ -70,7 +70,7 @@ class Curve:
 
 
 class Points:
-    """The curves of a job by name, and what was left out."""
+    """The curves of a job by name, and the counts of left-out parts."""
 
     def __init__(self) -> None:
         self.curves: dict[str, Curve] = {}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from portal.work.previews.curves import blocks, files
-from portal.work.previews.curves.checksums import masked
+from portal.work.previews.curves.events import masked
 from portal.work.previews.curves.files import curve_files, points_of
 from portal.work.previews.curves.points import Curve
 from tests.portal.work.previews.given import crc, framed, message, preview_of, scalar_event, source

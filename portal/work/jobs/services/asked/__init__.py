@@ -1,1 +1,1 @@
-"""Changes of what a waiting job asks for."""
+"""Changes of a waiting job's description."""

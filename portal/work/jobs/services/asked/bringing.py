@@ -1,4 +1,4 @@
-"""What a job brings, found when it is submitted: the files of an upload, kept while it may still run, and secrets."""
+"""Find a job's uploads and secrets when it is submitted; an upload is kept while the job may still run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job waits for: other jobs that complete, end, or fail; and as a singleton all earlier ones of its name."""
+"""A job's dependencies: other jobs that complete, end, or fail; and as a singleton all earlier ones of its name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def dependencies_of(
                 "unknown_dependency", f"There is no job {job_id}, or you may not see it.", field="depends_on"
             )
     for job_id, kind in wanted.items():
-        if found[job_id] in FINAL and never_met(kind, completed=found[job_id] == JobState.COMPLETED):
+        never = Kind.NOT_OK if found[job_id] == JobState.COMPLETED else Kind.OK
+        if found[job_id] in FINAL and kind == never:
             raise Conflict(
                 "dependency_failed",
                 f"Job {job_id} ended {found[job_id]}, so this job could never start; remove it from `depends_on`.",
@@ -59,11 +60,6 @@ def _same_name(*, user: User, tenant: Tenant | None, name: str) -> dict[int, str
         detail = f"More than {MAX_DEPENDENCIES} jobs named {name[:60]} have not ended; wait, or use another name."
         raise Conflict("too_many", detail, field="depends_on")
     return dict.fromkeys(found, Kind.SINGLE.value)
-
-
-def never_met(kind: str, *, completed: bool) -> bool:
-    """Say whether a dependency of this kind can no longer come true once its job has ended."""
-    return kind == (Kind.NOT_OK if completed else Kind.OK)
 
 
 def dependencies_open() -> Q:

@@ -1,4 +1,4 @@
-"""Change a job that there is: what it asks for while it waits, its name and labels, and a running one's time limit."""
+"""Change a stored job: its description while it waits, its name and labels, and a running one's time limit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAITING_ONLY = ("gpus", "priority")
 
 
 def changes_parse(body: Mapping[str, Any], *, r_num: int) -> dict[str, Any]:
-    """Return what a request changes, in normal form. `time_limit_s` null: none. Raises BerthError naming the field."""
+    """Return the changes of a request, in normal form. `time_limit_s` null: none. Raises BerthError naming the field."""
     known = ", ".join(f"`{name}`" for name in CHANGEABLE)
     found: dict[str, Any] = {}
     for name, value in body.items():
@@ -149,7 +149,7 @@ def _limit_order(job: Job) -> None:
 
 
 def _description_set(job: Job, values: Mapping[str, Any]) -> None:
-    """Let *Edit and relaunch* begin with what the job asks for now."""
+    """Let *Edit and relaunch* begin with the job's present description."""
     payload = JobPayload.objects.only("description").get(pk=job.pk)
     for name, value in values.items():
         payload.description.pop(name, None)

@@ -1,4 +1,4 @@
-"""What a job keeps and what it begins with: patterns of its files, and artefacts of earlier jobs as inputs.
+"""A job's files: patterns of those that it keeps, and artefacts of earlier jobs as inputs.
 
 Which artefacts are kept is known to a higher room, `artefacts`, which registers how to ask.
 """
@@ -77,7 +77,7 @@ def _missing(wanted: Input, job: Job, awaited: Collection[int]) -> None:
 
 
 def inputs_create(job: Job, parsed: JobDescription) -> None:
-    """Keep what a job begins with; `parsed` as `inputs_resolved` returned it."""
+    """Store a job's inputs; `parsed` as `inputs_resolved` returned it."""
     JobInput.objects.bulk_create(
         JobInput(job=job, source_id=int(each.job), path=each.path, target=each.target) for each in parsed.inputs
     )

@@ -1,4 +1,4 @@
-"""Keep the bulky part of a job: what it runs, its files, and where it came from."""
+"""Keep the bulky part of a job: its command, its files, and where it came from."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
 
 ASKED = ("gpus", "gpu_types", "cores_per_gpu", "cores", "memory_mib")
-"""What a job asks for, of which one may be changed while it waits."""
+"""The kinds of wishes of which one may be changed while the job waits."""
 
 
 def asked_of(job: Job) -> dict[str, Any]:
-    """Return what the job asks for now, so that a change is refused where somebody else changed it first."""
+    """Return the job's present wish, so that a change is refused where somebody else changed it first."""
     return {name: getattr(job, name) for name in ASKED}
 
 
@@ -66,7 +66,7 @@ def widening_refused(job: Job, change: str, *, r_num: int) -> str | None:
 def job_widen(
     *, job: Job, actor: User, change: str, value: Any, seen: Mapping[str, Any], r_num: int, words: str
 ) -> Job:
-    """Set what one change sets; `seen`: what the job asked for when the change was worked out.
+    """Set one change's field; `seen`: its value when the change was worked out.
 
     Raises Conflict where it no longer waits or asks for something else by now. Nothing is changed then.
     """
