@@ -38,7 +38,7 @@ class FetchRun(ShimRun):
         )
         code = {"git": url, "ref": ref, "submodules": submodules, "schemes": list(schemes)}
         self.spec = spec_make(**{**PART, "code": code, **spec})
-        part_prepare(Rooms(self.directory, self.job, mark="e5f6a7"), self.spec, {"lease_s": None}, place)
+        part_prepare(Rooms(self.directory, self.job, mark=self.mark), self.spec, {"lease_s": None}, place)
         return self
 
     def start(self, code="", **variables):

@@ -68,7 +68,7 @@ class ImageRun(ShimRun):
         )
         self.spec = spec_make(**{**PART, "tenant_id": 7, "software": {"image": reference}, **spec})
         self.entry = offer.root / part_environment(self.spec, place)
-        part_prepare(Rooms(self.directory, self.job, mark="e5f6a7"), self.spec, {"lease_s": None}, place)
+        part_prepare(Rooms(self.directory, self.job, mark=self.mark), self.spec, {"lease_s": None}, place)
         return self
 
     def calls(self) -> list[dict]:

@@ -71,7 +71,7 @@ class BuildRun(ShimRun):
         wanted = {"software": {"requirements": "tinypack==1.0"}, "secrets": True, "build_secrets": build_secrets}
         self.spec = spec_make(**{**PART, **wanted, "command": "python -c 'import tinypack; print(tinypack.VERSION)'"})
         self.entry = offer.root / part_environment(self.spec, place)
-        part_prepare(Rooms(self.directory, self.job, mark="e5f6a7"), self.spec, {"lease_s": None}, place)
+        part_prepare(Rooms(self.directory, self.job, mark=self.mark), self.spec, {"lease_s": None}, place)
         return self
 
     def start(self, **variables):

@@ -44,7 +44,7 @@ class StageRun(ShimRun):
         wanted = software or {"requirements": "a"}
         self.spec = spec_make(**{**PART, "tenant_id": tenant_id, "software": wanted, **spec})
         self.entry = self.offer.root / part_environment(self.spec, place)
-        part_prepare(Rooms(self.directory, self.job, mark="e5f6a7"), self.spec, {"lease_s": None}, place)
+        part_prepare(Rooms(self.directory, self.job, mark=self.mark), self.spec, {"lease_s": None}, place)
         return self
 
 
