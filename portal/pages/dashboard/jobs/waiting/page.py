@@ -149,13 +149,16 @@ def _trust(told: Start, now: datetime) -> Trust:
 
 
 def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> OffersContext:
+    over = kept.answer["over_at"]
+    if over and told and datetime.fromisoformat(over) < told.earliest_at:
+        over, told = None, None  # the range is newer than the answer: they are not compared
     rows = offer_rows(kept, said, told)
     if note is None and kept.at and not rows:
         note = "It starts as it stands." if kept.answer["starts_now"] else "No single change would have it over sooner."
     apart = said["text"] if said and not any(row["said"] for row in rows) else None
     return {
         "offers": rows,
-        "over": kept.answer["over_at"],
+        "over": over,
         "offers_at": kept.at.isoformat() if kept.at else None,
         "note": note,
         "pending": not kept.fresh and note is None,
