@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("portal", "scheduler", "workers", "research", "tests", "templates", "static/js", "static/css")
+ROOMS = ("portal", "scheduler", "workers", "client", "research", "tests", "templates", "static/js", "static/css")
 ENDINGS = {".py", ".html", ".js", ".css"}
 SECTIONS = re.compile(
     r"algorithms(?:\.md)?,? \(?sections? (\d+(?:(?:, (?:and )?| and | to )\d+)*)|\b[Ss]ections? (\d+(?:(?:, | and )\d+)*)"

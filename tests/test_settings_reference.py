@@ -21,7 +21,7 @@ VARIABLE = re.compile(r"\bBERTH_[A-Z][A-Z_]*[A-Z]\b")
 def sources():
     """Our own code by path: what runs, without tests and documents."""
     files = [ROOT / "berth", ROOT / "manage.py"]
-    for room in ("portal", "workers", "scheduler", "examples"):
+    for room in ("portal", "workers", "scheduler", "research", "examples"):
         files += (ROOT / room).rglob("*.py")
     return {path: path.read_text() for path in files if "migrations" not in path.parts}
 

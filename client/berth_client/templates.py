@@ -85,7 +85,7 @@ class Templates(Rest):
         idempotency_key: str | None = None,
     ) -> JobDetail:
         """Submit a job from a template, once only. `tenant`: of template and job; `job`: fields in place of its own."""
-        path = _path(name, "submit", tenant, operators)
+        path = _path(name, "submit", operators)
         found: JobDetail = self.ask_once(path, _order(values, version, job, tenant), idempotency_key)
         return found
 
@@ -99,12 +99,12 @@ class Templates(Rest):
         tenant: str | None = None,
         operators: bool | None = None,
     ) -> Plan:
-        path = _path(name, "plan", tenant, operators)
+        path = _path(name, "plan", operators)
         found: Plan = self.ask("POST", path, body=_order(values, version, job, tenant))
         return found
 
 
-def _path(name: str, verb: str, tenant: str | None, operators: bool | None) -> str:
+def _path(name: str, verb: str, operators: bool | None) -> str:
     return f"/templates/{part(name)}/{verb}" + ("?operators=true" if operators else "")
 
 

@@ -51,6 +51,15 @@ def test_errors_and_the_console_are_safe(loud):
         assert checked >= least, cast
 
 
+def test_a_running_and_a_waiting_job_and_a_search_show_markup_as_text(loud):
+    """The walk opens pages of the running one only, and searches for no markup."""
+    for number in (loud.names["loud-0"], loud.names["loud-8"]):
+        for path in (f"/jobs/{number}/", f"/jobs/new?from={number}", f"/search?q={SHOUT}"):
+            answer = loud.ask("owner", "page", "GET", path)
+            assert "&lt;script&gt;alert(" in answer.content.decode(), path
+            assert_safe(path, answer)
+
+
 def test_rest_answers_a_browser_with_no_page_but_its_document(world):
     """As who is signed in asks, so that its pages are all among those that are looked at."""
     found = set()

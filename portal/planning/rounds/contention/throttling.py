@@ -14,7 +14,6 @@ from portal.work.jobs.services.cores import core_place, cores_order
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from portal.cluster.models import Node
     from portal.work.jobs.services.cores import CorePlace
     from scheduler.contention import Order
 
@@ -22,7 +21,7 @@ CORES = "cores"
 
 
 @transaction.atomic
-def order_apply(order: Order, *, node: Node, lost: float | None, drew: float, now: datetime) -> bool:
+def order_apply(order: Order, *, lost: float | None, drew: float, now: datetime) -> bool:
     """Give a CPU job the share that it is to have; False where it cannot be ordered now, and so was not."""
     place = core_place(attempt_id=order.job)
     if place is None:

@@ -206,7 +206,7 @@ class _Period:
     def _carry_out(self, order: Order, watch: Watch, *, drew: float) -> bool:
         before = watch.before.get(order.training)
         lost = None if order.fell is None or before is None else order.fell / before.utilisation
-        return order_apply(order, node=self.row.node, lost=lost, drew=drew, now=self.now)
+        return order_apply(order, lost=lost, drew=drew, now=self.now)
 
     def _go_on(self, watch: Watch, *, since: datetime) -> None:
         self.row.state = watch_dump(watch)

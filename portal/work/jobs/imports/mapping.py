@@ -161,7 +161,9 @@ def _wrap(draft: Draft, value: str, line: Line) -> None:
 
 def _begin(draft: Draft, value: str, line: Line) -> None:
     if value.lower() != "now":
-        raise NotRead("a job cannot be kept until a time; submit it then, or hold and release it")
+        raise NotRead(
+            "its time is in the other cluster's zone; remove the line and give `start_after`, a time with its zone"
+        )
     line.ignored("Jobs may start at once in any case.")
 
 

@@ -126,17 +126,12 @@ def no_limits(monkeypatch):
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.name.lower())
 def test_no_request_is_answered_by_a_5xx_and_answers_conform(world, operations, no_limits, subtests, mode):
     found, ids = operations
-    tried = 0
+    assert len(found) > 60
     for label, operation in found.items():
-        try:
-            cases = operation.as_strategy(generation_mode=mode)
-        except Exception:  # noqa: BLE001 - nothing can be wrong about an operation without input
-            continue
-        tried += 1
         with subtests.test(label), transaction.atomic():
+            cases = operation.as_strategy(generation_mode=mode)
             attempts(world, cases, [*map(str, ids), "rtx-01", "1", None], mode)()
             transaction.set_rollback(True)
-    assert tried > len(found) / 2
 
 
 def attempts(world, cases, known, mode):

@@ -19,7 +19,6 @@ from tests.portal.work.previews.test_kinds import png
 pytestmark = pytest.mark.django_db
 
 MISSING = 7_654_999
-OWN_OF_ANSWER = {"X-Request-ID", "Server-Timing", "Date"}
 SECRET = "zebra"
 FILES = {
     f"{SECRET}.txt": b"zebra",

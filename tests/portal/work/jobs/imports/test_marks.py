@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from portal.work.jobs.declaration.table import BY_NAME
 from portal.work.jobs.imports import text_import
 from portal.work.jobs.imports.options import ALIASES, OPTIONS
 from portal.work.jobs.imports.sbatch import sbatch_import
@@ -83,6 +84,12 @@ def test_the_last_of_two_opposites_counts(options, may):
     found = read(f"#SBATCH {options}")
     assert found.description["restartable"] is may
     assert [line.verdict for line in found.lines[:3]] == ["ignored", "ignored", "mapped"]
+
+
+def test_a_later_begin_names_the_field_that_does_the_same():
+    (line,) = (line for line in read("#SBATCH --begin=16:00").lines if line.verdict == "refused")
+    assert "`start_after`" in line.detail
+    assert "start_after" in BY_NAME
 
 
 def test_a_backslash_at_the_end_joins_nothing():
