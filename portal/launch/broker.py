@@ -48,7 +48,7 @@ def binary_find(tell: Callable[[str], None] | None = None) -> Path:
         found = shutil.which(name)
         version = _major_version(found) if found else None
         if found and version is not None and version >= OLDEST_MAJOR_VERSION:
-            return Path(found)
+            return Path(found).absolute()
         if found and tell:
             told = "tells no version" if version is None else f"has version {version}"
             tell(f"{found} {told}; Berth passes over it and needs version {OLDEST_MAJOR_VERSION} or newer")

@@ -113,6 +113,14 @@ def test_a_server_on_path_comes_first_and_serves(name, tmp_path, monkeypatch):
     assert _serve_and_use(layout).argv[0] == str(own)
 
 
+def test_a_server_in_a_relative_directory_of_path_is_named_whole(tmp_path, monkeypatch):
+    """Its process begins in another directory than `up`."""
+    own = _program(tmp_path / "valkey-server", "echo Valkey server v=9.1.0")
+    monkeypatch.chdir(tmp_path)
+    _only_on_path(monkeypatch, ".")
+    assert broker.binary_find() == own
+
+
 def test_without_one_on_path_the_wheels_server_serves(tmp_path, monkeypatch):
     _only_on_path(monkeypatch, tmp_path)
     layout = Layout.at(tmp_path / "d")
