@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ON_OFF = ("on", "off")
+SHOWN_CHARS = 80
 _TRUE = {"1", "true", "yes", "on"}
 
 
@@ -48,13 +49,14 @@ class Setting:
             return None
         if self.choices:
             if value not in self.choices:
-                raise ValueError(f"{value!r} is not one of {', '.join(self.choices)}")
+                raise ValueError(f"{_cut(value)} is not one of {', '.join(self.choices)}")
             return value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"{value!r} is not a finite number")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError(f"{_cut(value)} is not a finite number")
         if self.bounds and not self.bounds[0] <= value <= self.bounds[1]:
             low, high = self.bounds
-            raise ValueError(f"{value!r} is outside {low:g} to {high:g} {self.unit}".rstrip())
+            raise ValueError(f"{_cut(value)} is outside {low:g} to {high:g} {self.unit}".rstrip())
         if self.zero_or_from is not None and 0 < value < self.zero_or_from:
             raise ValueError(f"{value!r} is neither 0 nor at least {self.zero_or_from:g} {self.unit}")
         if self.reader is not int:
@@ -73,7 +75,7 @@ class Setting:
             value = self.reader(text)
         except ValueError as error:
             numbers: dict[Any, str] = {int: "a whole number", float: "a number"}
-            raise ValueError(f"{text!r} is not {numbers.get(self.reader, self.range_words)}") from error
+            raise ValueError(f"{_cut(text)} is not {numbers.get(self.reader, self.range_words)}") from error
         return self.check(value) if isinstance(value, int | float) else value
 
     @property
@@ -92,6 +94,12 @@ class Setting:
             zero = f"0, or {value_words(self.zero_or_from)}" if self.zero_or_from is not None else low
             return f"{zero} to {high}{', or empty' if self.optional else ''}"
         return "0, 1" if self.reader is bool else "text"
+
+
+def _cut(value: Any) -> str:
+    """A value that somebody gave, short enough for a sentence."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS // 2]}...{text[-SHOWN_CHARS // 2 :]}"
 
 
 def value_words(value: Any) -> str:

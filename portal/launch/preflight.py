@@ -12,12 +12,14 @@ from pathlib import Path
 from portal.foundation.command_errors import LaunchError
 from portal.foundation.environment import env
 from portal.foundation.environment.variables import VARIABLES
+from portal.foundation.redis_urls import kombu_url
 from portal.work.artefacts import remote
 
 # SQLite's write-ahead log and the logs need room. With less, the first hour of work may already fail.
 FREE_DISK_MIB = 300
 PYTHON_FIRST, PYTHON_LAST = (3, 11), (3, 14)
 DEMO_MINUTES_LONGEST = 100_000
+REMEDY = "Correct that variable, or leave it out; docs/settings.md says what each may be."
 
 
 def is_loopback(host: str) -> bool:
@@ -48,8 +50,26 @@ def check_variables() -> None:
         try:
             env(variable.name)
         except ValueError as error:
-            remedy = "Correct that variable, or leave it out; docs/settings.md says what each may be."
-            raise LaunchError(f"{error}.", remedy) from None
+            raise LaunchError(f"{error}.", REMEDY) from None
+    _check_addresses()
+
+
+def _check_addresses() -> None:
+    """Check the addresses of database and broker, which need not answer yet. No error repeats one: it may hold a password."""
+    import dj_database_url  # it loads a part of Django
+
+    try:
+        url = env("DATABASE_URL")
+        is_known = not url or dj_database_url.parse(url).get("ENGINE", "").endswith((".sqlite3", ".postgresql"))
+    except ValueError:
+        is_known = False
+    if not is_known:
+        raise LaunchError("DATABASE_URL is not an address of a database that Berth knows.", REMEDY)
+    try:
+        if url := env("REDIS_URL"):
+            kombu_url(url)
+    except ValueError:
+        raise LaunchError("REDIS_URL is not an address of a server that Berth knows.", REMEDY) from None
 
 
 def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:

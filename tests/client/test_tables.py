@@ -2,7 +2,9 @@
 
 import time
 
-from berth_client.cli.output import sentence
+import pytest
+
+from berth_client.cli.output import sentence, when
 from berth_client.cli.tables import table
 
 
@@ -27,6 +29,19 @@ def test_times_within_a_sentence_are_in_the_readers_zone(monkeypatch):
     try:
         assert sentence("Kept until about 2026-11-27T15:48Z.") == "Kept until about 2026-11-28 00:48."
         assert sentence("At 2026-11-27T05:48:09Z, #7 ends.") == "At 2026-11-27 14:48:09, #7 ends."
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_job_at_the_end_of_the_calendar_can_be_shown(monkeypatch, zone, at):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert when(at)
+        assert sentence(f"By {at}.").startswith("By ")
     finally:
         monkeypatch.undo()
         time.tzset()

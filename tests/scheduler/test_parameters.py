@@ -27,6 +27,8 @@ def test_values_are_taken_as_their_type():
         ("lambda", float("nan"), "nan is not a finite number"),
         ("lambda", True, "True is not a finite number"),
         ("lambda", "1", "'1' is not a finite number"),
+        ("lambda", 10**400, "000000 is outside 0 to 4"),
+        ("policy", "x" * 5000, "xxxx' is not one of"),
         ("tick_s", 0, "0 is outside 1 to 3600 s"),
         ("tick_s", None, "None is not a finite number"),
         (
@@ -40,6 +42,7 @@ def test_bad_values_name_the_parameter(name, value, words):
     with pytest.raises(InvalidParameter) as caught:
         Parameters.from_mapping({name: value})
     assert words in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize(("gpus", "gap"), [(99, 0.0), (100, 0.0005), (1000, 0.0005), (1001, 0.01)])

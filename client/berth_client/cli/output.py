@@ -96,7 +96,14 @@ def repeated(asked: Any, told: Callable[[], str]) -> int:
 
 def when(text: str | None) -> str | None:
     """Return a time of REST in the reader's own zone."""
-    return None if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+    return None if text is None else _local(text, "%Y-%m-%d %H:%M:%S")
+
+
+def _local(text: str, form: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(text).astimezone():{form}}"
+    except OverflowError:  # the first or last day of the calendar, which is no day in the reader's zone
+        return text
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z")
@@ -107,7 +114,7 @@ def sentence(text: str) -> str:
 
     def local(found: re.Match[str]) -> str:
         form = "%Y-%m-%d %H:%M:%S" if found[1] else "%Y-%m-%d %H:%M"
-        return f"{datetime.fromisoformat(found[0]).astimezone():{form}}"
+        return _local(found[0], form)
 
     return cell(_INSTANT.sub(local, text))
 

@@ -53,6 +53,7 @@ VARIABLES = (
         "When the demo's jobs stop coming; 0: never.",
         "Never by hand: `up --demo --demo-minutes N` sets it.",
         "Unix s",
+        (0, 253_402_300_799),
         syntax="0 or a time",
     ),
     Setting("BERTH_DEBUG", False, "Django's debug pages.", "Never in production."),

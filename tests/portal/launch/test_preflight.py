@@ -7,6 +7,7 @@ import pytest
 
 from portal.foundation.command_errors import LaunchError
 from portal.foundation.layout import Layout
+from portal.launch import __main__ as launch
 from portal.launch import preflight
 from portal.launch.broker import free_port
 
@@ -27,6 +28,15 @@ def test_pythons_that_do_not(version):
     [
         ("BERTH_LEASE_S", "1", "BERTH_LEASE_S: 1 is outside 5 to 86400 s."),
         ("BERTH_LEASE_S", "soon", "BERTH_LEASE_S: 'soon' is not a whole number."),
+        ("BERTH_LEASE_S", "9" * 400, r"BERTH_LEASE_S: 9+\.\.\.9+ is outside 5 to 86400 s\."),
+        ("BERTH_LEASE_S", "9" * 5000, r"BERTH_LEASE_S: '9+\.\.\.9+' is not a whole number\."),
+        ("BERTH_DEMO_UNTIL", "9" * 400, "BERTH_DEMO_UNTIL: .* is outside 0 to"),
+        ("DATABASE_URL", "foo://me:pass@word", r"DATABASE_URL is not an address of a database that Berth knows\."),
+        ("DATABASE_URL", "postgres://[", r"DATABASE_URL is not an address of a database that Berth knows\."),
+        ("DATABASE_URL", "mysql://h/x", r"DATABASE_URL is not an address of a database that Berth knows\."),
+        ("REDIS_URL", "redis://:pass@[", "REDIS_URL is not an address of a server that Berth knows"),
+        ("REDIS_URL", "unix:///a?db=pass", "REDIS_URL is not an address of a server that Berth knows"),
+        ("REDIS_URL", "http://h", "REDIS_URL starts with http://"),
         ("BERTH_HANG_LIMIT_S", "3", "BERTH_HANG_LIMIT_S: 3 is neither 0 nor at least 5 s."),
         ("BERTH_SMTP_TLS", "some", "BERTH_SMTP_TLS: 'some' is not one of starttls, tls, none."),
     ],
@@ -34,8 +44,19 @@ def test_pythons_that_do_not(version):
 def test_a_variable_out_of_range_is_named_with_what_it_may_be(monkeypatch, name, value, said):
     preflight.check_variables()
     monkeypatch.setenv(name, value)
-    with pytest.raises(LaunchError, match=said):
+    with pytest.raises(LaunchError, match=said) as error:
         preflight.check_variables()
+    assert len(str(error.value)) < 300
+    assert "pass" not in str(error.value)
+
+
+def test_manage_says_so_too_before_django_loads(monkeypatch, capsys):
+    monkeypatch.setenv("BERTH_SIGN_IN_FAILURES", "0")
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("manage.py ran"))
+    assert launch.main(["manage", "check"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("berth: BERTH_SIGN_IN_FAILURES: 0 is outside 1 to 1000 attempts. Correct")
+    assert said.count("\n") == 1
 
 
 def test_a_taken_port_is_named_with_a_way_out():

@@ -32,18 +32,20 @@ MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
 
 def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return form values for a description, to edit and relaunch it."""
-    given = {SHORT_NAMES.get(name, name): value for name, value in description.items()}
+    given = {SHORT_NAMES.get(name, name): value for name, value in description.items() if value is not None}
+    if "epochs" in given and "dataset_size" in given:
+        given["samples"] = given["epochs"] * given["dataset_size"]
     values: dict[str, Any] = {
         name: _write(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
     }
-    gpus = given.get("gpus", [1])
+    gpus = given.get("gpus", 0 if given else 1)
     values["gpu_mode"] = "range" if isinstance(gpus, dict) else "cpu" if gpus in (0, [0]) else "set"
     if isinstance(gpus, dict):
-        values |= {"gpus.min": gpus.get("min"), "gpus.max": gpus.get("max"), "gpus": []}
+        values |= {"gpus.min": _whole(gpus.get("min")), "gpus.max": _whole(gpus.get("max")), "gpus": []}
     else:
-        values["gpus"] = gpus if isinstance(gpus, list) else [gpus]
+        values["gpus"] = [_whole(each) for each in (gpus if isinstance(gpus, list) else [gpus])]
     if isinstance(array := given.get("array"), dict):
-        values |= {f"array.{part}": array.get(part) for part in ("size", "concurrency")}
+        values |= {f"array.{part}": _whole(array.get(part)) for part in ("size", "concurrency")}
     values |= code_values(given.get("code")) | {"software": "", **software_values(given.get("software"))}
     return values | rate_values(given.get("learning_rate"))
 
@@ -54,26 +56,33 @@ def _write(field: JobField, value: Any) -> Any:
         return WRITTEN[field.name](value)
     if field.kind == "lines":
         return "\n".join(map(str, value)) if isinstance(value, list) else ""
-    if field.kind == "pairs" and isinstance(value, dict):
-        return "\n".join(f"{name}={each}" for name, each in value.items())
+    if field.kind == "pairs" and isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else ((name, "") for name in value)
+        return "\n".join(f"{name}={each}" for name, each in pairs)
     if field.kind == "choice" and field.form[0].widget == "check":
         return value == field.choices[-1]
-    return _amount(field, value) if field.unit and value is not None else value
+    return _amount(field, value) if field.unit and value is not None else _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    """Return 64 for 64.0, which REST takes too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _amount(field: JobField, value: float) -> str:
     if field.unit == "share":
         return f"{100 * value:g} %"
     if field.unit == "gib":
-        return f"{value:g} GiB" if field.name.endswith("_gib") else _size(int(value))
-    return f"{value / 3600:g} h" if value >= 3600 else f"{value:g} s"
+        return f"{value:.15g} GiB" if field.name.endswith("_gib") else _size(int(value))
+    hours = f"{value / 3600:g}"
+    return f"{hours} h" if value >= 3600 and float(hours) * 3600 == value else f"{value:.15g} s"
 
 
 def dependencies_text(depends_on: object) -> str:
     """Return the form's value for the `depends_on` of a description."""
     found = []
     for each in depends_on if isinstance(depends_on, list) else []:
-        job, kind = (each.get("job"), each.get("kind", "ok")) if isinstance(each, dict) else (each, "ok")
+        job, kind = (each.get("job"), each.get("kind") or "ok") if isinstance(each, dict) else (each, "ok")
         found.append(str(job) if kind == "ok" else f"{kind}:{job}" if job else kind)
     return " ".join(found)
 
@@ -82,7 +91,7 @@ WRITTEN: Mapping[str, Callable[[object], str]] = {"inputs": inputs_text, "depend
 
 
 def _size(mib: int) -> str:
-    return f"{mib / GIB_MIB:g} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
+    return f"{mib // GIB_MIB} GiB" if mib % GIB_MIB == 0 else f"{mib} MiB"
 
 
 def initial_of_post(post: QueryDict) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def _read(field: JobField, text: str) -> Any:
         mib = _measured(text, MIB, "gib", name, "24 GiB or 512 MiB")
         return round(mib) if name.endswith("_mib") else mib / GIB_MIB
     if field.unit:
-        return round(_measured(text, SECONDS, field.unit, name, "90 s, 30 min or 10 h"))
+        seconds = _measured(text, SECONDS, field.unit, name, "90 s, 30 min or 10 h")
+        return seconds if field.kind == "number" and not seconds.is_integer() else round(seconds)
     return _whole(text, name) if field.kind == "whole" else text
 
 

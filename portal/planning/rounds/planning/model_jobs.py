@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.planning.rounds.planning.images import images_refused, refused_figures
 from portal.planning.rounds.planning.memory import Beside
-from portal.planning.rounds.planning.queued import jobs_blocked, waits_of
+from portal.planning.rounds.planning.queued import jobs_blocked, waits_figures, waits_of
 from portal.planning.rounds.planning.sharing import shared_memory
 from portal.planning.rounds.planning.unsettled_nodes import UnsettledNodes
 from portal.planning.rounds.planning.without_failing_jobs import DETAIL
@@ -149,7 +149,7 @@ def _aside(
     if job.state == JobState.HELD:
         return Aside(model.Reason.HELD, {})
     if blocked is not None:
-        return Aside(model.Reason.DEPENDENCY, dict(blocked))
+        return Aside(model.Reason.DEPENDENCY, waits_figures(blocked))
     if refused is not None:
         return Aside(model.Reason.INVALID, refused)
     return Aside(model.Reason.RESTORED, unsettled.figures) if unsettled.keeps(job) else IN_TURN

@@ -7,6 +7,7 @@ share a few, so each is parsed once and shared. Moments come as Unix seconds: 30
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,12 +23,13 @@ from portal.work.jobs.states import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import datetime
 
     from django.db.models import QuerySet
 
-Waits = tuple[tuple[str, Any], ...]
-"""Figures of a blocked job's reasons to wait; none: other jobs."""
+Waits = tuple[float, ...]
+"""The Unix time for which a blocked job waits; none: it waits for other jobs. Bare, for 100 000 jobs may wait for theirs."""
+LAST_S = 253_402_300_799
+"""The last second of the year 9999. SQLite rounds a time after it up to a year that it does not know."""
 
 
 class QueuedJob(NamedTuple):
@@ -144,8 +146,11 @@ def _read(waiting: QuerySet[Job]) -> list[QueuedJob]:
 def jobs_blocked() -> dict[int, Waits]:
     """Return the jobs, and arrays, that wait for a time, or a dependency whose condition has not come true yet. Two queries."""
     waiting = JobDependency.objects.filter(dependencies_open(), job__state__in=QUEUED)
-    later = Job.objects.filter(start_after__gt=timezone.now(), ended_at=None).values_list("pk", "start_after")
-    times = {pk: _until(at) for pk, at in later.order_by()}
+    later = Job.objects.filter(start_after__gt=timezone.now(), ended_at=None).order_by()
+    times = {
+        pk: (LAST_S if at_s is None else at_s,)
+        for pk, at_s in later.annotate(at_s=Epoch("start_after")).values_list("pk", "at_s")
+    }
     return times | dict.fromkeys(waiting.order_by().values_list("job_id", flat=True), ())
 
 
@@ -153,8 +158,13 @@ def waits_of(job: Any, *, blocked: bool) -> Waits | None:
     """Return the reasons of a job that is not stored to wait; None: only for its turn. `blocked`: by a dependency."""
     if blocked:
         return ()
-    return _until(job.start_after) if job.start_after and job.start_after > timezone.now() else None
+    return (job.start_after.timestamp(),) if job.start_after and job.start_after > timezone.now() else None
 
 
-def _until(at: datetime) -> Waits:
-    return ("until", f"{at:%Y-%m-%d %H:%M:%S} UTC"), ("until_s", at.timestamp())
+def waits_figures(waits: Waits) -> dict[str, Any]:
+    """Return the figures of a blocked job's decision."""
+    if not waits:
+        return {}
+    at_s = round(waits[0], 3)  # as exact as of SQLite
+    at = datetime.fromtimestamp(min(at_s, LAST_S), UTC)
+    return {"until": f"{at:%Y-%m-%d %H:%M:%S} UTC", "until_s": at_s}

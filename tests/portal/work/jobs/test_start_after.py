@@ -12,6 +12,7 @@ from portal.pages.dashboard.submit.form import initial_of
 from portal.pages.dashboard.submit.reading import description_read
 from portal.planning.rounds.asking.dryrun import dry_run
 from portal.planning.rounds.asking.forecasting import forecasts_refresh
+from portal.planning.rounds.planning.queued import jobs_blocked
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.read.needs import start_need
 from portal.work.jobs.description import description_parse
@@ -52,6 +53,18 @@ def test_its_range_and_its_dry_run_begin_at_its_time(cluster):
     assert (told["placeable"], told["reason"]) == (False, "dependency")
     assert "It waits for its time" in str(told["sentence"])
     assert told["start"]["earliest_at"] >= at
+
+
+def test_a_planning_makes_texts_of_times_only_for_jobs_that_changed(cluster):
+    at = later(1)
+    cluster.submit(start_after=at.isoformat())
+    last = cluster.submit(start_after="9999-12-31T23:59:59.999999Z")
+    assert list(jobs_blocked().values()) == [(pytest.approx(at.timestamp()),), (pytest.approx(253402300800),)], (
+        "bare seconds"
+    )
+    planning_run()
+    last.refresh_from_db()
+    assert last.reason_figures["until"] == "9999-12-31 23:59:59 UTC"
 
 
 def test_a_time_that_has_passed_means_nothing(cluster):
