@@ -16,8 +16,7 @@ RECENT = 12
 def index_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add nodes that are not up, plannings that failed within a day, and the trail's last entries."""
     from portal.cluster.models import Node
-    from portal.foundation.console.named import targets_named
-    from portal.foundation.console.show import ago
+    from portal.foundation.console.show import ago, targets_named
     from portal.people.tenants.models import AuditEvent
     from portal.planning.rounds.models import Planning
 

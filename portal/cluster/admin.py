@@ -22,8 +22,7 @@ from portal.foundation.console.base import (
     ReasonForm,
     adopt,
 )
-from portal.foundation.console.named import NAMES
-from portal.foundation.console.show import ago, column, facts, mark, mib
+from portal.foundation.console.show import NAMES, ago, column, facts, mark, mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -67,10 +67,6 @@ def disk_state() -> Disk:
     return Disk(free_mib, found.f_blocks * found.f_frsize // MIB, mark_mib, free_mib < mark_mib or inodes_low)
 
 
-def disk_is_low() -> bool:
-    return disk_state().low
-
-
 def disk_require() -> None:
     """Raise DiskLow where there is no room for anything new."""
     disk = disk_state()
@@ -101,5 +97,5 @@ def _says_full(error: BaseException) -> bool:
         return True
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(SQLITE_PERHAPS):
-        return disk_is_low()
+        return disk_state().low
     return name == SQLITE_FULL or (isinstance(error, DatabaseError) and "disk is full" in str(error))

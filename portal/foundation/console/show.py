@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -11,10 +12,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.timesince import timesince
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
+    from django.db.models import Model
     from django.utils.safestring import SafeString
+
 
 TONES = {
     "run": {"RUNNING", "COMPLETED", "up", "applied", "usable", "active"},
@@ -82,3 +85,22 @@ def ago(at: datetime) -> str:
 def mib(value: int | None) -> str:
     """Return a size that is counted in MiB."""
     return "\u2013" if value is None else f"{round(value / 1024, 2):g} GiB"
+
+
+NAMES: dict[str, tuple[type[Model], str]] = {}
+"""Kind of a target -> the model whose row it numbers, and the field that names it."""
+
+
+def targets_named(targets: Iterable[str]) -> dict[str, str]:
+    """Return each `kind:number` with the name that it has now, where it has one. One query a kind."""
+    numbers = defaultdict[str, set[int]](set)
+    for target in targets:
+        kind, _, number = target.partition(":")
+        if kind in NAMES and number.isdecimal():
+            numbers[kind].add(int(number))
+    found: dict[str, str] = {}
+    for kind, wanted in numbers.items():
+        model, field = NAMES[kind]
+        rows = model._default_manager.filter(pk__in=wanted).values_list("pk", field)  # noqa: SLF001 - Django's own API
+        found |= {f"{kind}:{pk}": f"{kind}:{pk} ({name})" for pk, name in rows}
+    return found

@@ -13,8 +13,7 @@ from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from portal.foundation.console.base import Command, ConsoleAdmin, OperatorOnly, adopt, always, is_operator
-from portal.foundation.console.named import NAMES, targets_named
-from portal.foundation.console.show import block, code, column, mark
+from portal.foundation.console.show import NAMES, block, code, column, mark, targets_named
 from portal.people.tenants import admin_users, services
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
 

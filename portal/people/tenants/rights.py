@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.foundation.errors import Forbidden
-from portal.people.tenants.models import Membership
-from portal.people.tenants.selectors import role_of
+from portal.foundation.errors import BerthError, Forbidden
+from portal.people.tenants.models import Membership, Tenant, User
+from portal.people.tenants.selectors import priority_ceiling, role_of, tenants_of
 
 if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
+    from portal.people.tenants.models import User
+
 
 SEE, WORK, MANAGE = "see", "work", "manage"
 RIGHTS: dict[str, frozenset[str]] = {
@@ -39,3 +40,36 @@ def work_check(user: User | None, tenant: Tenant) -> None:
 def manage_check(user: User, tenant: Tenant) -> None:
     if not may(user, tenant, MANAGE):
         raise Forbidden(f"Only a manager of {tenant.name} may do this.", code="manager_only")
+
+
+def tenant_resolve(*, user: User, tenant: Tenant | None, name: str | None, what: str = "the job is") -> Tenant:
+    """Return the tenant for a `what`. A token's tenant wins. A foreign and a missing name get the same answer."""
+    if tenant is not None and name and tenant.name != name:
+        raise Forbidden(
+            f"This token is for tenant {tenant.name} only; use another token for another tenant.", field="tenant"
+        )
+    if tenant is None and name:
+        tenant = Tenant.objects.visible_to(user).filter(name=name).first()
+    elif tenant is None:
+        own = tenants_of(user)
+        if len(own) != 1:
+            names = ", ".join(t.name for t in own) or "none; ask an operator to add you to one"
+            raise BerthError("required", f"Say for which tenant {what}. Your tenants: {names}.", field="tenant")
+        tenant = own[0]
+    if tenant is None or role_of(user=user, tenant=tenant) is None:
+        raise BerthError("unknown_tenant", "No such tenant, or you are not a member of it.", field="tenant")
+    work_check(user, tenant)
+    if not tenant.is_active:
+        raise Forbidden(f"Tenant {tenant.name} is closed to new jobs; ask an operator.", field="tenant")
+    return tenant
+
+
+def ceiling_check(*, user: User, tenant: Tenant, priority: int) -> None:
+    """Raise Forbidden when `priority` is above what the user's role in the tenant allows."""
+    ceiling = priority_ceiling(user=user, tenant=tenant)
+    if priority > ceiling:
+        raise Forbidden(
+            f"Your priority ceiling in {tenant.name} is {ceiling}; a manager may set more.",
+            code="priority_too_high",
+            field="priority",
+        )

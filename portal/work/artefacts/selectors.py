@@ -116,7 +116,7 @@ def tenant_use(tenant: Tenant) -> Use:
     return Use(counted, quota_gib(tenant) * GIB, kept_days(tenant))
 
 
-def largest_of(tenant: Tenant, most: int = 5) -> list[JobArtefacts]:
+def largest_of(tenant: Tenant) -> list[JobArtefacts]:
     """Return the jobs whose artefacts take most of a tenant's quota, the largest first."""
     rows = JobArtefacts.objects.filter(tenant=tenant, counted__gt=0).select_related("job")
-    return list(rows.order_by("-counted", "-job_id")[:most])
+    return list(rows.order_by("-counted", "-job_id")[:5])

@@ -1,14 +1,10 @@
 """The learning rate of a job at the size that it runs with."""
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 
-class HasLearningRate(Protocol):
-    learning_rate: Any
-
-
-def learning_rate_at(description: HasLearningRate, gpus: int) -> float | None:
+def learning_rate_at(description: Any, gpus: int) -> float | None:
     """Return the learning rate for `gpus` GPUs, None when none was given; also takes a Job (algorithms, section 1)."""
     rate = description.learning_rate
     if not rate:

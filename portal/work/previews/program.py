@@ -58,7 +58,7 @@ def main() -> None:
 def _look(what: str, sources: list[Source]) -> Callable[[], dict[str, Any]]:
     """Import the readers of files of their kind, and nothing else: it is half of a look's cost."""
     if what == "curves":
-        from portal.work.previews.curves.told import curves_told
+        from portal.work.previews.curves.files import curves_told
 
         return lambda: curves_told(sources)
     from portal.work.previews.preview import reader_of

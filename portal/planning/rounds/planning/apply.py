@@ -21,7 +21,7 @@ from portal.work.jobs.services.placings import Part, Placing, Profile
 from portal.work.jobs.services.preempting import stops_nodes
 from portal.work.jobs.services.promises import promises_withdraw
 from portal.work.jobs.services.waiting import waiting_note
-from portal.work.jobs.sharing.harvesting import grants_lower
+from portal.work.jobs.sharing import grants_lower
 from scheduler.model import Reason
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from portal.cluster.models import Gpu
 from portal.cluster.telemetry import batches_recent
 from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.selectors import pairs_measured
-from portal.work.jobs.sharing.apart import apart_load
+from portal.work.jobs.sharing import apart_load
 from scheduler import model
 from scheduler.estimator.tables import signature, signature_of
 from scheduler.sharing.series import LEAST_SAMPLES

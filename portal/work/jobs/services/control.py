@@ -10,11 +10,10 @@ from django.utils import timezone
 from portal.cluster.services import node_touch
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import node_wake, page_event, plan_nudge
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.rights import ceiling_check, work_check
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.declaration.table import PRIORITY_LIMIT
 from portal.work.jobs.models import Attempt, Job
-from portal.work.jobs.services.ceiling import ceiling_check
 from portal.work.jobs.services.changes import array_refresh, job_move
 from portal.work.jobs.services.events import event_record
 from portal.work.jobs.services.locks import road_lock

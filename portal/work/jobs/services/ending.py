@@ -11,7 +11,7 @@ from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.work.jobs.services.changes import job_move
 from portal.work.jobs.services.preempting import use_count
 from portal.work.jobs.services.profiling import profile_close
-from portal.work.jobs.sharing.apart import apart_note
+from portal.work.jobs.sharing import apart_note
 from portal.work.jobs.states import FOLLOWERS, LIVE, QUEUED, AttemptState, JobState, StopCause, StopReason, end_words
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from portal.cluster.selectors import capacity_check, gpu_memory_check, software_
 from portal.foundation.disk import disk_require
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import page_event, plan_nudge
-from portal.people.tenants.choosing import tenant_resolve
 from portal.people.tenants.models import Tenant, User
+from portal.people.tenants.rights import ceiling_check, tenant_resolve
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.description import R_NUM, SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.work.jobs.models import IdempotencyKey, Job, JobDependency
@@ -25,7 +25,6 @@ from portal.work.jobs.services.asked.bringing import files_resolved
 from portal.work.jobs.services.asked.dependencies import dependencies_of
 from portal.work.jobs.services.asked.keeping import inputs_create
 from portal.work.jobs.services.asked.payloads import payload_create
-from portal.work.jobs.services.ceiling import ceiling_check
 from portal.work.jobs.services.changes import array_refresh
 from portal.work.jobs.services.events import event_record
 from portal.work.jobs.services.locks import tenants_lock

@@ -125,7 +125,9 @@ def _set(job: Job, values: dict[str, Any], *, actor: User) -> None:
         text = text_of(name=values.get("name", job.name), labels=values.get("labels", job.labels))
         JobText.objects.filter(job=job.pk).update(text=text)
     if job.state in LIVE and not job.array_size:
-        _limit_order(job)
+        attempt = Attempt.objects.runs().live().filter(job=job).first()
+        if attempt is not None:
+            nodes_wake(attempt=attempt)  # the nodes read the new limit
     elif not job.array_id:
         _description_set(job, values)
     words = ", ".join(f"{name} {_shown(before[name])} -> {_shown(values[name])}" for name in values)
@@ -139,13 +141,6 @@ def _set(job: Job, values: dict[str, Any], *, actor: User) -> None:
 
 def _shown(value: Any) -> str:
     return "none" if value is None else str(value)[:60]
-
-
-def _limit_order(job: Job) -> None:
-    """Let the nodes read the job's new limit."""
-    attempt = Attempt.objects.runs().live().filter(job=job).first()
-    if attempt is not None:
-        nodes_wake(attempt=attempt)
 
 
 def _description_set(job: Job, values: Mapping[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""Pairs that are kept apart: a job was ended for GPU memory beside another (Kube-Knots IV-C; algorithms.md section 11)."""
+"""Jobs that share a GPU: pairs that are kept apart after a lack of memory (Kube-Knots IV-C), and lowered grants
+(algorithms.md section 11).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,15 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
+from portal.cluster.models import Gpu
 from portal.work.jobs.models import GpuAllocation, JobApart
 from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from portal.work.jobs.models import Attempt, Job
+
 
 Beside = tuple[int, int, str]
 """A job that another is kept apart from: its id, its tenant's and its model."""
@@ -40,3 +46,25 @@ def apart_load() -> dict[int, tuple[Beside, ...]]:
     for job, *beside in rows.values_list("job_id", "beside_id", "beside__tenant_id", "beside__model"):
         found[job].append((beside[0], beside[1], beside[2]))
     return {job: tuple(each) for job, each in found.items()}
+
+
+def grants_lower(grants: Mapping[int, int]) -> list[tuple[int, int, str]]:
+    """Lower what running jobs hold to these MiB, by job id. Their nodes are locked. One query, and one for each job.
+
+    A job that ended meanwhile, or holds no more than that, stays as it is. Returns texts for histories: job, epoch and text.
+    """
+    if not grants:
+        return []
+    live = GpuAllocation.objects.filter(
+        allocation__attempt__job__in=list(grants), released_at=None, mode=Gpu.Mode.SHARED, memory_mib__isnull=False
+    ).select_related("allocation__attempt")
+    lowered = [row for row in live if row.memory_mib > grants[row.allocation.attempt.job_id]]
+    texts = []
+    for row in lowered:
+        attempt = row.allocation.attempt
+        mib = grants[attempt.job_id]
+        GpuAllocation.objects.filter(pk=row.pk).update(memory_mib=mib)
+        now, before = (f"{held / 1024:.4g} GiB" for held in (mib, row.memory_mib))
+        text = f"It holds {now} of GPU memory now, before {before}: it used no more, and another job needed the rest."
+        texts.append((attempt.job_id, attempt.epoch, text))
+    return texts

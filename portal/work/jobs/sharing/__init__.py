@@ -1,1 +1,0 @@
-"""Jobs that share a GPU: which are kept apart from now on."""
