@@ -12,7 +12,7 @@ from portal.planning.rounds import api as rounds
 from portal.planning.sharing import api as sharing
 from portal.planning.templating import api as templating
 from portal.work.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
-from portal.work.jobs.api import imports, jobs, usage
+from portal.work.jobs.api import imports, jobs, me
 from portal.work.jobs.api import nodes as cluster
 from portal.work.jobs.api import uploads as jobs_uploads
 from portal.work.jobs.api.again import JobDescriptionView
@@ -51,7 +51,7 @@ urlpatterns = [
     path("tenants/<str:name>/members/<str:username>", accounts.MemberView.as_view(), name="api-member"),
     path("tenants/<str:name>/invitations", accounts.InvitationsView.as_view(), name="api-invitations"),
     path("tenants/<str:name>/invitations/<str:number>", accounts.InvitationView.as_view(), name="api-invitation"),
-    path("tenants/<str:name>/usage", usage.UsageView.as_view(), name="api-usage"),
+    path("tenants/<str:name>/usage", me.UsageView.as_view(), name="api-usage"),
     path("uploads", uploads.UploadsView.as_view(), name="api-uploads"),
     path("uploads/content/<str:sha256>", uploads.ContentView.as_view(), name="api-upload-content"),
     path("uploads/<str:digest>", jobs_uploads.UploadView.as_view(), name="api-upload"),

@@ -7,7 +7,7 @@ import django
 
 def main(hours: float) -> int:
     django.setup()
-    from portal.work.jobs.services.leases import leases_maintain
+    from portal.work.jobs.services.reconciling import leases_maintain
 
     leases_maintain(hours=hours)
     return 0

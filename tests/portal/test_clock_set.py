@@ -23,7 +23,7 @@ from portal.planning.rounds.settings.leaps import leap_now, leap_problems
 from portal.planning.rounds.settings.schedule import BY_AGE, FIXED_S
 from portal.work.artefacts.models import JobArtefacts
 from portal.work.jobs.models import Allocation, ClockMark, Job
-from portal.work.jobs.services import leases
+from portal.work.jobs.services import reconciling
 from portal.work.jobs.states import JobState
 from tests.portal import given
 
@@ -58,35 +58,35 @@ def well(cluster, settings, monkeypatch):
 class TestLeases:
     def test_set_forward_it_says_nothing_about_nodes(self, cluster, clock):
         attempt = cluster.running(restartable=True)
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         clock(HOUR)
-        assert leases.leases_expire(grace_s=15) == 0
+        assert reconciling.leases_expire(grace_s=15) == 0
         part = Allocation.objects.get(attempt=attempt)
-        assert timedelta(seconds=100) < part.lease_until - timezone.now() <= timedelta(seconds=leases.RETURN_S)
+        assert timedelta(seconds=100) < part.lease_until - timezone.now() <= timedelta(seconds=reconciling.RETURN_S)
         assert Job.objects.get(pk=attempt.job_id).state == JobState.RUNNING
 
     def test_who_does_not_report_after_it_is_missed(self, cluster, clock, monkeypatch):
         attempt = cluster.running(restartable=True)
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         clock(HOUR)
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         Allocation.objects.update(lease_until=timezone.now() - timedelta(seconds=20))
-        assert leases.leases_expire(grace_s=15) == 1
+        assert reconciling.leases_expire(grace_s=15) == 1
         assert Job.objects.get(pk=attempt.job_id).state == JobState.PENDING
 
     def test_set_back_a_silent_node_is_missed_after_its_lease(self, cluster, clock):
         attempt = cluster.running(restartable=True)
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         clock(-HOUR)
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         part = Allocation.objects.get(attempt=attempt)
         assert part.lease_until - timezone.now() == pytest.approx(timedelta(seconds=900), abs=timedelta(seconds=5))
 
     def test_set_back_a_silent_node_is_unreachable_soon(self, cluster, clock):
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         clock(-HOUR)
         cluster.node.refresh_from_db()
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         cluster.node.refresh_from_db()
         assert cluster.node.last_contact_at <= timezone.now()
 
@@ -99,31 +99,31 @@ class TestLeases:
 
     def test_a_maintenance_lease_keeps_what_is_left_of_it(self, cluster, clock):
         cluster.running(restartable=True)
-        leases.leases_expire(grace_s=15)
-        leases.leases_maintain(hours=4)
+        reconciling.leases_expire(grace_s=15)
+        reconciling.leases_maintain(hours=4)
         clock(-HOUR)
-        assert leases.leases_follow_clock() == pytest.approx(-3600, abs=1)
+        assert reconciling.leases_follow_clock() == pytest.approx(-3600, abs=1)
         left = Allocation.objects.get().lease_until - timezone.now()
         assert left == pytest.approx(4 * HOUR, abs=timedelta(seconds=5))
-        assert leases.leases_follow_clock() == 0, "once"
+        assert reconciling.leases_follow_clock() == 0, "once"
         assert Allocation.objects.get().lease_until - timezone.now() == pytest.approx(left, abs=timedelta(seconds=5))
 
     def test_a_clock_that_runs_on_or_is_slewed_moves_nothing(self, cluster, clock):
         cluster.running(restartable=True)
-        leases.leases_expire(grace_s=15)
+        reconciling.leases_expire(grace_s=15)
         before = Allocation.objects.get().lease_until
         clock(timedelta(seconds=2))
-        assert leases.leases_follow_clock() == 0
+        assert reconciling.leases_follow_clock() == 0
         assert Allocation.objects.get().lease_until == before
 
     def test_another_boot_has_a_mark_of_its_own_and_those_of_long_ago_go(self, cluster):
         now = timezone.now()
         ClockMark.objects.create(boot="last week's", booted_at=now - timedelta(days=7))
         ClockMark.objects.create(boot="two years ago", booted_at=now - timedelta(days=730))
-        assert leases.leases_follow_clock() == 0
+        assert reconciling.leases_follow_clock() == 0
         assert set(ClockMark.objects.values_list("boot", flat=True)) == {
             "last week's",
-            leases.boot_name(),
+            reconciling.boot_name(),
         }
 
     def test_a_portal_that_began_in_the_future_was_not_away(self, cluster, settings, tmp_path):
@@ -131,7 +131,7 @@ class TestLeases:
         given.portal_started(tmp_path, -3600)
         cluster.running(restartable=True)
         Allocation.objects.update(lease_until=timezone.now() - timedelta(seconds=20))
-        assert leases.leases_expire(grace_s=15) == 1
+        assert reconciling.leases_expire(grace_s=15) == 1
 
 
 class TestPlannings:
@@ -258,7 +258,7 @@ def old_artefacts(cluster):
 
 
 def looked():
-    leases.leases_expire(grace_s=15)
+    reconciling.leases_expire(grace_s=15)
 
 
 def run(name):
@@ -308,7 +308,7 @@ class TestDeletingForAge:
     def test_after_a_long_time_without_berth_it_waits_too(self, left, clock, boot, monkeypatch):
         """Nothing tells whether it was switched off for a year, or begins with a wrong clock."""
         if boot == "another":
-            monkeypatch.setattr(leases, "boot_name", lambda: "another boot")
+            monkeypatch.setattr(reconciling, "boot_name", lambda: "another boot")
         ClockMark.objects.update(looked_at=timezone.now() - YEAR, booted_at=timezone.now() - 2 * YEAR)
         run("artefacts.expire")
         looked()

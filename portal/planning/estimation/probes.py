@@ -24,7 +24,7 @@ from portal.planning.estimation.calibration import SCRIPT, link_measured, said_b
 from portal.planning.estimation.models import Link, LinkProbe
 from portal.work.jobs.services import job_submit
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
-from portal.work.jobs.services.placings import Part
+from portal.work.jobs.services.starting import Part
 from portal.work.jobs.states import FINAL
 from scheduler.model import LinkWish
 from scheduler.planning.probing import LIMIT_S, MEMORY_MIB

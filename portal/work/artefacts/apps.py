@@ -12,7 +12,7 @@ class ArtefactsConfig(AppConfig):
         from portal.work.artefacts.inputs import kept_among
         from portal.work.artefacts.models import JobArtefacts
         from portal.work.artefacts.services.removing import job_gone
-        from portal.work.jobs.services.asked.keeping import kept_asked_by
+        from portal.work.jobs.services.asked.bringing import kept_asked_by
 
         kept_asked_by(kept_among)
         post_delete.connect(job_gone, sender=JobArtefacts, dispatch_uid="artefacts.job_gone")

@@ -14,7 +14,7 @@ from portal.foundation import checks
 from portal.foundation.errors import BerthError, Forbidden
 from portal.work.jobs import description_parts as parts
 from portal.work.jobs.declaration.table import BY_NAME, COLUMNS, FIELDS, MAX_COUNT, PRIORITY_LIMIT, TABLE
-from portal.work.jobs.fields import code, keeping, watching
+from portal.work.jobs.fields import code, keeping
 from portal.work.jobs.naming import name_of
 from portal.work.jobs.software import software_check
 from portal.work.uploads.manifest import sha256_check
@@ -82,7 +82,7 @@ CHECKS: dict[str, Callable[[object, str], Any]] = {
     "depends_on": lambda value, _: parts.depends_on(value),
     "artefacts": lambda value, _: keeping.artefact_patterns(value),
     "inputs": lambda value, _: keeping.job_inputs(value),
-    "log_matches": lambda value, _: watching.log_patterns(value),
+    "log_matches": lambda value, _: keeping.log_patterns(value),
     "priority": priority_parse,
     "gpu_compute": parts.gpu_compute,
 }

@@ -12,7 +12,6 @@ from portal.cluster.selectors import environments_named
 from portal.foundation.environment import env
 from portal.foundation.errors import NotFound
 from portal.work.jobs.fields.handing import code_spec
-from portal.work.jobs.learning_rates import learning_rate_at
 from portal.work.jobs.models import Allocation, GpuAllocation, Job, JobPayload
 from portal.work.jobs.sizes import grace_of, slo_ms
 from portal.work.uploads.selectors import upload_files, upload_holds
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Attempt
     from portal.work.jobs.querysets import JobQuerySet
+
 
 PROFILE_GRACE_S = 2
 """A profile has nothing to save."""
@@ -244,3 +244,15 @@ def _berth_environment(*, job: Job, gpus: int) -> dict[str, str]:
             "BERTH_ARRAY_SIZE": Job.objects.values_list("array_size", flat=True).get(pk=job.array_id),
         }
     return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def learning_rate_at(description: Any, gpus: int) -> float | None:
+    """Return the learning rate for `gpus` GPUs, None when none was given; also takes a Job (algorithms, section 1)."""
+    rate = description.learning_rate
+    if not rate:
+        return None
+    if "value" not in rate:
+        value = rate.get(str(gpus))
+        return None if value is None else float(value)
+    scale = gpus / rate["at"]
+    return float(rate["value"] * {"linear": scale, "sqrt": math.sqrt(scale), "none": 1.0}[rate["rule"]])

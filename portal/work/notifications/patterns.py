@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from portal.work.jobs.output.lines import is_plain, lines_drawn, utf8_whole
+from portal.work.jobs.log_lines import is_plain, lines_drawn, utf8_whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

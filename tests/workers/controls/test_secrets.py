@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.work.jobs.output.lines import line_shown
+from portal.work.jobs.log_lines import line_shown
 from workers.controls.joblog import JobLog
 from workers.controls.secrets import MOST_BYTES, MOST_PIECES, LineMask, Mask, mask_of, pieces_of, secrets_take
 

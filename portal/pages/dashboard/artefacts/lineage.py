@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from django.urls import reverse
 
 from portal.pages.dashboard.artefacts.tree import page_url
-from portal.work.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
+from portal.work.jobs.lineage import MOST_TOLD, began_from, continued_by
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.artefacts.context import LineageContext
-    from portal.work.jobs.finding.lineage import Began
+    from portal.work.jobs.lineage import Began
     from portal.work.jobs.models import Job
 
 

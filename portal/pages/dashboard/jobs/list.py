@@ -16,7 +16,7 @@ from portal.pages.dashboard.jobs.rows import rows_of
 from portal.people.accounts.lists import columns_of, views_of
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.rights import WORK, may
-from portal.work.jobs.finding.filters import TIMES
+from portal.work.jobs.searching import TIMES
 from portal.work.jobs.states import JobState
 
 if TYPE_CHECKING:

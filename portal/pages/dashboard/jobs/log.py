@@ -10,14 +10,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from portal.foundation.errors import BerthError
-from portal.work.jobs.log_both import BothStreams, Cursor
-from portal.work.jobs.log_reading import STREAMS, log_part
+from portal.work.jobs.log_lines import line_shown
+from portal.work.jobs.log_reading import STREAMS, BothStreams, Cursor, log_part
 from portal.work.jobs.models import LogChunk
-from portal.work.jobs.output.lines import line_shown
 from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
-    from portal.work.jobs.log_both import Line
+    from portal.work.jobs.log_reading import Line
     from portal.work.jobs.models import Job
 
 LINES_A_PAGE = 2000

@@ -15,9 +15,8 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.jobs.order import NAMED, SORTS, jobs_ordered, page_by_state, page_sorted
 from portal.people.accounts.models import Looked
-from portal.work.jobs.finding.filters import TIMES, Between, JobFilters, jobs_kept
 from portal.work.jobs.models import Job
-from portal.work.jobs.searching import jobs_found
+from portal.work.jobs.searching import TIMES, Between, JobFilters, jobs_found, jobs_kept
 from portal.work.jobs.selectors import jobs_visible_to
 from portal.work.jobs.states import FINAL, JobState
 

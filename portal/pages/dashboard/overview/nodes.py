@@ -13,7 +13,7 @@ from portal.cluster.instances import count_words
 from portal.pages.dashboard.parts.formatting import duration
 from portal.pages.dashboard.parts.gpu_sharing import names_words, part_words
 from portal.pages.dashboard.parts.masking import ANOTHERS
-from portal.work.jobs.occupancy import active_share
+from portal.work.jobs.node_use import active_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -23,7 +23,7 @@ from portal.planning.rounds.read.history import plannings_listed
 from portal.planning.rounds.read.kept import kept_now
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.held_time import active_rates
-from portal.work.jobs.occupancy import gpu_intervals, parts_live
+from portal.work.jobs.node_use import gpu_intervals, parts_live
 from portal.work.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from portal.planning.rounds.read.kept import KeptFor
     from portal.work.jobs.held_time import ActiveRates
     from portal.work.jobs.models import Allocation
-    from portal.work.jobs.occupancy import Interval
+    from portal.work.jobs.node_use import Interval
 
 CELLS_UP_TO = 64
 """Up to this number of nodes a page shows each GPU's cell in HTML; above, the board draws a strip for each node."""

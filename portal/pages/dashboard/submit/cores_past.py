@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from portal.pages.dashboard.submit.speeds import whole_of
-from portal.work.jobs.services.tuning import cores_past
+from portal.work.jobs.services.cores import cores_past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from portal.planning.templating.selectors import saved_get, saved_of, templates_
 from portal.work.jobs.declaration.table import TABLE
 from portal.work.jobs.description import SHORT_NAMES, description_examine
 from portal.work.jobs.description_parts import MAX_FILES_BYTES
-from portal.work.jobs.finding.lineage import description_again
 from portal.work.jobs.imports import text_import
+from portal.work.jobs.lineage import description_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from portal.planning.rounds.planning.sharing import shared_memory
 from portal.planning.rounds.planning.unsettled_nodes import UnsettledNodes
 from portal.planning.rounds.planning.without_failing_jobs import DETAIL
 from portal.work.jobs.models import Job
-from portal.work.jobs.services.tuning import cores_tuned
+from portal.work.jobs.services.cores import cores_tuned
 from portal.work.jobs.states import JobState
 from portal.work.jobs.use import WHOLE
 from scheduler import model

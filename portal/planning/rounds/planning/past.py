@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from portal.planning.rounds.models import Round
 from portal.work.jobs.models import Job
-from portal.work.jobs.services.tuning import cores_tuned_since
+from portal.work.jobs.services.cores import cores_tuned_since
 from scheduler import model
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 

@@ -33,8 +33,8 @@ from portal.planning.rounds.planning.sharing import (
 )
 from portal.planning.rounds.planning.without_failing_jobs import set_failing_aside, set_invalid_aside
 from portal.work.jobs.models import Allocation, GpuAllocation
+from portal.work.jobs.services.cores import cores_tuned
 from portal.work.jobs.services.profiling import profiles_past
-from portal.work.jobs.services.tuning import cores_tuned
 from scheduler import model
 from scheduler.estimator.tables import signature
 from scheduler.model.instances import is_instance, only_instances

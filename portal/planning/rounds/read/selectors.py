@@ -13,7 +13,7 @@ from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.listing import jobs_for
 from portal.work.jobs.selectors import ANOTHERS
-from portal.work.jobs.services.tuning import cores_tuned
+from portal.work.jobs.services.cores import cores_tuned
 from scheduler.estimator.cores import LARGE_MODEL_PARAMETERS, start_cores
 from scheduler.explaining.sentences import sentence
 

@@ -24,7 +24,7 @@ class Errand(Task):
 
 def _must_wait(name: str) -> bool:
     from portal.planning.rounds.settings.leaps import leap_now
-    from portal.work.jobs.services.leases import (
+    from portal.work.jobs.services.reconciling import (
         leases_follow_clock,
     )  # late: models are not there when Celery makes its tasks' class
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from portal.work.jobs.models import ClockMark
-from portal.work.jobs.services.leases import LEAP
+from portal.work.jobs.services.reconciling import LEAP
 
 WAIT = timedelta(days=1)
 """The time that an operator has to notice. It runs by the clock as it goes on from there."""

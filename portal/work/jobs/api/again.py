@@ -12,7 +12,7 @@ from portal.foundation.api.schema import documented, parameter
 from portal.work.jobs.api.jobs import JOB_PATH, job_of
 from portal.work.jobs.declaration.openapi import JobDescription
 from portal.work.jobs.fields.keeping import MAX_PATH_CHARS
-from portal.work.jobs.finding.lineage import description_again
+from portal.work.jobs.lineage import description_again
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

@@ -25,11 +25,10 @@ from portal.people.tenants.authentication import tenant_of, token_again, token_o
 from portal.work.jobs import services, sizes
 from portal.work.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.work.jobs.declaration.table import CATEGORIES
-from portal.work.jobs.finding.filters import Between, JobFilters, jobs_kept, tasks_kept
-from portal.work.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
 from portal.work.jobs.idle.using import job_keep
+from portal.work.jobs.lineage import MOST_TOLD, began_from, continued_by
 from portal.work.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
-from portal.work.jobs.searching import jobs_named
+from portal.work.jobs.searching import Between, JobFilters, jobs_kept, jobs_named, tasks_kept
 from portal.work.jobs.serializers import JobDetailSerializer, JobSerializer
 from portal.work.jobs.services.asked.editing import changes_parse, job_edit
 from portal.work.jobs.states import RETRIED, JobState

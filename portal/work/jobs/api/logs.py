@@ -1,6 +1,6 @@
 """`/api/v1/jobs/{number}/logs`: an attempt's output, both streams or one; `follow` waits for more, for a bounded time.
 
-An answer says in `next` where to go on. Of one stream that is a byte offset, of both a `portal.work.jobs.log_both.Cursor`. One
+An answer says in `next` where to go on. Of one stream that is a byte offset, of both a `portal.work.jobs.log_reading.Cursor`. One
 stream comes byte by byte as the job wrote it; both come as the lines that a person sees.
 """
 
@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rest_framework import serializers
 from rest_framework.response import Response
 
 from portal.foundation.api.base import ApiView
@@ -19,11 +20,13 @@ from portal.foundation.api.queries import Query
 from portal.foundation.api.schema import documented, parameter, time_parameter
 from portal.foundation.errors import BerthError
 from portal.work.jobs.api.jobs import JOB_PATH, job_again, job_of
-from portal.work.jobs.api.log_answer import JobLogAnswer
-from portal.work.jobs.log_both import BothStreams, Cursor, Look
+from portal.work.jobs.log_lines import line_shown, utf8_whole
 from portal.work.jobs.log_reading import (
     STREAMS,
+    BothStreams,
+    Cursor,
     LogPart,
+    Look,
     log_bytes,
     log_part,
     log_sizes,
@@ -31,7 +34,6 @@ from portal.work.jobs.log_reading import (
     offset_since,
 )
 from portal.work.jobs.models import Job
-from portal.work.jobs.output.lines import line_shown, utf8_whole
 from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
     from portal.work.jobs.models import Attempt
+
 
 MAX_ANSWER_BYTES = 256 * 1024
 MAX_TAIL_LINES = 10_000
@@ -55,6 +58,44 @@ from `next_offset`.
 """
 
 _followers = threading.BoundedSemaphore(MAX_FOLLOWERS)
+
+
+class LogSize(serializers.Serializer):
+    attempt = serializers.IntegerField()
+    rank = serializers.IntegerField()
+    stream = serializers.ChoiceField(choices=STREAMS)
+    bytes = serializers.IntegerField()
+
+
+class OpenLine(serializers.Serializer):
+    stream = serializers.ChoiceField(choices=STREAMS)
+    text = serializers.CharField()
+
+
+class JobLogAnswer(serializers.Serializer):
+    """A piece of the output. `complete`: the attempt has ended, and this is the end of what it wrote."""
+
+    attempt = serializers.IntegerField(allow_null=True, help_text="Null while no attempt has begun.")
+    rank = serializers.IntegerField()
+    stream = serializers.ChoiceField(choices=(*STREAMS, "both"))
+    text = serializers.CharField(help_text="The output, as UTF-8. Bytes that are none become U+FFFD.")
+    open = OpenLine(
+        many=True,
+        help_text="Of both streams: lines that have not ended, as they stand. They come again with their rest.",
+    )
+    next = serializers.CharField(help_text="Send this as `cursor` to get what follows.")
+    offset = serializers.IntegerField(
+        allow_null=True,
+        help_text="Where the first byte of `text` stands in the stream. Null when both streams were asked for.",
+    )
+    next_offset = serializers.IntegerField(
+        allow_null=True,
+        help_text="Where the first byte after `text` stands in the stream. Null when both streams were asked for.",
+    )
+    complete = serializers.BooleanField()
+    available = LogSize(many=True)
+
+
 KNOWN = ("attempt", "profile", "rank", "stream", "cursor", "offset", "tail", "since")
 
 

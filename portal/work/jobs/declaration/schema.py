@@ -6,7 +6,7 @@ from typing import Any
 
 from portal.work.jobs import description_parts as parts
 from portal.work.jobs import software
-from portal.work.jobs.fields import keeping, watching
+from portal.work.jobs.fields import keeping
 from portal.work.jobs.fields.code import MAX_PATH_CHARS, MAX_REF_CHARS, MAX_SECRETS, MAX_URL_CHARS
 from portal.work.secrets.services import NAME_PATTERN
 from portal.work.uploads.manifest import SHA256_PATTERN
@@ -38,8 +38,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "gpu_compute": {"type": "number", "minimum": parts.LEAST_GPU_SHARE, "maximum": 1},
     "artefacts": {"items": {**TEXT, "maxLength": keeping.MAX_PATH_CHARS}, "maxItems": keeping.MAX_PATTERNS},
     "log_matches": {
-        "items": {**TEXT, "minLength": 1, "maxLength": watching.MAX_CHARS},
-        "maxItems": watching.MAX_PATTERNS,
+        "items": {**TEXT, "minLength": 1, "maxLength": keeping.MAX_LOG_CHARS},
+        "maxItems": keeping.MAX_LOG_PATTERNS,
     },
     "files": {
         "type": "object",

@@ -1,4 +1,8 @@
-"""Checks of the fields `artefacts` and `inputs` of a job description; a form says the same in lines of text."""
+"""Checks of the fields `artefacts`, `inputs` and `log_matches` of a job description; a form has inputs as lines of text.
+
+In `log_matches` a pattern is plain text; `*` stands for any text within the line. There are no regular expressions: a tenant's
+pattern is looked for in all that comes, so its cost must be bounded.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from portal.foundation.errors import BerthError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
 
 MAX_PATTERNS, MAX_INPUTS, MAX_PATH_CHARS = 32, 32, 1024
 MAX_ID = 2**63 - 1
@@ -118,3 +123,22 @@ def keeping_mismatches(values: Mapping[str, Any]) -> Iterator[BerthError]:
         if each.target in (values.get("files") or {}):
             detail = f"`inputs` and `files` both have {checks.quoted(each.target)}."
             yield BerthError("duplicate", detail, field="inputs")
+
+
+MAX_LOG_PATTERNS, MAX_LOG_CHARS, MAX_STARS = 3, 200, 4
+
+
+def log_patterns(value: object) -> tuple[str, ...]:
+    """Return the patterns, each once. Raises BerthError that names the field and the remedy."""
+    found = [
+        checks.text(each, "log_matches", max_chars=MAX_LOG_CHARS)
+        for each in checks.items(value, "log_matches", max_items=MAX_LOG_PATTERNS)
+    ]
+    for each in found:
+        if not each.replace("*", "").strip():
+            detail = "A text in `log_matches` needs more than * and spaces, or every line would have it."
+            raise BerthError("invalid", detail, field="log_matches")
+        if each.count("*") > MAX_STARS:
+            detail = f"A text in `log_matches` may have * {MAX_STARS} times; make it plainer."
+            raise BerthError("invalid", detail, field="log_matches")
+    return tuple(dict.fromkeys(found))

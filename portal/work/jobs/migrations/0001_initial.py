@@ -354,7 +354,7 @@ class Migration(FirstMigration):
                     "log_matches",
                     models.JSONField(
                         default=list,
-                        help_text="Texts that, in a line of its log, are told: `portal.work.jobs.fields.watching`. [] mostly.",
+                        help_text="Texts that, in a line of its log, are told: `portal.work.jobs.fields.keeping`. [] mostly.",
                     ),
                 ),
                 (

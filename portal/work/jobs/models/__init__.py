@@ -15,10 +15,8 @@ from portal.work.jobs.models.besides import (
     Promise,
     QueueChange,
 )
-from portal.work.jobs.models.contention import MemoryWatch, Slowing
-from portal.work.jobs.models.idle import IdleWatch
 from portal.work.jobs.models.jobs import Job
-from portal.work.jobs.models.tuning import CoreSearch, CoreStep
+from portal.work.jobs.models.running import CoreSearch, CoreStep, IdleWatch, MemoryWatch, Slowing
 
 __all__ = [
     "Allocation",

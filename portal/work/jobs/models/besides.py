@@ -44,7 +44,7 @@ class JobPayload(models.Model):
 
 
 class JobText(models.Model):
-    """The words that find a job (`portal.work.jobs.searching`, `portal.work.jobs.finding`): a narrow row, written once.
+    """The words that find a job (`portal.work.jobs.searching`): a narrow row, written once.
 
     In the job's own row the search read 100 MB for 150 000 jobs, and an index on it would be written at each planning.
     Tasks of arrays have none: lists show arrays folded. On Postgres a trigram index, where the extension may be created.

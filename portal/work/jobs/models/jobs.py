@@ -106,7 +106,7 @@ class Job(models.Model):
     restartable = models.BooleanField(default=False)
     log_matches = models.JSONField(
         default=list,
-        help_text="Texts that, in a line of its log, are told: `portal.work.jobs.fields.watching`. [] mostly.",
+        help_text="Texts that, in a line of its log, are told: `portal.work.jobs.fields.keeping`. [] mostly.",
     )
     retries = models.PositiveSmallIntegerField(default=0)
     max_requeues = models.PositiveSmallIntegerField(default=5)

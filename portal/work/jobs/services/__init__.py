@@ -1,6 +1,7 @@
 """Everything that changes jobs. Views, the API, the agent door and plannings call these, and nothing else writes."""
 
 from portal.work.jobs.services.control import job_cancel, job_hold, job_priority_set, job_release, job_requeue
+from portal.work.jobs.services.cores import core_tuning_record
 from portal.work.jobs.services.logs import log_append, logs_append
 from portal.work.jobs.services.parts import node_parts_lose, report_apply
 from portal.work.jobs.services.placing import attempt_start
@@ -12,7 +13,6 @@ from portal.work.jobs.services.submission import (
     submission_check,
     submission_problems,
 )
-from portal.work.jobs.services.tuning import core_tuning_record
 
 __all__ = [
     "attempt_start",

@@ -20,7 +20,7 @@ from portal.work.jobs.services.arrays import (
     state_counts,
 )
 from portal.work.jobs.services.events import event_record
-from portal.work.jobs.services.promises import promises_withdraw
+from portal.work.jobs.services.waiting import promises_withdraw
 from portal.work.jobs.states import FINAL, FOLLOWERS, QUEUED, JobState
 
 if TYPE_CHECKING:

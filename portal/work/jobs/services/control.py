@@ -17,7 +17,7 @@ from portal.work.jobs.models import Attempt, Job
 from portal.work.jobs.services.changes import array_refresh, job_move
 from portal.work.jobs.services.events import event_record
 from portal.work.jobs.services.locks import road_lock
-from portal.work.jobs.services.promises import promises_withdraw
+from portal.work.jobs.services.waiting import promises_withdraw
 from portal.work.jobs.states import FINAL, LIVE, QUEUED, JobState, StopReason
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from portal.cluster.models import Node
 from portal.cluster.services import node_settled
 from portal.foundation.events.services import page_event
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation
-from portal.work.jobs.services.asked.payloads import commit_note
+from portal.work.jobs.services.asked.bringing import commit_note
 from portal.work.jobs.services.changes import job_move
 from portal.work.jobs.services.control import nodes_wake
 from portal.work.jobs.services.cores import cores_acknowledge

@@ -21,10 +21,8 @@ from portal.people.tenants.services import audit_record
 from portal.work.jobs.description import R_NUM, SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.work.jobs.models import IdempotencyKey, Job, JobDependency
 from portal.work.jobs.searching import job_text_add
-from portal.work.jobs.services.asked.bringing import files_resolved
+from portal.work.jobs.services.asked.bringing import files_resolved, inputs_create, payload_create
 from portal.work.jobs.services.asked.dependencies import dependencies_of
-from portal.work.jobs.services.asked.keeping import inputs_create
-from portal.work.jobs.services.asked.payloads import payload_create
 from portal.work.jobs.services.changes import array_refresh
 from portal.work.jobs.services.events import event_record
 from portal.work.jobs.services.locks import tenants_lock

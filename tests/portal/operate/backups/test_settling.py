@@ -17,8 +17,7 @@ from portal.people.tenants.models import AuditEvent
 from portal.planning.rounds.models import ErrandLease, PlanningLease
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation, Job
-from portal.work.jobs.services.leases import leases_expire
-from portal.work.jobs.services.reconciling import silent_starts_lose
+from portal.work.jobs.services.reconciling import leases_expire, silent_starts_lose
 from tests.portal import given
 
 A_DAY = timedelta(days=1)

@@ -15,7 +15,7 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.record.metrics import utilisations_now
 from portal.work.jobs.held_time import gpu_held_s, union_s
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
-from portal.work.jobs.occupancy import active_share
+from portal.work.jobs.node_use import active_share
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

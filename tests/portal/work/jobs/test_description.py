@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from portal.foundation.errors import BerthError
 from portal.work.jobs.declaration.table import FIELDS, MAX_COUNT
 from portal.work.jobs.description import NOT_SUPPORTED, READ_ONLY, JobDescription, description_parse
-from portal.work.jobs.learning_rates import learning_rate_at
+from portal.work.jobs.selectors import learning_rate_at
 from scheduler.intake.validation import COUNT_MOST, NUMBER_MOST
 
 

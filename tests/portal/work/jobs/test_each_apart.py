@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation
-from portal.work.jobs.services import leases, parts, placing, reconciling
+from portal.work.jobs.services import parts, placing, reconciling
 from portal.work.jobs.services.reconciling import reconcile
 from tests.portal import given
 
@@ -64,7 +64,7 @@ def test_without_a_database_nothing_is_taken(cluster, two, monkeypatch):
 def test_a_loss_that_we_fail_over_keeps_no_other_part_from_being_lost(two, monkeypatch):
     Allocation.objects.update(lease_until=timezone.now() - timedelta(hours=1))
     failing_at(monkeypatch, parts, "attempt_settle", attempt=two[0])
-    assert leases.leases_expire(grace_s=5) == 1
+    assert reconciling.leases_expire(grace_s=5) == 1
     assert [each.allocations.get().released_at is None for each in two] == [True, False]
 
 

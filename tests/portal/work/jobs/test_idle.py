@@ -15,8 +15,7 @@ from portal.pages.dashboard.jobs.remedies import remedy_for
 from portal.people.tenants.models import AuditEvent
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.idle import looking
-from portal.work.jobs.idle.counting import Limits, Part, idle_after
-from portal.work.jobs.idle.looking import idle_look
+from portal.work.jobs.idle.looking import Limits, Part, idle_after, idle_look
 from portal.work.jobs.idle.using import idle_used, job_keep
 from portal.work.jobs.models import Attempt, IdleWatch, Job, JobEvent
 from portal.work.jobs.selectors import parts_wanted

@@ -11,9 +11,9 @@ from portal.cluster.models import Node
 from portal.cluster.services import join_token_create, node_declare_dead, node_hello, node_register, node_token_revoke
 from portal.foundation.errors import Conflict
 from portal.work.jobs.models import Allocation, Attempt, ClockMark, Job
-from portal.work.jobs.services import leases, parts
-from portal.work.jobs.services.leases import leases_expire, leases_maintain
+from portal.work.jobs.services import parts, reconciling
 from portal.work.jobs.services.parts import FORGOTTEN_S
+from portal.work.jobs.services.reconciling import leases_expire, leases_maintain
 from tests.portal import given
 from tests.real_ends import real_end
 
@@ -44,7 +44,7 @@ class TestLease:
         assert leases_expire(grace_s=GRACE_S) == 0
         assert not given.violations()
 
-    @pytest.mark.parametrize(("lease_s", "wait_s"), [(900, leases.RETURN_S), (30, 30)])
+    @pytest.mark.parametrize(("lease_s", "wait_s"), [(900, reconciling.RETURN_S), (30, 30)])
     def test_a_portal_that_was_away_waits_for_its_nodes(self, cluster, settings, tmp_path, lease_s, wait_s):
         """What ended well meanwhile is not run again: its node reports when the portal answers."""
         settings.DATA_DIR = tmp_path
@@ -58,13 +58,13 @@ class TestLease:
         assert leases_expire(grace_s=GRACE_S) == 1
         assert (state(attempt), state(silent)) == ("COMPLETED", "PENDING")
 
-    @pytest.mark.parametrize(("lease_s", "wait_s"), [(900, leases.RETURN_S), (30, 30)])
+    @pytest.mark.parametrize(("lease_s", "wait_s"), [(900, reconciling.RETURN_S), (30, 30)])
     def test_repairs_that_did_not_come_wait_for_nodes_too(self, cluster, lease_s, wait_s):
         """The database was away, or the worker: the portal stood all the time, and could take no report."""
         attempt, silent = cluster.running(restartable=True), cluster.running(restartable=True)
         Attempt.objects.update(lease_s=lease_s)
         assert leases_expire(grace_s=GRACE_S) == 0
-        ClockMark.objects.update(looked_at=timezone.now() - timedelta(seconds=leases.AWAY_S + 5))
+        ClockMark.objects.update(looked_at=timezone.now() - timedelta(seconds=reconciling.AWAY_S + 5))
         lease_ended(3600)
         assert leases_expire(grace_s=GRACE_S) == 0
         cluster.end(attempt)
@@ -75,7 +75,7 @@ class TestLease:
 
     @pytest.mark.parametrize(
         ("mine_ago_s", "anothers_ago_s"),
-        [(leases.AWAY_S - 5, None), (3600, 5), (-3600, None)],
+        [(reconciling.AWAY_S - 5, None), (3600, 5), (-3600, None)],
         ids=["a little late", "another machine repairs", "before the clock was set back"],
     )
     def test_repairs_that_came_spare_nobody(self, cluster, mine_ago_s, anothers_ago_s):
@@ -88,7 +88,7 @@ class TestLease:
             ClockMark.objects.create(boot="another", booted_at=now, looked_at=looked_at)
         lease_ended(GRACE_S + 1)
         assert leases_expire(grace_s=GRACE_S) == 1
-        assert ClockMark.objects.get(boot=leases.boot_name()).looked_at <= timezone.now()
+        assert ClockMark.objects.get(boot=reconciling.boot_name()).looked_at <= timezone.now()
 
     def test_many_losses_that_take_long_are_no_time_away(self, cluster, monkeypatch):
         """A switch fails: each loss takes a while, and the repairs after them spare nobody."""
@@ -96,16 +96,16 @@ class TestLease:
         leases_expire(grace_s=GRACE_S)
         lease_ended(GRACE_S + 1)
         Allocation.objects.filter(attempt=last).update(lease_until=timezone.now() + timedelta(hours=1))
-        original, now, passed = leases.part_lose, timezone.now, timedelta()
+        original, now, passed = reconciling.part_lose, timezone.now, timedelta()
 
         def slowly(**keywords):
             nonlocal passed
-            passed += timedelta(seconds=leases.AWAY_S / 2)
+            passed += timedelta(seconds=reconciling.AWAY_S / 2)
             return original(**keywords)
 
         monkeypatch.setattr(timezone, "now", lambda: now() + passed)
-        monkeypatch.setattr(leases, "leases_follow_clock", lambda: 0.0)  # time passes, no clock is set
-        monkeypatch.setattr(leases, "part_lose", slowly)
+        monkeypatch.setattr(reconciling, "leases_follow_clock", lambda: 0.0)  # time passes, no clock is set
+        monkeypatch.setattr(reconciling, "part_lose", slowly)
         assert leases_expire(grace_s=GRACE_S) == 3
         Allocation.objects.filter(attempt=last).update(lease_until=timezone.now() - timedelta(seconds=GRACE_S + 1))
         assert leases_expire(grace_s=GRACE_S) == 1
@@ -132,13 +132,13 @@ class TestLease:
     def test_a_renewal_at_the_last_moment_wins(self, cluster, monkeypatch, looked_again):
         attempt = cluster.running(restartable=True)
         lease_ended(GRACE_S + 1)
-        original = leases.part_lose
+        original = reconciling.part_lose
 
         def renewed_meanwhile(*, lease_before, **keywords):
             given.heard(node=cluster.node, reports=[], holding=[given.held(attempt)])
             return original(**keywords, lease_before=lease_before if looked_again else None)
 
-        monkeypatch.setattr(leases, "part_lose", renewed_meanwhile)
+        monkeypatch.setattr(reconciling, "part_lose", renewed_meanwhile)
         leases_expire(grace_s=GRACE_S)
         assert state(attempt) == ("RUNNING" if looked_again else "PENDING")
 

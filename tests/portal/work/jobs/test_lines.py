@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from portal.pages.dashboard.jobs.log import log_page
 from portal.work.jobs.api.logs import Asked, piece_next
+from portal.work.jobs.log_lines import CODE_BYTES, LINE_BYTES, Cutter, line_shown
 from portal.work.jobs.log_reading import LogPart, last_line, lines_of_tail
 from portal.work.jobs.models import Attempt, LogChunk
-from portal.work.jobs.output.lines import CODE_BYTES, LINE_BYTES, Cutter, line_shown
 from portal.work.notifications.patterns import Tail, lines_find
 
 TEXTS = {

@@ -7,10 +7,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from portal.foundation.errors import BerthError
-from portal.work.jobs.log_both import BothStreams, Cursor
-from portal.work.jobs.log_reading import STREAMS, offset_of_tail
+from portal.work.jobs.log_lines import LINE_BYTES, Cutter, line_shown
+from portal.work.jobs.log_reading import STREAMS, BothStreams, Cursor, offset_of_tail
 from portal.work.jobs.models import LogChunk
-from portal.work.jobs.output.lines import LINE_BYTES, Cutter, line_shown
 
 pytestmark = pytest.mark.django_db
 PIECES = st.lists(
@@ -140,7 +139,7 @@ def test_what_a_look_reads_does_not_grow_with_the_log(part, unit, django_assert_
     for _ in range(16):
         part.write("stdout", unit * (256 * 1024 // len(unit)))
     read = []
-    monkeypatch.setattr("portal.work.jobs.log_both.Cutter.cut", spied(Cutter.cut, read))
+    monkeypatch.setattr("portal.work.jobs.log_reading.Cutter.cut", spied(Cutter.cut, read))
     with django_assert_num_queries(9):
         look = part.both.tail(Cursor(), lines=3, limit=64 * 1024, flush=False)
     assert sum(read) <= 256 * 1024

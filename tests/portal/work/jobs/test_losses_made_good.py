@@ -8,7 +8,7 @@ from django.utils import timezone
 from portal.cluster.services import node_hello
 from portal.work.jobs.models import Allocation, Attempt, Job, JobEvent
 from portal.work.jobs.services import job_cancel, job_hold, job_requeue
-from portal.work.jobs.services.leases import leases_expire
+from portal.work.jobs.services.reconciling import leases_expire
 from portal.work.jobs.states import JobState
 from tests.portal import given
 

@@ -25,8 +25,7 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.services import job_cancel, job_hold, job_release, job_requeue, job_retry
 from portal.work.jobs.services.control import attempt_stop
-from portal.work.jobs.services.leases import leases_expire
-from portal.work.jobs.services.reconciling import _arrays_refresh, _cancelled_end
+from portal.work.jobs.services.reconciling import _arrays_refresh, _cancelled_end, leases_expire
 from portal.work.jobs.states import ACTIVE, FINAL, FOLLOWERS, StopReason
 from tests.portal import given
 

@@ -8,7 +8,7 @@ from portal.foundation.errors import BerthError
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.models import Job
 from portal.work.jobs.services import core_tuning_record
-from portal.work.jobs.services.tuning import cores_tuned
+from portal.work.jobs.services.cores import cores_tuned
 
 
 class Command(BaseCommand):

@@ -4,8 +4,8 @@ import pytest
 from django.utils import timezone
 
 from portal.pages.dashboard.jobs import log
+from portal.work.jobs.log_lines import LINE_BYTES
 from portal.work.jobs.models import LogChunk
-from portal.work.jobs.output.lines import LINE_BYTES
 
 
 @pytest.fixture

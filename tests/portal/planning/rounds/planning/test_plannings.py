@@ -19,8 +19,8 @@ from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job
 from portal.work.jobs.services import ending as ending_module
-from portal.work.jobs.services import leases, placing
 from portal.work.jobs.services import parts as parts_module
+from portal.work.jobs.services import placing, reconciling
 from portal.work.jobs.services import submission as submission_module
 from scheduler.model import Plan
 from scheduler.planning.plan import plan
@@ -280,11 +280,11 @@ class TestKilled:
         attempts = [cluster.running(restartable=True) for _ in range(3)]
         placing.Allocation.objects.update(lease_until=timezone.now() - timedelta(hours=1))
         with monkeypatch.context() as patched:
-            kill_at(patched, leases, "part_lose", call=2)
+            kill_at(patched, reconciling, "part_lose", call=2)
             with pytest.raises(Killed):
-                leases.leases_expire(grace_s=1)
+                reconciling.leases_expire(grace_s=1)
         assert not given.violations()
-        assert leases.leases_expire(grace_s=1) == len(attempts) - 1
+        assert reconciling.leases_expire(grace_s=1) == len(attempts) - 1
 
     def test_a_relay_between_publishing_and_deleting(self, shared_cluster, monkeypatch, broker_settings):
         shared_cluster.submit()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.work.jobs.models import Job, JobInput
-from portal.work.jobs.services.asked.keeping import kept_of
+from portal.work.jobs.services.asked.bringing import kept_of
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
