@@ -8,9 +8,10 @@ from django.contrib import admin
 from django.db.models import Count, Q
 from unfold.admin import TabularInline
 
-from portal.cluster import admin_environments, admin_join, services
+from portal.cluster import admin_environments, admin_join
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.cluster.named import NamedEnvironment
+from portal.cluster.services import health, joining, operating, sharing
 from portal.foundation.console.base import (
     Command,
     ConsoleAdmin,
@@ -58,7 +59,7 @@ class GpuTypeAdmin(ConsoleAdmin):
 
     def save_model(self, request: HttpRequest, obj: GpuType, form: forms.ModelForm, change: bool) -> None:
         values = {name: form.cleaned_data[name] for name in ("relative_speed", "share_weight")}
-        adopt(obj, services.gpu_type_upsert(name=obj.name, **values, actor=request.user))
+        adopt(obj, joining.gpu_type_upsert(name=obj.name, **values, actor=request.user))
 
 
 UUID = column("uuid", "UUID")
@@ -91,49 +92,49 @@ class NodeEventInline(OperatorOnly, TabularInline):
 
 
 def _drain(node: Node, actor: Any, *, reason: str) -> None:
-    services.node_drain(node=node, actor=actor, reason=reason)
+    operating.node_drain(node=node, actor=actor, reason=reason)
 
 
 def _describe(node: Node, actor: Any, *, rack: str, label: str) -> None:
-    services.node_describe(node=node, actor=actor, rack=rack, label=label)
+    operating.node_describe(node=node, actor=actor, rack=rack, label=label)
 
 
 def _tuning(allowed: bool) -> Callable[[Node, Any], None]:
     def change(node: Node, actor: Any) -> None:
-        services.node_tuning(node=node, actor=actor, allowed=allowed)
+        operating.node_tuning(node=node, actor=actor, allowed=allowed)
 
     return change
 
 
 def _resume(node: Node, actor: Any) -> None:
-    services.node_resume(node=node, actor=actor)
+    operating.node_resume(node=node, actor=actor)
 
 
 def _gpu_cordon(node: Node, actor: Any, *, index: int, reason: str) -> None:
-    services.gpu_cordon(node=node, index=index, actor=actor, reason=reason)
+    health.gpu_cordon(node=node, index=index, actor=actor, reason=reason)
 
 
 def _gpu_resume(node: Node, actor: Any, *, index: int) -> None:
-    services.gpu_resume(node=node, index=index, actor=actor)
+    health.gpu_resume(node=node, index=index, actor=actor)
 
 
 def _gpu_mode(mode: str) -> Callable[..., None]:
     def change(node: Node, actor: Any, *, index: int) -> None:
-        services.gpu_mode_set(node=node, index=index, mode=mode, actor=actor)
+        sharing.gpu_mode_set(node=node, index=index, mode=mode, actor=actor)
 
     return change
 
 
 def _heartbeat(node: Node, actor: Any, *, heartbeat_s: float) -> None:
-    services.node_heartbeat_set(node=node, actor=actor, heartbeat_s=heartbeat_s)
+    health.node_heartbeat_set(node=node, actor=actor, heartbeat_s=heartbeat_s)
 
 
 def _declare_dead(node: Node, actor: Any, *, reason: str) -> None:
-    services.node_declare_dead(node=node, actor=actor, reason=reason)
+    operating.node_declare_dead(node=node, actor=actor, reason=reason)
 
 
 def _revoke(node: Node, actor: Any) -> None:
-    services.node_token_revoke(node=node, actor=actor)
+    operating.node_token_revoke(node=node, actor=actor)
 
 
 @admin.register(Node)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 
-from portal.cluster import services
 from portal.cluster.selectors import software_told
+from portal.cluster.services import environments
 from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SHOWN = 20
 
 
 def _remove(environment: NamedEnvironment, actor: Any) -> None:
-    services.environment_remove(environment=environment, actor=actor)
+    environments.environment_remove(environment=environment, actor=actor)
 
 
 class NamedEnvironmentAdmin(ConsoleAdmin):
@@ -78,7 +78,7 @@ class NamedEnvironmentAdmin(ConsoleAdmin):
     def save_model(self, request: HttpRequest, obj: NamedEnvironment, form: forms.ModelForm, change: bool) -> None:
         values = {name: form.cleaned_data[name] for name in ("directory", "note")}
         if change:
-            made = services.environment_change(environment=obj, actor=request.user, **values)
+            made = environments.environment_change(environment=obj, actor=request.user, **values)
         else:
-            made = services.environment_add(name=form.cleaned_data["name"], actor=request.user, **values)
+            made = environments.environment_add(name=form.cleaned_data["name"], actor=request.user, **values)
         adopt(obj, made)

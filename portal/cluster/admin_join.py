@@ -11,8 +11,8 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
-from portal.cluster import services
 from portal.cluster.joining import join_line
+from portal.cluster.services import joining
 from portal.foundation.console.base import Command, ConsoleAdmin
 from portal.foundation.console.show import mark
 from portal.foundation.errors import BerthError
@@ -57,7 +57,7 @@ class JoinTokenAdmin(ConsoleAdmin):
             "revoke",
             "Revoke",
             "Nothing more can join with this token. Nodes that joined with it stay.",
-            lambda token, actor: services.join_token_revoke(join_token=token, actor=actor),
+            lambda token, actor: joining.join_token_revoke(join_token=token, actor=actor),
             lambda token: token.uses_left > 0,
             is_destructive=True,
         ),
@@ -81,7 +81,7 @@ class JoinTokenAdmin(ConsoleAdmin):
         context = {**self.admin_site.each_context(request), "title": "Add a node", "form": form}
         if request.method == "POST" and form.is_valid():
             values = form.cleaned_data
-            made, secret = services.join_token_create(
+            made, secret = joining.join_token_create(
                 actor=request.user, name=values["name"], expires_in_s=values["hours"] * 3600, uses=values["uses"]
             )
             mode = read_json(Layout.at(settings.DATA_DIR).mode) or {}

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from portal.cluster.services import node_events_expire
+from portal.cluster.services.contact import node_events_expire
 from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
 from portal.cluster.telemetry_rollup import telemetry_roll_up
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
-from portal.cluster.services import node_seen
+from portal.cluster.services.contact import node_seen
 from portal.foundation.bulk import among
 from portal.foundation.events.following import node_measured
 

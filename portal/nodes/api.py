@@ -13,14 +13,9 @@ from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from portal.cluster.services import (
-    node_disk_note,
-    node_health_take,
-    node_hello,
-    node_problems,
-    node_register,
-    node_seen,
-)
+from portal.cluster.services.contact import node_disk_note, node_problems, node_seen
+from portal.cluster.services.health import node_health_take
+from portal.cluster.services.joining import node_hello, node_register
 from portal.cluster.telemetry import telemetry_store
 from portal.foundation.api.streams import Streamed
 from portal.foundation.disk import disk_require
@@ -36,8 +31,8 @@ from portal.planning.estimation.records import records_apply
 from portal.work.artefacts.inputs import input_content, with_inputs
 from portal.work.jobs.fields.handing import part_secrets
 from portal.work.jobs.selectors import attempts_of, part_content_check, part_spec
-from portal.work.jobs.services import report_apply
 from portal.work.jobs.services.logs import CHUNK_BYTES
+from portal.work.jobs.services.parts import report_apply
 from portal.work.uploads.store import blob_path, pieces
 
 if TYPE_CHECKING:

@@ -14,8 +14,13 @@ from rest_framework.response import Response
 from portal.foundation.errors import BerthError
 from portal.nodes.base import AgentView, checked, key_of, number_of, parameter_of
 from portal.nodes.serializers import PartKey
-from portal.work.artefacts.services import artefact_append, artefacts_told
-from portal.work.artefacts.services.taking import FILES_AT_ONCE, MOST_NOTES, PIECE_BYTES
+from portal.work.artefacts.services.taking import (
+    FILES_AT_ONCE,
+    MOST_NOTES,
+    PIECE_BYTES,
+    artefact_append,
+    artefacts_told,
+)
 from portal.work.jobs.keys import KEY_PATTERN
 from portal.work.jobs.services.logs import OffsetMismatch
 

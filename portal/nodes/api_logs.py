@@ -16,8 +16,7 @@ from portal.foundation.disk import disk_require
 from portal.nodes.base import AgentView, checked, key_of, number_of, parameter_of
 from portal.nodes.serializers import BIG, PartKey
 from portal.work.jobs.keys import KEY_PATTERN
-from portal.work.jobs.services import log_append, logs_append
-from portal.work.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
+from portal.work.jobs.services.logs import CHUNK_BYTES, OffsetMismatch, log_append, logs_append
 from workers.protocol.wire import OffsetCode
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from channels.layers import get_channel_layer
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_seen
+from portal.cluster.services.contact import node_seen
 from portal.foundation.api.errors import plain_error
 from portal.foundation.disk import disk_full_error
 from portal.foundation.events.relay import group_name

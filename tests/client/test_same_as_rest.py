@@ -11,7 +11,7 @@ from berth_client import Berth, fields, shapes
 from berth_client.jobs import FINAL
 from portal.work.jobs import states
 from portal.work.jobs.declaration.client import client_text
-from portal.work.jobs.services import log_append
+from portal.work.jobs.services.logs import log_append
 from tests.messages import unlike
 from tests.portal import given
 from tests.portal.work.artefacts.sending import NS, Sender

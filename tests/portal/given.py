@@ -21,9 +21,11 @@ from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.beginning import round_present
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
-from portal.work.jobs.services import job_submit, locks, placing, report_apply, submission
+from portal.work.jobs.services import locks, placing, submission
+from portal.work.jobs.services.parts import report_apply
 from portal.work.jobs.services.placing import attempt_start
 from portal.work.jobs.services.starting import Part
+from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import FINAL, LIVE, JobState
 from tests.messages import unlike
 from tests.real_ends import real_end

@@ -89,7 +89,7 @@ def arrivals_step(*, now: float | None = None) -> Job | None:
 def _submit(tenant_name: str, username: str, description: dict[str, Any], *, key: str) -> Job | None:
     """Submit as that user; None when tenant or user is gone, or when a limit refuses the job."""
     from portal.people.tenants.models import Tenant, User
-    from portal.work.jobs.services import job_submit
+    from portal.work.jobs.services.submission import job_submit
 
     tenant = Tenant.objects.filter(name=tenant_name).first()
     user = User.objects.filter(username=username, is_active=True).first()

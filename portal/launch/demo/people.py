@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from portal.cluster import services as cluster
+from portal.cluster.services import joining
 from portal.foundation.layout import SOURCE, Layout, write_json
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.operator import operator_account, password_generate
@@ -76,7 +76,7 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
         **MEASURING,
     )
     for gpu_type, memory_mib in {node.gpu_type: node.gpu_memory_mib for node in DEMO_NODES}.items():
-        cluster.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)
+        joining.gpu_type_upsert(actor=operator, name=gpu_type, memory_mib=memory_mib)
     users: dict[str, dict[str, Any]] = {}
     tokens: dict[str, str] = {}
     for person in PEOPLE:

@@ -160,7 +160,7 @@ def gpus_shared() -> None:
 def main() -> int:
     django.setup()
     from portal.people.tenants.models import Tenant, User
-    from portal.work.jobs.services import job_submit
+    from portal.work.jobs.services.submission import job_submit
 
     _await_nodes()
     gpus_shared()

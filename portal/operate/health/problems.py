@@ -15,7 +15,7 @@ from portal.operate.backups.automatic import backup_problems
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.learned import policy_problems
 from portal.planning.rounds.settings.leaps import leap_problems
-from portal.work.artefacts.services import store_state
+from portal.work.artefacts.services.moving import store_state
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.services.reconciling import portal_since
 from portal.work.jobs.states import AttemptState

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.cluster import selectors as cluster
-from portal.cluster import services as nodes
+from portal.cluster.services import health, operating
 from portal.foundation.errors import BerthError, Forbidden, NotFound
 from portal.pages.dashboard.board.feed import board_now, stream_of
 from portal.pages.dashboard.board.horizons import HORIZONS_H, horizon
@@ -123,13 +123,13 @@ def node_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
         raise Forbidden("Only an operator may change a node.", code="operator_only")
     node, reason = cluster.node_get(user=request.user, name=name), request.POST.get("reason", "")
     if verb == "drain":
-        nodes.node_drain(node=node, actor=request.user, reason=reason)
+        operating.node_drain(node=node, actor=request.user, reason=reason)
         messages.success(request, f"{name} takes no new jobs; what runs there goes on.")
     elif verb == "resume":
-        nodes.node_resume(node=node, actor=request.user)
+        operating.node_resume(node=node, actor=request.user)
         messages.success(request, f"{name} takes jobs again.")
     elif verb == "dead":
-        nodes.node_declare_dead(node=node, actor=request.user, reason=reason)
+        operating.node_declare_dead(node=node, actor=request.user, reason=reason)
         messages.success(request, f"{name} is declared dead; its jobs that may be requeued wait for another node.")
     elif verb in {"gpu-cordon", "gpu-resume"}:
         _gpu_action(request, node, verb, reason)
@@ -143,10 +143,10 @@ def _gpu_action(request: HttpRequest, node: Node, verb: str, reason: str) -> Non
     if not (raw.isascii() and raw.isdigit() and len(raw) < 5):
         raise NotFound("GPU")
     if verb == "gpu-cordon":
-        nodes.gpu_cordon(node=node, index=int(raw), actor=request.user, reason=reason)
+        health.gpu_cordon(node=node, index=int(raw), actor=request.user, reason=reason)
         messages.success(request, f"GPU {raw} of {node.name} goes to no new job; what runs on it goes on.")
     else:
-        nodes.gpu_resume(node=node, index=int(raw), actor=request.user)
+        health.gpu_resume(node=node, index=int(raw), actor=request.user)
         messages.success(request, f"GPU {raw} of {node.name} takes jobs again.")
 
 

@@ -22,7 +22,7 @@ from portal.foundation.layout import SOURCE
 from portal.people.tenants.services import audit_record
 from portal.planning.estimation.models import Link
 from portal.work.jobs.log_reading import lines_of_tail, log_part
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import JobState
 from scheduler.estimator.iteration import bandwidth
 

@@ -22,9 +22,9 @@ from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.selectors import OWN_TENANT
 from portal.planning.estimation.calibration import SCRIPT, link_measured, said_by
 from portal.planning.estimation.models import Link, LinkProbe
-from portal.work.jobs.services import job_submit
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
 from portal.work.jobs.services.starting import Part
+from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import FINAL
 from scheduler.model import LinkWish
 from scheduler.planning.probing import LIMIT_S, MEMORY_MIB

@@ -30,9 +30,9 @@ from portal.planning.rounds.serializers import (
     finite,
 )
 from portal.planning.rounds.settings.knobs import knobs_current
-from portal.work.jobs import services
 from portal.work.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.work.jobs.queue_counts import queue_counts, queue_told
+from portal.work.jobs.services import submission
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -63,7 +63,7 @@ class JobsPlanView(ApiView):
         description="The body and its errors are those of a submission; nothing is stored. Of an array one task is planned.",
     )
     def post(self, request: Request) -> Response:
-        tenant, parsed = services.submission_check(
+        tenant, parsed = submission.submission_check(
             user=request.user,
             tenant=tenant_of(request),
             description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request

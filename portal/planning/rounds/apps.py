@@ -8,7 +8,7 @@ class RoundsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.cluster.services import gpus_kept_by
+        from portal.cluster.services.sharing import gpus_kept_by
         from portal.planning.rounds.settings.knobs import knobs_current
         from portal.work.jobs.sizes import knobs_read_by
 

@@ -38,9 +38,9 @@ from portal.planning.templating.shapes import (
 )
 from portal.planning.templating.submitting import of_parameter, order_make, order_submit
 from portal.planning.templating.yaml_text import with_files, yaml_read, yaml_write
-from portal.work.jobs import services as jobs
 from portal.work.jobs.api.jobs import job_answer
 from portal.work.jobs.serializers import JobDetailSerializer
+from portal.work.jobs.services import submission
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -264,7 +264,7 @@ class TemplatePlanView(ApiView):
     def post(self, request: Request, name: str) -> Response:
         order = _ordered(request, name)
         try:
-            tenant, parsed = jobs.submission_check(
+            tenant, parsed = submission.submission_check(
                 user=request.user,
                 tenant=tenant_of(request),
                 description=order.description,

@@ -11,7 +11,7 @@ from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.templating.document import document_kept, parameters_of_field
 from portal.planning.templating.filling import filled, values_read
 from portal.work.jobs.description import READ_ONLY, SHORT_NAMES
-from portal.work.jobs.services import job_submit, submission_problems
+from portal.work.jobs.services.submission import job_submit, submission_problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from portal.foundation.api.schema import PAGING, documented, parameter
 from portal.work.artefacts.download import download_all, download_answer, download_file
 from portal.work.artefacts.models import PATH_CHARS, Artefact
 from portal.work.artefacts.selectors import artefact_get, artefacts_of, artefacts_summary, tenant_use
-from portal.work.artefacts.services import artefacts_remove
+from portal.work.artefacts.services.removing import artefacts_remove
 from portal.work.jobs.api.jobs import JOB_PATH, job_of
 
 if TYPE_CHECKING:

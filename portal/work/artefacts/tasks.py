@@ -1,6 +1,7 @@
 from celery import shared_task
 
-from portal.work.artefacts.services import artefacts_expire, artefacts_move, artefacts_sweep, remote_sweep
+from portal.work.artefacts.services.moving import artefacts_move, remote_sweep
+from portal.work.artefacts.services.removing import artefacts_expire, artefacts_sweep
 
 
 @shared_task(name="artefacts.expire", expires=3000)

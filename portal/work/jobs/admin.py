@@ -10,9 +10,9 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from portal.foundation.console.base import Command, ConsoleAdmin, OperatorOnly
 from portal.foundation.console.show import block, code, column, facts, mark
-from portal.work.jobs import services
 from portal.work.jobs.declaration.table import PLAIN
 from portal.work.jobs.models import Attempt, Job, JobEvent
+from portal.work.jobs.services import control
 from portal.work.jobs.states import FINAL, QUEUED, JobState
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class JobAdmin(ConsoleAdmin):
             "Cancel",
             "A waiting job ends at once; a running one gets SIGTERM, and SIGKILL after its grace. An array goes with all "
             "its tasks.",
-            services.job_cancel,
+            control.job_cancel,
             lambda job: job.state not in FINAL,
             is_destructive=True,
         ),
@@ -113,17 +113,17 @@ class JobAdmin(ConsoleAdmin):
             "hold",
             "Hold",
             "It keeps its place and does not start until somebody releases it. Held time does not count as waiting.",
-            services.job_hold,
+            control.job_hold,
             lambda job: job.state == JobState.PENDING,
         ),
         _command(
-            "release", "Release", "It may start again.", services.job_release, lambda job: job.state == JobState.HELD
+            "release", "Release", "It may start again.", control.job_release, lambda job: job.state == JobState.HELD
         ),
         _command(
             "requeue",
             "Requeue",
             "It is stopped and waits again. It resumes from its checkpoint, if it makes one, else from the beginning.",
-            services.job_requeue,
+            control.job_requeue,
             lambda job: job.state not in FINAL | QUEUED and job.array_size is None and job.is_requeueable,
         ),
     )

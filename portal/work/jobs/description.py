@@ -1,7 +1,7 @@
 """The one validation of a job description: for the form, REST and the admin console (algorithms, section 1).
 
 Pure: no database. Checks that need one (membership, ceiling of priority, quotas, dependencies, whether any nodes could ever
-hold it) are made by `portal.work.jobs.services.job_submit`.
+hold it) are made by `portal.work.jobs.services.submission.job_submit`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 from celery import shared_task
 
 from portal.work.jobs.idle.looking import idle_look
-from portal.work.jobs.services import idempotency_keys_expire, reconcile
 from portal.work.jobs.services.asked.bringing import IN_USE
+from portal.work.jobs.services.reconciling import reconcile
+from portal.work.jobs.services.submission import idempotency_keys_expire
 from portal.work.uploads.services import uploads_expire
 
 

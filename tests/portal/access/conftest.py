@@ -9,10 +9,11 @@ from django.test import override_settings
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_drain
+from portal.cluster.services.operating import node_drain
 from portal.planning.rounds.services import planning_run
 from portal.work.jobs.models import Allocation
-from portal.work.jobs.services import job_submit, log_append
+from portal.work.jobs.services.logs import log_append
+from portal.work.jobs.services.submission import job_submit
 from tests.portal.access.committed import Committed
 from tests.portal.access.safe import BREAK_OUT, SHOUT
 from tests.portal.access.world import build, offers_keep, running

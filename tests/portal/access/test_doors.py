@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_token_revoke
+from portal.cluster.services.operating import node_token_revoke
 from portal.people.tenants.models import ApiToken
 from portal.people.tenants.services import SCOPES, membership_remove, token_create, token_revoke, user_update
 from portal.work.jobs.models import Allocation, Job

@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from portal.foundation.layout import SOURCE
 from portal.foundation.middleware import CONSOLE_PREFIX
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 from tests.portal.access.routes import path_of
 from tests.portal.access.rows import REST
 from tests.portal.access.safe import BREAK_OUT, EVALUATES, RAW, SHOUT, assert_safe, is_page

@@ -11,7 +11,7 @@ from django.test.client import ClientHandler
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import join_token_create, node_register
+from portal.cluster.services.joining import join_token_create, node_register
 from portal.pages.laboratory.checking import SimulationOrder
 from portal.pages.laboratory.run.worker import simulation_next
 from portal.pages.laboratory.services import owned_share, simulation_order, trace_add
@@ -22,7 +22,9 @@ from portal.planning.rounds.models import Planning
 from portal.planning.rounds.services import planning_run
 from portal.planning.templating.services import template_save, values_save
 from portal.work.jobs.models import Allocation, Job
-from portal.work.jobs.services import job_hold, job_submit, log_append
+from portal.work.jobs.services.control import job_hold
+from portal.work.jobs.services.logs import log_append
+from portal.work.jobs.services.submission import job_submit
 from portal.work.secrets.services import secret_set
 from portal.work.uploads.models import Upload
 from tests.portal import given

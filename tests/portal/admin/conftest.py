@@ -2,9 +2,9 @@
 
 import pytest
 
-from portal.cluster import services as cluster
+from portal.cluster.services import joining
 from portal.people.tenants import services as tenants
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 
 PASSWORD = "a-long-pass-word-1"
 
@@ -29,7 +29,7 @@ def tenant(member):
 
 @pytest.fixture
 def node(operator):
-    _, secret = cluster.join_token_create(actor=operator, name="n1")
+    _, secret = joining.join_token_create(actor=operator, name="n1")
     inventory = {
         "name": "n1",
         "address": "127.0.0.1",
@@ -43,7 +43,7 @@ def node(operator):
         "memory_mib": 65536,
         "gpus": [{"index": index, "uuid": f"GPU-{index}", "memory_mib": 16384} for index in range(4)],
     }
-    return cluster.node_register(join_secret=secret, inventory=inventory)[0]
+    return joining.node_register(join_secret=secret, inventory=inventory)[0]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.cluster.models import JoinToken, Node
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
 from portal.people.tenants.services import token_create
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 from tests.portal.admin.conftest import PASSWORD
 
 

@@ -6,13 +6,13 @@ import pytest
 from django.core import checks
 from django.urls import reverse
 
-from portal.cluster.services import environment_add
+from portal.cluster.services.environments import environment_add
 from portal.people.tenants.models import ApiToken
 from portal.people.tenants.services import token_create
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.services import planning_run
 from portal.urls import admin  # with the console's pages, which `portal.urls` finds
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 
 LISTS = [f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry]
 ADDED = [

@@ -6,7 +6,9 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node, NodeEvent
-from portal.cluster.services import gpu_cordon, gpu_resume, node_drain, node_health_take, node_hello, node_resume
+from portal.cluster.services.health import gpu_cordon, gpu_resume, node_health_take
+from portal.cluster.services.joining import node_hello
+from portal.cluster.services.operating import node_drain, node_resume
 from portal.cluster.tasks import roll_up
 from portal.foundation.errors import BerthError, NotFound
 from portal.people.tenants.models import AuditEvent

@@ -8,16 +8,9 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, JoinToken, Node, NodeEvent
-from portal.cluster.services import (
-    join_token_create,
-    node_drain,
-    node_hello,
-    node_problems,
-    node_register,
-    node_resume,
-    node_seen,
-    node_token_revoke,
-)
+from portal.cluster.services.contact import node_problems, node_seen
+from portal.cluster.services.joining import join_token_create, node_hello, node_register
+from portal.cluster.services.operating import node_drain, node_resume, node_token_revoke
 from portal.foundation.errors import BerthError
 from portal.foundation.events.models import OutboxMessage
 from portal.people.tenants.models import AuditEvent
@@ -125,7 +118,7 @@ def test_silence_makes_a_node_unreachable_and_a_word_brings_it_back(cluster):
 
 def test_an_agent_that_died_before_it_kept_its_token_may_register_again(db):
     from portal.cluster.models import Node
-    from portal.cluster.services import join_token_create, node_hello, node_register
+    from portal.cluster.services.joining import join_token_create, node_hello, node_register
     from portal.foundation.errors import BerthError
     from tests.portal.given import inventory, node_make
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from portal.cluster.models import Gpu, GpuType
-from portal.cluster.services import gpu_modes_balance
+from portal.cluster.services.sharing import gpu_modes_balance
 from portal.foundation.layout import Layout
 from portal.launch.demo.people import demo_ensure
 from portal.launch.demo.sharers import sharers
@@ -13,7 +13,7 @@ from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.models import GpuAllocation, Job
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 from tests.portal import given
 
 

@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_touch
+from portal.cluster.services.contact import node_touch
 from portal.foundation.events import relay
 from portal.foundation.events.services import node_wake
 from portal.nodes import sync

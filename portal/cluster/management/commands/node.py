@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.cluster import services
 from portal.cluster.models import Node
+from portal.cluster.services import health, operating
 from portal.foundation.errors import BerthError
 
 if TYPE_CHECKING:
@@ -80,15 +80,15 @@ def _change(node: Node, options: dict[str, Any]) -> None:
         known = f"it has {', '.join(map(str, there))}" if there else "it has none"
         raise CommandError(f"{node.name} has no GPU {index}; {known}.", returncode=REFUSED)
     if options["drain"]:
-        services.node_drain(node=node, actor=None, reason=reason)
+        operating.node_drain(node=node, actor=None, reason=reason)
     elif options["resume"]:
-        services.node_resume(node=node, actor=None)
+        operating.node_resume(node=node, actor=None)
     elif options["cordon_gpu"] is not None:
-        services.gpu_cordon(node=node, index=options["cordon_gpu"], actor=None, reason=reason)
+        health.gpu_cordon(node=node, index=options["cordon_gpu"], actor=None, reason=reason)
     elif options["resume_gpu"] is not None:
-        services.gpu_resume(node=node, index=options["resume_gpu"], actor=None)
+        health.gpu_resume(node=node, index=options["resume_gpu"], actor=None)
     elif options["heartbeat"] is not None:
-        services.node_heartbeat_set(node=node, actor=None, heartbeat_s=options["heartbeat"])
+        health.node_heartbeat_set(node=node, actor=None, heartbeat_s=options["heartbeat"])
 
 
 def _lines(node: Node) -> Iterator[str]:

@@ -19,7 +19,7 @@ from portal.planning.estimation.calibration import (
     calibration_tasks,
     links_table,
 )
-from portal.work.jobs.services import job_cancel
+from portal.work.jobs.services.control import job_cancel
 from portal.work.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:

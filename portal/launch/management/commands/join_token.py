@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.cluster import services
 from portal.cluster.joining import join_line
+from portal.cluster.services import joining
 from portal.foundation.errors import BerthError
 from portal.foundation.layout import Layout, read_json
 from portal.launch.operator import operator_account
@@ -28,7 +28,7 @@ class Command(BaseCommand):
             raise CommandError("Berth has not been started on this data directory; run ./berth up first.")
         try:
             actor = operator_account()
-            _, secret = services.join_token_create(
+            _, secret = joining.join_token_create(
                 actor=actor, name=options["name"], expires_in_s=int(options["hours"] * 3600), uses=1
             )
         except User.DoesNotExist as error:

@@ -19,7 +19,7 @@ from portal.pages.dashboard.artefacts.tree import page_url
 from portal.pages.dashboard.shell.frame import page_follow
 from portal.work.artefacts.download import download_all, download_answer, download_file
 from portal.work.artefacts.selectors import artefact_get, artefacts_of
-from portal.work.artefacts.services import artefacts_remove
+from portal.work.artefacts.services.removing import artefacts_remove
 from portal.work.jobs.listing import job_find
 
 if TYPE_CHECKING:

@@ -37,10 +37,10 @@ from portal.pages.dashboard.shell.frame import page_follow
 from portal.people.accounts.looked import looked_at
 from portal.people.tenants.selectors import zone_of
 from portal.planning.rounds.read.explained import explanation
-from portal.work.jobs import services
 from portal.work.jobs.description import priority_parse
 from portal.work.jobs.listing import job_find
 from portal.work.jobs.log_reading import log_bytes, log_part
+from portal.work.jobs.services import control, retrying
 from portal.work.jobs.states import RETRIED, shell_code
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from portal.work.jobs.models import Job
 
 VERBS = {
-    "cancel": services.job_cancel,
-    "hold": services.job_hold,
-    "release": services.job_release,
-    "requeue": services.job_requeue,
-    "retry": services.job_retry,
+    "cancel": control.job_cancel,
+    "hold": control.job_hold,
+    "release": control.job_release,
+    "requeue": control.job_requeue,
+    "retry": retrying.job_retry,
 }
-BULK = {**VERBS, "priority": services.job_priority_set}
+BULK = {**VERBS, "priority": control.job_priority_set}
 DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued", "retry": "Retried"}
 DONE |= {"priority": "Priority set"}
 FRAGMENTS: dict[str, Callable[[Job], Any]] = {"body": body_make, "timeline": timeline_part, "log": log_choices}

@@ -11,7 +11,7 @@ from portal.planning.rounds.asking.dryrun import dry_run as plan_dry_run
 from portal.planning.rounds.read.forecasts import forecast_record
 from portal.planning.rounds.read.places import queue_words
 from portal.planning.rounds.settings.knobs import knobs_current
-from portal.work.jobs.services import submission_check
+from portal.work.jobs.services.submission import submission_check
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -29,7 +29,7 @@ from portal.planning.rounds.read.selectors import cores_effects
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.templating.services import values_save
 from portal.work.jobs.listing import job_find
-from portal.work.jobs.services import job_submit, submission_problems
+from portal.work.jobs.services.submission import job_submit, submission_problems
 from portal.work.jobs.use import tenants_use
 
 if TYPE_CHECKING:

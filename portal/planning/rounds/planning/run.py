@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from django.db import transaction
 
-from portal.cluster.services import gpu_modes_balance
+from portal.cluster.services.sharing import gpu_modes_balance
 from portal.foundation.disk import disk_state
 from portal.foundation.events.services import page_event
 from portal.foundation.leases import holder_new

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 
 from portal.work.jobs.models import Attempt, CoreSearch, CoreStep
-from portal.work.jobs.services import core_tuning_record
-from portal.work.jobs.services.cores import core_place, cores_order
+from portal.work.jobs.services.cores import core_place, core_tuning_record, cores_order
 from portal.work.jobs.services.events import event_record
 from scheduler.estimator.tuner import Room, Tuning, Way, advance, by_throughput, step
 from scheduler.explaining.phrases import count

@@ -22,7 +22,7 @@ from portal.foundation.api.schema import (
 )
 from portal.foundation.errors import Conflict
 from portal.people.tenants.authentication import tenant_of, token_again, token_of
-from portal.work.jobs import services, sizes
+from portal.work.jobs import sizes
 from portal.work.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.work.jobs.declaration.table import CATEGORIES
 from portal.work.jobs.idle.using import job_keep
@@ -30,6 +30,7 @@ from portal.work.jobs.lineage import MOST_TOLD, began_from, continued_by
 from portal.work.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
 from portal.work.jobs.searching import Between, JobFilters, jobs_kept, jobs_named, tasks_kept
 from portal.work.jobs.serializers import JobDetailSerializer, JobSerializer
+from portal.work.jobs.services import control, retrying, submission
 from portal.work.jobs.services.asked.editing import changes_parse, job_edit
 from portal.work.jobs.states import RETRIED, JobState
 
@@ -119,7 +120,7 @@ class JobsView(ApiView):
     def post(self, request: Request) -> Response:
         key = idempotency_key_of(request)
         tenant = tenant_of(request)
-        job = services.job_submit(
+        job = submission.job_submit(
             user=request.user,
             tenant=tenant,
             description=request_object(request._request),  # noqa: SLF001 - the public way to the raw request
@@ -230,11 +231,11 @@ def _action(name: str, summary: str, service: Callable[..., Job]) -> type[JobAct
     return type(f"Job{name.title()}View", (JobActionView,), {"service": staticmethod(service), "post": post})
 
 
-JobCancelView = _action("cancel", "Cancel a job that has not ended", services.job_cancel)
-JobHoldView = _action("hold", "Keep a waiting job from starting", services.job_hold)
-JobReleaseView = _action("release", "Let a held job wait again", services.job_release)
+JobCancelView = _action("cancel", "Cancel a job that has not ended", control.job_cancel)
+JobHoldView = _action("hold", "Keep a waiting job from starting", control.job_hold)
+JobReleaseView = _action("release", "Let a held job wait again", control.job_release)
 JobKeepView = _action("keep", "Let a running job's idle time begin anew", job_keep)
-JobRequeueView = _action("requeue", "Stop a running job and let it wait again", services.job_requeue)
+JobRequeueView = _action("requeue", "Stop a running job and let it wait again", control.job_requeue)
 
 
 class JobRetryView(ApiView):
@@ -258,5 +259,5 @@ class JobRetryView(ApiView):
         states = Query(request, known=("state",)).choices("state", sorted(RETRIED))
         job = job_of(request, number)
         body_of(request)
-        services.job_retry(job=job, actor=request.user, states=states or RETRIED)
+        retrying.job_retry(job=job, actor=request.user, states=states or RETRIED)
         return job_answer(job, user=request.user)

@@ -8,7 +8,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
 
 from portal.cluster.selectors import node_get, nodes_listed_for
-from portal.cluster.services import gpu_cordon, gpu_resume, node_declare_dead, node_drain, node_resume
+from portal.cluster.services.health import gpu_cordon, gpu_resume
+from portal.cluster.services.operating import node_declare_dead, node_drain, node_resume
 from portal.foundation.api.base import ApiView, body_of, reason_of
 from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
-from portal.cluster.services import node_touch
+from portal.cluster.services.contact import node_touch
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import node_wake, page_event, plan_nudge
 from portal.people.tenants.rights import ceiling_check, work_check

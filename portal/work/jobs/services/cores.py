@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, Max, Sum
 from django.utils import timezone
 
-from portal.cluster.services import node_touch
+from portal.cluster.services.contact import node_touch
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
 from portal.foundation.events.services import node_wake, page_event, plan_nudge

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_settled
+from portal.cluster.services.contact import node_settled
 from portal.foundation.events.services import page_event
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation
 from portal.work.jobs.services.asked.bringing import commit_note

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import F, Max
 
 from portal.cluster.models import Gpu, GpuType
-from portal.cluster.services import nodes_touch
+from portal.cluster.services.contact import nodes_touch
 from portal.foundation.bulk import among, rows_insert, rows_update
 from portal.foundation.environment import env
 from portal.foundation.events.services import jobs_tell, nodes_wake, page_event

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_drain
 from portal.cluster.services.contact import node_problems
+from portal.cluster.services.operating import node_drain
 from portal.planning.rounds.models import OperatorSetting, Planning, Round
 from portal.planning.rounds.services import planning_run
 from portal.work.jobs.models import LogChunk

@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from portal.cluster.models import UNREACHABLE_AFTER_S, Node, NodeEvent
-from portal.cluster.services import node_disk_note
+from portal.cluster.services.contact import node_disk_note
 from portal.operate.health.problems import FAILED_PLANNINGS, NAMED, STARTING_LIMIT_S
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.run import planning_run

@@ -14,7 +14,8 @@ from portal.foundation.events.models import OutboxMessage
 from portal.foundation.events.services import page_event, plan_nudge
 from portal.pages.dashboard.shell.consumers import LiveConsumer
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import reconcile, submission
+from portal.work.jobs.services import submission
+from portal.work.jobs.services.reconciling import reconcile
 from tests.portal import given
 
 

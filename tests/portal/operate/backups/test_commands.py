@@ -18,7 +18,7 @@ from portal.operate.backups.older import COMMIT, NAMED_BEFORE
 
 FILL = """
 from tests.portal import given
-from portal.work.jobs.services import log_append
+from portal.work.jobs.services.logs import log_append
 cluster = given.Cluster.make()
 attempt = cluster.running(restartable=True, name="runs \\u00e4 \\\\N")
 log_append(node=cluster.node, key=attempt.key, epoch=1, rank=0, stream="stdout", offset=0, data=bytes(range(256)))

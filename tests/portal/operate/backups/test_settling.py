@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_declare_dead
+from portal.cluster.services.operating import node_declare_dead
 from portal.foundation.environment import env
 from portal.foundation.events.models import OutboxMessage
 from portal.operate.backups.models import Backup

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from django.test import Client
 
 from portal.cluster.models import Node
-from portal.cluster.services import join_token_create, node_register
+from portal.cluster.services.joining import join_token_create, node_register
 from portal.people.tenants.services import membership_add, tenant_create, user_create
 from portal.planning.estimation.models import Link
 from portal.planning.rounds.services import planning_run
 from portal.work.jobs.models import Allocation, Job
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 from tests.portal import given
 from tests.real_ends import real_end
 from tests.real_messages import INVENTORY

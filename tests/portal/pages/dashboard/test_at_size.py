@@ -14,7 +14,7 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job, JobText
 from portal.work.jobs.queue_counts import queue_counts
 from portal.work.jobs.searching import jobs_found, text_of
-from portal.work.jobs.services import job_cancel
+from portal.work.jobs.services.control import job_cancel
 from portal.work.jobs.use import usage_of
 from tests.portal import given
 

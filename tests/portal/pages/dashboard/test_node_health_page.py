@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node
-from portal.cluster.services import gpu_cordon, node_health_take
+from portal.cluster.services.health import gpu_cordon, node_health_take
 from portal.pages.dashboard.board.facts import facts_read
 from portal.pages.dashboard.cluster.hardware import throttle_words
 from tests.portal import given

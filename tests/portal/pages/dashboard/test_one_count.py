@@ -10,7 +10,7 @@ from portal.people.tenants.models import Tenant
 from portal.people.tenants.services import token_create
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import job_hold
+from portal.work.jobs.services.control import job_hold
 from tests.portal import given
 from tests.portal.scraping import scraper
 

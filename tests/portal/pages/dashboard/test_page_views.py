@@ -13,7 +13,7 @@ from portal.cluster.models import Node, NodeEvent
 from portal.pages.dashboard.rounds import page as rounds_page
 from portal.people.tenants.models import ApiToken
 from portal.planning.rounds.models import Planning
-from portal.work.jobs.services import job_hold
+from portal.work.jobs.services.control import job_hold
 from tests.portal.lasting import lasting
 from tests.portal.pages.dashboard.cluster_world import PASSWORD, READERS, World, grow, people
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from axes.models import AccessAttempt
 
-from portal.cluster.services import gpu_type_upsert
+from portal.cluster.services.joining import gpu_type_upsert
 from portal.foundation.errors import BerthError
 from portal.people.tenants import services
 from portal.people.tenants.models import AuditEvent, Tenant, User

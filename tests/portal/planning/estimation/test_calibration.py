@@ -12,7 +12,7 @@ from portal.planning.estimation.calibration import calibration_record, calibrati
 from portal.planning.estimation.models import Link
 from portal.planning.estimation.selectors import links_load
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import log_append
+from portal.work.jobs.services.logs import log_append
 from tests.portal import given
 
 LINE = 'noise\nBERTH-LINK {"method": "a ring", "measured": [[1000000, 0.5, 2], [2000000, 1.0, 2]], "nodes": %d}\n'

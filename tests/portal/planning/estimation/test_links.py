@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_hello
+from portal.cluster.services.joining import node_hello
 from portal.people.tenants.models import Tenant
 from portal.planning.estimation.links import links_refine
 from portal.planning.estimation.models import AttemptSpeed, Link, LinkProbe, LinkVote
@@ -14,7 +14,7 @@ from portal.planning.estimation.probes import probes_take
 from portal.planning.estimation.selectors import links_load
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import log_append
+from portal.work.jobs.services.logs import log_append
 from tests.portal import given
 from tests.portal.planning.estimation.test_records import record, send
 

@@ -18,7 +18,7 @@ from portal.planning.rounds.asking import changes
 from portal.planning.rounds.models import ForecastRecord, StartForecast
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import job_cancel, job_hold
+from portal.work.jobs.services.control import job_cancel, job_hold
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

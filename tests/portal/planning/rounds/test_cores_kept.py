@@ -10,7 +10,7 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job, Promise
-from portal.work.jobs.services import core_tuning_record
+from portal.work.jobs.services.cores import core_tuning_record
 from tests.portal import given
 
 

@@ -12,7 +12,7 @@ from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.read.selectors import latency_ratio, waited_s
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job
-from portal.work.jobs.services import job_hold, job_release
+from portal.work.jobs.services.control import job_hold, job_release
 from scheduler.fairness.lrf import age_of
 from tests.portal import given
 

@@ -15,7 +15,7 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.services import settings_update
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from portal.work.jobs.selectors import part_spec, parts_wanted
-from portal.work.jobs.services import job_cancel, job_hold
+from portal.work.jobs.services.control import job_cancel, job_hold
 from portal.work.jobs.services.parts import node_parts_lose
 from portal.work.jobs.services.placing import DoesNotFit, attempts_start
 from portal.work.jobs.services.profiling import profiles_end_late

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from portal.foundation.errors import BerthError
 from portal.people.tenants.models import Tenant
-from portal.work.artefacts.services import artefacts_remove
+from portal.work.artefacts.services.removing import artefacts_remove
 from portal.work.jobs.fields.keeping import inputs_read, inputs_text, job_inputs
 from portal.work.jobs.lineage import MOST_TOLD
 from portal.work.jobs.models import Job, JobInput

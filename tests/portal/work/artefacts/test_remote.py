@@ -19,7 +19,8 @@ from portal.operate.health.problems import store_away
 from portal.pages.dashboard.artefacts import previews
 from portal.work.artefacts import remote, store
 from portal.work.artefacts.models import Artefact
-from portal.work.artefacts.services import artefacts_move, artefacts_remove, remote_sweep, store_state
+from portal.work.artefacts.services.moving import artefacts_move, remote_sweep, store_state
+from portal.work.artefacts.services.removing import artefacts_remove
 from tests.portal.work.artefacts.sending import Sender
 from tests.portal.work.artefacts.test_inputs import ask
 

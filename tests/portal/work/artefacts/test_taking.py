@@ -10,7 +10,8 @@ from portal.people.tenants.models import Tenant
 from portal.work.artefacts import store
 from portal.work.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
 from portal.work.artefacts.selectors import artefact_bytes, artefact_get, artefacts_of, artefacts_summary, tenant_use
-from portal.work.artefacts.services import artefacts_expire, artefacts_remove, artefacts_sweep, removing
+from portal.work.artefacts.services import removing
+from portal.work.artefacts.services.removing import artefacts_expire, artefacts_remove, artefacts_sweep
 from portal.work.jobs.models import Job, JobInput
 from portal.work.jobs.states import JobState
 from tests.portal import given

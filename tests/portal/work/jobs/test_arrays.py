@@ -8,16 +8,10 @@ from django.test.utils import CaptureQueriesContext
 
 from portal.foundation.errors import BerthError
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import (
-    job_cancel,
-    job_hold,
-    job_priority_set,
-    job_release,
-    job_requeue,
-    reconcile,
-    reconciling,
-)
+from portal.work.jobs.services import reconciling
 from portal.work.jobs.services.arrays import TASKS_AHEAD
+from portal.work.jobs.services.control import job_cancel, job_hold, job_priority_set, job_release, job_requeue
+from portal.work.jobs.services.reconciling import reconcile
 from tests.portal import given
 
 

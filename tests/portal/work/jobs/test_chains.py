@@ -8,7 +8,7 @@ from portal.foundation.errors import BerthError, Conflict
 from portal.people.tenants.models import Membership, Tenant
 from portal.planning.rounds.planning.queued import jobs_blocked
 from portal.work.jobs.models import Job, JobDependency
-from portal.work.jobs.services import job_cancel
+from portal.work.jobs.services.control import job_cancel
 from portal.work.jobs.states import JobState
 from tests.portal import given
 

@@ -5,8 +5,8 @@ import pytest
 from portal.foundation.errors import BerthError
 from portal.work.jobs.models import Job, JobEvent, JobPayload, JobText
 from portal.work.jobs.selectors import parts_wanted
-from portal.work.jobs.services import job_cancel
 from portal.work.jobs.services.asked.editing import changes_parse, job_edit
+from portal.work.jobs.services.control import job_cancel
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,9 @@ from django.utils import timezone
 from portal.work.jobs.models import Attempt, Job, JobEvent
 from portal.work.jobs.selectors import parts_wanted
 from portal.work.jobs.serializers.jobs import JobSerializer
-from portal.work.jobs.services import job_cancel, job_requeue, node_parts_lose
-from portal.work.jobs.services.control import attempt_stop
+from portal.work.jobs.services.control import attempt_stop, job_cancel, job_requeue
 from portal.work.jobs.services.ending import attempt_end_state
+from portal.work.jobs.services.parts import node_parts_lose
 from portal.work.jobs.states import FINAL, StopReason
 from tests.portal import given
 

@@ -8,7 +8,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import join_token_create, node_declare_dead, node_hello, node_register, node_token_revoke
+from portal.cluster.services.joining import join_token_create, node_hello, node_register
+from portal.cluster.services.operating import node_declare_dead, node_token_revoke
 from portal.foundation.errors import Conflict
 from portal.work.jobs.models import Allocation, Attempt, ClockMark, Job
 from portal.work.jobs.services import parts, reconciling

@@ -3,7 +3,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from portal.work.jobs.models import IdempotencyKey, Job
-from portal.work.jobs.services import idempotency_keys_expire, job_submit
+from portal.work.jobs.services.submission import idempotency_keys_expire, job_submit
 
 
 def test_a_key_is_forgotten_after_a_week_and_its_job_is_not(cluster):

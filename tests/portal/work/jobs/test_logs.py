@@ -4,8 +4,7 @@ import pytest
 
 from portal.foundation.errors import BerthError, NotFound
 from portal.work.jobs.models import LogChunk
-from portal.work.jobs.services import log_append
-from portal.work.jobs.services.logs import CHUNK_BYTES, OffsetMismatch
+from portal.work.jobs.services.logs import CHUNK_BYTES, OffsetMismatch, log_append
 from tests.portal import given
 
 

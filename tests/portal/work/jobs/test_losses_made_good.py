@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.cluster.services import node_hello
+from portal.cluster.services.joining import node_hello
 from portal.work.jobs.models import Allocation, Attempt, Job, JobEvent
-from portal.work.jobs.services import job_cancel, job_hold, job_requeue
+from portal.work.jobs.services.control import job_cancel, job_hold, job_requeue
 from portal.work.jobs.services.reconciling import leases_expire
 from portal.work.jobs.states import JobState
 from tests.portal import given

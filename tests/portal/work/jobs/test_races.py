@@ -9,11 +9,12 @@ from datetime import timedelta
 import pytest
 
 from portal.cluster.models import Node
-from portal.cluster.services import gpu_mode_set, node_hello
+from portal.cluster.services.joining import node_hello
+from portal.cluster.services.sharing import gpu_mode_set
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Attempt, Job
-from portal.work.jobs.services import job_cancel, job_hold, job_release
+from portal.work.jobs.services.control import job_cancel, job_hold, job_release
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
 from portal.work.jobs.services.reconciling import leases_expire
 from portal.work.jobs.services.starting import Part

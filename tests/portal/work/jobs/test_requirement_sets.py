@@ -11,7 +11,7 @@ from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.declaration.openapi import EXAMPLES
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.selectors import part_spec
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 from tests.portal import given
 
 

@@ -5,7 +5,9 @@ import pytest
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import arrays, job_cancel, job_hold, job_release, job_retry
+from portal.work.jobs.services import arrays
+from portal.work.jobs.services.control import job_cancel, job_hold, job_release
+from portal.work.jobs.services.retrying import job_retry
 from tests.portal import given
 
 

@@ -7,12 +7,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_hello, node_seen
+from portal.cluster.services.contact import node_seen
+from portal.cluster.services.joining import node_hello
 from portal.foundation.environment import env
 from portal.work.jobs.models import Allocation, Attempt, Job
-from portal.work.jobs.services import job_cancel, reconcile
+from portal.work.jobs.services.control import job_cancel
 from portal.work.jobs.services.parts import FORGOTTEN_S
-from portal.work.jobs.services.reconciling import silent_starts_lose
+from portal.work.jobs.services.reconciling import reconcile, silent_starts_lose
 from tests.portal import given
 
 LIMIT_S = 300

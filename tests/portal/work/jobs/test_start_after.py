@@ -18,7 +18,7 @@ from portal.planning.rounds.read.needs import start_need
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.imports import text_import
 from portal.work.jobs.models import Attempt, Job
-from portal.work.jobs.services import job_requeue
+from portal.work.jobs.services.control import job_requeue
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAST = "2020-01-01T08:00:00+01:00"

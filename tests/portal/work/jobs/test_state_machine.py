@@ -18,14 +18,15 @@ from hypothesis.stateful import (
 )
 
 from portal.cluster.models import Node
-from portal.cluster.services import node_declare_dead, node_hello, node_resume
+from portal.cluster.services.joining import node_hello
+from portal.cluster.services.operating import node_declare_dead, node_resume
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.models import OperatorSetting
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation, Attempt, Job
-from portal.work.jobs.services import job_cancel, job_hold, job_release, job_requeue, job_retry
-from portal.work.jobs.services.control import attempt_stop
+from portal.work.jobs.services.control import attempt_stop, job_cancel, job_hold, job_release, job_requeue
 from portal.work.jobs.services.reconciling import _arrays_refresh, _cancelled_end, leases_expire
+from portal.work.jobs.services.retrying import job_retry
 from portal.work.jobs.states import ACTIVE, FINAL, FOLLOWERS, StopReason
 from tests.portal import given
 

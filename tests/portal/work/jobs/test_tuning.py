@@ -13,8 +13,7 @@ from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.read.selectors import cores_effects, cores_wanted_of
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import CoreTuning
-from portal.work.jobs.services import core_tuning_record
-from portal.work.jobs.services.cores import cores_tuned
+from portal.work.jobs.services.cores import core_tuning_record, cores_tuned
 from tests.portal import given
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError
 from portal.people.tenants.models import Tenant
 from portal.work.jobs.models import Job, JobEvent
-from portal.work.jobs.services import log_append
+from portal.work.jobs.services.logs import log_append
 from portal.work.notifications import patterns
 from portal.work.notifications.choosing import wishes_set
 from portal.work.notifications.matches import GAPS, digests_note

@@ -7,8 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from portal.foundation.errors import BerthError
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import core_tuning_record
-from portal.work.jobs.services.cores import cores_tuned
+from portal.work.jobs.services.cores import core_tuning_record, cores_tuned
 
 
 class Command(BaseCommand):

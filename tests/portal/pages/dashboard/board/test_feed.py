@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, GpuType, Node
-from portal.cluster.services import node_describe, node_drain
+from portal.cluster.services.operating import node_describe, node_drain
 from portal.foundation.events import following, relay, shared
 from portal.foundation.events.relay import number_key
 from portal.foundation.events.shared import client

@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from portal.pages.dashboard.jobs.array.page import TaskQuery, array_body, array_sums, array_tasks
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import job_retry, log_append
+from portal.work.jobs.services.logs import log_append
+from portal.work.jobs.services.retrying import job_retry
 from tests.portal import given
 from tests.portal.pages.dashboard.test_templates import Page
 

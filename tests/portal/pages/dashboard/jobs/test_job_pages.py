@@ -11,7 +11,8 @@ from portal.cluster.models import Node
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.services import planning_run
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import job_cancel, log_append
+from portal.work.jobs.services.control import job_cancel
+from portal.work.jobs.services.logs import log_append
 from portal.work.jobs.states import JobState
 from tests.portal.given import Cluster, member, operator
 

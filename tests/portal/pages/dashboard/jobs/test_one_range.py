@@ -13,7 +13,7 @@ from portal.planning.offers.services import offers_of
 from portal.planning.rounds.models import StartForecast
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import job_hold
+from portal.work.jobs.services.control import job_hold
 
 pytestmark = pytest.mark.django_db
 PLACES = {

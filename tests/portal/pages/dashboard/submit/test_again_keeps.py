@@ -7,7 +7,7 @@ from django.urls import reverse
 from portal.pages.dashboard.submit.form import fields_make, initial_of
 from portal.pages.dashboard.submit.reading import description_read
 from portal.work.jobs.description import description_parse
-from portal.work.jobs.services import job_submit
+from portal.work.jobs.services.submission import job_submit
 
 
 def form_of(description):

@@ -14,7 +14,7 @@ from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import AttemptSpeed, Signature, ThroughputCell
 from portal.planning.rounds.asking.scaling import COLUMNS, scaling, sizes_shown
 from portal.work.jobs.models import CoreTuning
-from portal.work.jobs.services import core_tuning_record
+from portal.work.jobs.services.cores import core_tuning_record
 from tests.portal.given import Cluster, member, node_make
 from tests.portal.pages.dashboard.test_templates import Page
 

@@ -17,7 +17,7 @@ from portal.pages.dashboard.submit.software import NO_BUILDER
 from portal.people.tenants.models import Tenant
 from portal.work.jobs.description import description_examine, description_parse
 from portal.work.jobs.models import Job
-from portal.work.jobs.services import submission_problems
+from portal.work.jobs.services.submission import submission_problems
 from tests.portal.given import Cluster
 from tests.portal.pages.dashboard.test_templates import Page
 

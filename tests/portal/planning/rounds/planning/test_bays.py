@@ -5,7 +5,8 @@ from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
 from portal.cluster.selectors import capacity_check, gpu_type_names, gpus_by_type, idle_blocks
-from portal.cluster.services import gpu_cordon, node_hello
+from portal.cluster.services.health import gpu_cordon
+from portal.cluster.services.joining import node_hello
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.planning.snapshot import state_load

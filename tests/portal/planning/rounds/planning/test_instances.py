@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from portal.cluster import instances
 from portal.cluster.models import GpuType
 from portal.cluster.selectors import capacity_check, idle_blocks
-from portal.cluster.services import gpu_type_upsert, node_hello
+from portal.cluster.services.joining import gpu_type_upsert, node_hello
 from portal.foundation.errors import BerthError
 from portal.planning.estimation.calibration import calibration_tasks
 from portal.planning.estimation.links import links_assume

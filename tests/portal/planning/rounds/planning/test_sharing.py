@@ -9,7 +9,9 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from portal.cluster.models import Gpu
-from portal.cluster.services import gpu_cordon, gpu_mode_set, gpu_modes_balance, node_drain
+from portal.cluster.services.health import gpu_cordon
+from portal.cluster.services.operating import node_drain
+from portal.cluster.services.sharing import gpu_mode_set, gpu_modes_balance
 from portal.foundation.errors import Conflict
 from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import Signature, SignatureUse

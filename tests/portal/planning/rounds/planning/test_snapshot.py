@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.cluster.services import gpu_type_upsert
+from portal.cluster.services.joining import gpu_type_upsert
 from portal.planning.estimation.models import JobProgress
 from portal.planning.rounds.models import Round
 from portal.planning.rounds.planning.past import array_history_now, array_history_read

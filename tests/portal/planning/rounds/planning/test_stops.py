@@ -12,7 +12,7 @@ from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job, JobEvent, Promise
 from portal.work.jobs.selectors import parts_wanted
-from portal.work.jobs.services import job_cancel, job_hold
+from portal.work.jobs.services.control import job_cancel, job_hold
 from scheduler import model
 from tests.portal import given
 

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.cluster.services import node_tuning
+from portal.cluster.services.operating import node_tuning
 from portal.foundation.errors import BerthError
 from portal.planning.estimation.models import AttemptSpeed
 from portal.planning.rounds.errands import errand
