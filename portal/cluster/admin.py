@@ -8,9 +8,8 @@ from django.contrib import admin
 from django.db.models import Count, Q
 from unfold.admin import TabularInline
 
-from portal.cluster import admin_environments, admin_join
-from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
-from portal.cluster.named import NamedEnvironment
+from portal.cluster import admin_joining
+from portal.cluster.models import Gpu, GpuType, JoinToken, NamedEnvironment, Node, NodeEvent
 from portal.cluster.services import health, joining, operating, sharing
 from portal.foundation.console.base import (
     Command,
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 NAMES.update({"node": (Node, "name"), "gpu-type": (GpuType, "name")})
-admin.site.register(JoinToken, admin_join.JoinTokenAdmin)
-admin.site.register(NamedEnvironment, admin_environments.NamedEnvironmentAdmin)
+admin.site.register(JoinToken, admin_joining.JoinTokenAdmin)
+admin.site.register(NamedEnvironment, admin_joining.NamedEnvironmentAdmin)
 
 
 @admin.register(GpuType)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Prefetch
 
-from portal.cluster.gpu_states import unheld, whole_gpus
-from portal.cluster.instances import ONE_EACH, instance_of, only_instances
-from portal.cluster.models import Gpu, GpuType, Node, NodeEvent
-from portal.cluster.named import NamedEnvironment
+from portal.cluster.gpu_states import ONE_EACH, instance_of, only_instances, unheld, whole_gpus
+from portal.cluster.models import Gpu, GpuType, NamedEnvironment, Node, NodeEvent
 from portal.foundation.errors import BerthError, NotFound
 
 if TYPE_CHECKING:

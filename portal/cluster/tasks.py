@@ -1,8 +1,7 @@
 from celery import shared_task
 
 from portal.cluster.services.contact import node_events_expire
-from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
-from portal.cluster.telemetry_rollup import telemetry_roll_up
+from portal.cluster.telemetry_packing import telemetry_pack, telemetry_roll_up, telemetry_thin
 
 PACK_LIMIT_S = 12.0
 """The longest time that a run packs; the next one, a minute later, goes on. Plannings wait for the same workers.

@@ -22,10 +22,9 @@ from portal.foundation.disk import disk_require
 from portal.foundation.environment import env
 from portal.foundation.errors import BerthError, Conflict
 from portal.nodes import serializers as shapes
-from portal.nodes.authentication import bearer_secret
-from portal.nodes.base import AgentView, checked
+from portal.nodes.base import AgentView, bearer_secret, checked
 from portal.nodes.fields import MEASURES, clock_check
-from portal.nodes.serializers_inventory import Inventory
+from portal.nodes.serializers import Inventory
 from portal.nodes.serializers_spec import Secrets, Spec
 from portal.planning.estimation.records import records_apply
 from portal.work.artefacts.inputs import input_content, with_inputs

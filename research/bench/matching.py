@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from portal.work.jobs.services.logs import CHUNK_BYTES
-from portal.work.notifications.patterns import Tail, lines_find
+from portal.work.notifications.matches import Tail, lines_find
 
 LINE = b"step 12345 epoch 3 loss 0.51234 lr 0.0001 tokens/s 12345.6 mem 10.2G\n"
 TEN_GB = 10e9

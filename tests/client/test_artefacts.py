@@ -9,7 +9,7 @@ from berth_client.downloads import local_path
 from berth_client.errors import ClientError
 from portal.work.artefacts import store
 from portal.work.artefacts.models import Artefact, JobArtefacts
-from portal.work.artefacts.services.counting import Account
+from portal.work.artefacts.services.removing import Account
 from portal.work.jobs.models import Job
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from portal.cluster.models import Node
-from portal.cluster.named import NamedEnvironment
+from portal.cluster.models import NamedEnvironment, Node
 from portal.foundation import checks
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import node_wake, page_event

@@ -1,9 +1,10 @@
-"""A node joins, and says what it has."""
+"""A node joins, and says what it has; the console and `./berth join-token` print the line by which it joins."""
 
 from __future__ import annotations
 
 import math
 import secrets
+import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from portal.cluster import followers
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import instance_of
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell
 from portal.foundation.errors import BerthError, Conflict
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from portal.people.tenants.models import User
+
+
+def join_line(*, url: str, mode: Mapping[str, Any], secret: str, name: str) -> str:
+    """Return the whole command: with the node's name when the token is for one node only, and our authority's SHA-256.
+
+    `mode` is what `./berth up` wrote of itself (empty elsewhere).
+    """
+    words = ["./berth", "node", "--join", url, "--token", secret]
+    if name:
+        words += ["--name", name]
+    if mode.get("ca_sha256"):
+        words += ["--ca-sha256", mode["ca_sha256"]]
+    elif url.startswith("http://"):
+        words.append("--insecure")
+    return shlex.join(words)
+
 
 CORDON = ("cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy")
 JOIN_PREFIX, NODE_PREFIX = "berthjoin_", "berthnode_"

@@ -56,7 +56,7 @@ class SessionScheme(OpenApiAuthenticationExtension):
 
 
 class NodeScheme(OpenApiAuthenticationExtension):
-    target_class = "portal.nodes.authentication.NodeToken"
+    target_class = "portal.nodes.base.NodeToken"
     name = "node"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import instance_of
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.foundation.errors import BerthError
 from portal.foundation.events.services import plan_nudge

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.followers import Follower
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import instance_of
 from portal.cluster.models import Gpu, Node
 from portal.foundation.events.services import plan_nudge
 from portal.people.tenants.models import Tenant

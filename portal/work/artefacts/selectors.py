@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from django.db.models import Value
 from django.db.models.functions import Left
 
+from portal.foundation.disk import DiskLow, disk_state
+from portal.foundation.environment import env
 from portal.foundation.errors import NotFound
 from portal.work.artefacts import store
-from portal.work.artefacts.limits import GIB, kept_days, quota_gib
 from portal.work.artefacts.models import Artefact, JobArtefacts, TenantArtefacts
 from portal.work.jobs.states import FINAL
 
@@ -31,6 +32,26 @@ if TYPE_CHECKING:
 
     from portal.people.tenants.models import Tenant
     from portal.work.jobs.models import Job
+
+
+GIB = 2**30
+
+
+def quota_gib(tenant: Tenant) -> int:
+    return env("BERTH_ARTEFACT_QUOTA_GIB") if tenant.artefact_quota_gib is None else tenant.artefact_quota_gib
+
+
+def kept_days(tenant: Tenant) -> int | None:
+    """Return how many days after a job's end its artefacts are kept; None: until somebody removes them."""
+    days = env("BERTH_ARTEFACT_DAYS") if tenant.artefact_days is None else tenant.artefact_days
+    return days or None
+
+
+def room_require() -> None:
+    """Raise DiskLow where artefacts would take what jobs, logs and the database need; the files wait on their nodes."""
+    disk = disk_state()
+    if disk.low or disk.free_mib < env("BERTH_ARTEFACT_DISK_LOW_MIB"):
+        raise DiskLow(disk)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from portal.foundation.secret_key import seal
 from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.rights import manage_check
 from portal.people.tenants.services import audit_record
-from portal.work.notifications.events import NAMES
 from portal.work.notifications.guarded import url_check
 from portal.work.notifications.models import Hook, Item, Wishes
 from portal.work.notifications.sending import hook_call, taken
+from portal.work.notifications.words import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ class Wishes(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="notification_wishes"
     )
-    mail = models.JSONField(default=list, help_text="Names of events (`portal.work.notifications.events`).")
+    mail = models.JSONField(default=list, help_text="Names of events (`portal.work.notifications.words`).")
     waits_h = models.FloatField(
         default=24, help_text="`waits`: a job that could start waits longer than this, in hours."
     )

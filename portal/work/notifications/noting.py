@@ -12,8 +12,8 @@ from portal.people.tenants.models import Membership
 from portal.work.jobs.idle.using import warning_s
 from portal.work.jobs.models import Attempt, Job
 from portal.work.jobs.states import JobState
-from portal.work.notifications.events import event_of
 from portal.work.notifications.models import Happening, Hook, Item, Wishes
+from portal.work.notifications.words import event_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,9 +11,9 @@ from django.utils import timezone
 from portal.foundation.environment import env
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import FINAL, JobState, end_words
-from portal.work.notifications.events import OF_TASKS
 from portal.work.notifications.models import Happening, Hook, Item, LogTail, Message, Wishes
 from portal.work.notifications.noting import Receivers
+from portal.work.notifications.words import OF_TASKS
 
 BATCH = 1000
 SINGLY = 3

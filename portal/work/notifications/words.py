@@ -1,16 +1,52 @@
-"""The words of a message. Plain text and JSON: nothing in a job's name is markup, or a header, to a reader's program."""
+"""Events that send messages, and a message's words. Plain text and JSON: a job's name is no markup and no header."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from portal.work.notifications.events import EVENTS
+from portal.work.jobs.states import RETRIED, JobState
 
 if TYPE_CHECKING:
     from portal.work.notifications.models import Item, Message
+
+
+@dataclass(frozen=True)
+class Event:
+    """`label` and `meaning` are for the page; `tasks`: whether an array's single tasks send it too."""
+
+    name: str
+    label: str
+    meaning: str
+    tasks: bool = False
+
+
+EVENTS = (
+    Event("ended", "Ended well", "completed, or was cancelled"),
+    Event(
+        "failed", "Failed", "an error, its time limit, too little memory, or its node; of arrays each task", tasks=True
+    ),
+    Event("started", "Started", "runs, for the first time or again"),
+    Event("waits", "Waits long", "could start, and has waited longer than you say below"),
+    Event("log", "Log match", "a line of its log has a text that the job names; of arrays each task", tasks=True),
+    Event("idle", "Nobody uses it", "before its idle time-out ends it; you may then keep it running", tasks=True),
+    Event("limit", "Near its time limit", "before it is stopped; you may then extend it"),
+)
+NAMES = tuple(event.name for event in EVENTS)
+OF_TASKS = frozenset(event.name for event in EVENTS if event.tasks)
+
+
+def event_of(state: JobState) -> str | None:
+    """Return the event that a move to this state is; None: nothing to tell."""
+    if state == JobState.RUNNING:
+        return "started"
+    if state in {JobState.COMPLETED, JobState.CANCELLED}:
+        return "ended"
+    return "failed" if state in RETRIED else None
+
 
 SHOWN = 50
 """Lines of a mail that tells many things."""

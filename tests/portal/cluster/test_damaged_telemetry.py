@@ -9,8 +9,7 @@ from django.utils import timezone
 from portal.cluster import telemetry
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.telemetry import BLOCK_S, batches_between, frame_pack, frames_of, telemetry_store
-from portal.cluster.telemetry_packing import telemetry_pack
-from portal.cluster.telemetry_rollup import telemetry_roll_up
+from portal.cluster.telemetry_packing import telemetry_pack, telemetry_roll_up
 from tests.portal import given
 from tests.portal.cluster.test_thinning import batch
 

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from portal.cluster import instances as portals
+from portal.cluster import gpu_states as portals
 from scheduler.model import instances as cores
 from workers.telemetry.sampler import GpuFound
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from portal.cluster import telemetry_packing
 from portal.cluster.models import Node, TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.telemetry import BLOCK_S, MEAN_S, batches_between, frame_pack, frames_of, telemetry_store
-from portal.cluster.telemetry_packing import means_of, merged, telemetry_pack
-from portal.cluster.telemetry_rollup import telemetry_roll_up
+from portal.cluster.telemetry_packing import means_of, merged, telemetry_pack, telemetry_roll_up
 from tests.portal import given
 
 START = 1_700_000_000 // BLOCK_S * BLOCK_S

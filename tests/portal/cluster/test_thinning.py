@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from portal.cluster.models import TelemetryBlock
 from portal.cluster.telemetry import BLOCK_S, batches_between, telemetry_store
-from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin, thinned
-from portal.cluster.telemetry_rollup import telemetry_roll_up
+from portal.cluster.telemetry_packing import telemetry_pack, telemetry_roll_up, telemetry_thin, thinned
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now().replace(microsecond=0)

@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.cluster.joining import join_line
 from portal.cluster.services import joining
+from portal.cluster.services.joining import join_line
 from portal.foundation.errors import BerthError
 from portal.foundation.layout import Layout, read_json
 from portal.launch.operator import operator_account

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from portal.cluster.gpu_states import GpuState, gpu_state
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import GpuState, gpu_state, instance_of
 from portal.cluster.models import HEALTHS, SAMPLE_FRESH_S, Gpu, Node
 from portal.planning.rounds.read.kept import kept_gpus
 from portal.work.jobs.models import Allocation, GpuAllocation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import instance_of
 from portal.pages.dashboard.overview.nodes import gpu_types
 from portal.pages.dashboard.parts.formatting import DASH, GIB_MIB, number
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import instance_of
 from portal.cluster.selectors import node_events
 from portal.foundation.errors import NotFound
 from portal.pages.dashboard.cluster.hardware import finding_rows, gpu_rows

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from django.urls import reverse
 
-from portal.cluster.gpu_states import GpuState, gpu_state
-from portal.cluster.instances import count_words
+from portal.cluster.gpu_states import GpuState, count_words, gpu_state
 from portal.pages.dashboard.parts.formatting import duration
 from portal.pages.dashboard.parts.gpu_sharing import names_words, part_words
 from portal.pages.dashboard.parts.masking import ANOTHERS

@@ -19,8 +19,8 @@ from portal.people.tenants.selectors import time_zones
 from portal.work.artefacts.selectors import largest_of, tenant_use
 from portal.work.jobs.use import tenants_use
 from portal.work.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
-from portal.work.notifications.events import EVENTS
 from portal.work.notifications.mail import mail_address, mail_offered
+from portal.work.notifications.words import EVENTS
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -15,10 +15,10 @@ from portal.foundation.environment import env
 from portal.foundation.errors import BerthError, Conflict, NotFound
 from portal.foundation.events.services import live_event
 from portal.work.artefacts import store
-from portal.work.artefacts.limits import GIB, quota_gib, room_require
 from portal.work.artefacts.models import Artefact
-from portal.work.artefacts.paths import is_at_or_below, path_problem, path_shown
-from portal.work.artefacts.services.counting import Account
+from portal.work.artefacts.selectors import GIB, quota_gib, room_require
+from portal.work.artefacts.services.removing import Account
+from portal.work.artefacts.store import is_at_or_below, path_problem, path_shown
 from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.services.logs import OffsetMismatch
 

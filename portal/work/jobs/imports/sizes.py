@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from portal.cluster.instances import ONE_EACH, only_instances
+from portal.cluster.gpu_states import ONE_EACH, only_instances
 from portal.work.jobs.imports import amounts
 from portal.work.jobs.imports.amounts import NotRead
 from portal.work.jobs.imports.gpu_names import LOOSER, types_like

@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.cluster.instances import instance_of
+from portal.cluster.gpu_states import instance_of
 from portal.cluster.models import HEALTHS, Gpu, Node, NodeEvent
 from portal.cluster.selectors import event_told
 from portal.foundation.api.rows import RowSerializer

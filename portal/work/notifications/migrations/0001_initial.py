@@ -32,7 +32,7 @@ class Migration(FirstMigration):
                 ),
                 (
                     "mail",
-                    models.JSONField(default=list, help_text="Names of events (`portal.work.notifications.events`)."),
+                    models.JSONField(default=list, help_text="Names of events (`portal.work.notifications.words`)."),
                 ),
                 (
                     "waits_h",

@@ -8,8 +8,7 @@ from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryMean
 from portal.cluster.telemetry import BLOCK_S
-from portal.cluster.telemetry_packing import telemetry_pack, telemetry_thin
-from portal.cluster.telemetry_rollup import telemetry_roll_up
+from portal.cluster.telemetry_packing import telemetry_pack, telemetry_roll_up, telemetry_thin
 from portal.pages.dashboard.cluster.plots import PLOTS, VIRTUAL_LACKS
 from tests.portal import given
 

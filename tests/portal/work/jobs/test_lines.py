@@ -13,7 +13,7 @@ from portal.work.jobs.api.logs import Asked, piece_next
 from portal.work.jobs.log_lines import CODE_BYTES, LINE_BYTES, Cutter, line_shown
 from portal.work.jobs.log_reading import LogPart, last_line, lines_of_tail
 from portal.work.jobs.models import Attempt, LogChunk
-from portal.work.notifications.patterns import Tail, lines_find
+from portal.work.notifications.matches import Tail, lines_find
 
 TEXTS = {
     b"plain": "plain",

@@ -12,11 +12,10 @@ from portal.foundation.errors import BerthError
 from portal.people.tenants.models import Tenant
 from portal.work.jobs.models import Job, JobEvent
 from portal.work.jobs.services.logs import log_append
-from portal.work.notifications import patterns
+from portal.work.notifications import matches
 from portal.work.notifications.choosing import wishes_set
-from portal.work.notifications.matches import GAPS, digests_note
+from portal.work.notifications.matches import GAPS, Tail, digests_note, lines_find
 from portal.work.notifications.models import Happening, Item, LogMatch, LogTail
-from portal.work.notifications.patterns import Tail, lines_find
 from portal.work.notifications.spreading import happenings_spread, messages_expire
 from tests.portal import given
 
@@ -101,7 +100,7 @@ def test_a_line_without_end_keeps_little_and_is_told_once():
     for _ in range(40):
         found, tail = lines_find(["x*x"], tail, b"x" * 1000)
         lines += sum(each.lines for each in found)
-        assert len(tail.text) <= patterns.TAIL_BYTES
+        assert len(tail.text) <= matches.TAIL_BYTES
     assert lines == 1
 
 
@@ -113,9 +112,9 @@ def test_what_a_hostile_log_costs_is_bounded(monkeypatch):
         looked.append(1)
         return False
 
-    monkeypatch.setattr(patterns, "_has", has)
+    monkeypatch.setattr(matches, "_has", has)
     assert lines_find(["aa*b"], Tail(), b"aa\n" * 87_000) == ([], Tail())
-    assert len(looked) == patterns.LINES_TRIED
+    assert len(looked) == matches.LINES_TRIED
 
 
 # ---- the field -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
-from portal.cluster.telemetry_rollup import telemetry_roll_up
+from portal.cluster.telemetry_packing import telemetry_roll_up
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from tests.portal import given
 

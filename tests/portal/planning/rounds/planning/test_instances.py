@@ -5,7 +5,7 @@ from django.utils import timezone
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from portal.cluster import instances
+from portal.cluster import gpu_states
 from portal.cluster.models import GpuType
 from portal.cluster.selectors import capacity_check, idle_blocks
 from portal.cluster.services.joining import gpu_type_upsert, node_hello
@@ -48,10 +48,10 @@ names = st.builds(str.join, st.sampled_from([" ", "_", "-", ""]), st.lists(words
 
 @drawn(names)
 def test_portal_and_core_tell_instances_alike(name):
-    found = instances.instance_of(name)
+    found = gpu_states.instance_of(name)
     assert (found is not None) is core.is_instance(name)
     assert (1.0 if found is None else found.share) == core.share_of_gpu(name)
-    assert (instances.PROFILE, instances.SLICES_OF, instances.SLICES) == (core.PROFILE, core.SLICES_OF, core.SLICES)
+    assert (gpu_states.PROFILE, gpu_states.SLICES_OF, gpu_states.SLICES) == (core.PROFILE, core.SLICES_OF, core.SLICES)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_portal_and_core_tell_instances_alike(name):
     ],
 )
 def test_a_name_tells_the_gpu_and_the_profile(name, whole, profile):
-    assert instances.instance_of(name)[:2] == (whole, profile)
+    assert gpu_states.instance_of(name)[:2] == (whole, profile)
 
 
 def test_a_new_type_of_instances_has_its_part_of_a_gpu_and_keeps_what_the_operator_says(cluster):
