@@ -21,8 +21,8 @@ from channels.security.websocket import WebsocketDenier
 from django.urls import path, re_path
 
 from portal.bodies import Bounded
-from portal.foundation.api.origins import own_pages_only
 from portal.foundation.api.request_threads import RequestThreads
+from portal.foundation.api.sockets import own_pages_only
 from portal.foundation.events import relay
 from portal.foundation.loaded import portal_loaded
 from portal.foundation.read_only import service_begin

@@ -70,12 +70,12 @@ MIDDLEWARE = [
     "portal.foundation.middleware.ContentSecurityPolicy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "portal.foundation.compression.Compression",
+    "portal.foundation.middleware.Compression",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "portal.people.accounts.required.SecondFactorRequired",
+    "portal.people.accounts.second.SecondFactorRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -177,7 +177,7 @@ STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "portal.foundation.compression.StaticFiles"},
+    "staticfiles": {"BACKEND": "portal.foundation.middleware.StaticFiles"},
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = False
 

@@ -58,7 +58,7 @@ def database_make(layout, kept):
 
 def static_make(layout, kept):
     """Collect the static files, or take those that were collected of the same ones."""
-    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py', 'portal/foundation/compression.py')}"
+    made = kept / f"static-{key_of('static/**/*.*', 'portal/settings.py', 'portal/foundation/middleware.py')}"
     static = layout.root / "static"
     if made.exists():
         shutil.copytree(made, static, copy_function=os.link, dirs_exist_ok=True)

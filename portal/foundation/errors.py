@@ -1,4 +1,4 @@
-"""The one application error. Every door (REST, form, agent API) turns it into its own kind of answer in one place."""
+"""The application's error, and the error of a command. Every door turns the first into its own kind of answer in one place."""
 
 from __future__ import annotations
 
@@ -39,3 +39,12 @@ class Conflict(BerthError):
 class Forbidden(BerthError):
     def __init__(self, detail: str, *, code: str = "forbidden", field: str | None = None) -> None:
         super().__init__(code, detail, field=field, status=403)
+
+
+class LaunchError(Exception):
+    """A fault of a command with its remedy; printed as one line, exit code 1, no traceback."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{problem} {remedy}".strip())

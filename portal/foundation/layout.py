@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 
 SOURCE = Path(__file__).resolve().parents[2]
 

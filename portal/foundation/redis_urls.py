@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 
 CELERY_DATABASE = 1
 

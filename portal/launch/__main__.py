@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch import backups, control, preflight
 from portal.launch.options import DEFAULT_HOST, DEFAULT_PORT, Options
@@ -70,9 +70,8 @@ def _up_parser(verbs: Any) -> argparse.ArgumentParser:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    from portal.launch.detach import up_detached
     from portal.launch.guarded import hide
-    from portal.launch.up import Launch
+    from portal.launch.up import Launch, up_detached
 
     hide()
     options = Options(

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from portal.foundation.alive import MARK
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.processes import identity
 from portal.launch.processes.lock import SupervisorLock

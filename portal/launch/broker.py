@@ -16,7 +16,7 @@ from importlib import util
 from pathlib import Path
 from typing import IO, cast
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, write_private
 from portal.foundation.redis_urls import ping
 

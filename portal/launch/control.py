@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, read_json, write_json
 from portal.launch import health, nodes
 from portal.launch.processes import identity

@@ -9,9 +9,9 @@ import socket
 import sys
 from pathlib import Path
 
-from portal.foundation.command_errors import LaunchError
 from portal.foundation.environment import env
 from portal.foundation.environment.variables import VARIABLES
+from portal.foundation.errors import LaunchError
 from portal.foundation.redis_urls import kombu_url
 from portal.work.artefacts import remote
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from portal.foundation.alive import MARK
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices

@@ -10,8 +10,8 @@ from pathlib import Path
 import dj_database_url
 
 from portal.foundation.alive import MARK
-from portal.foundation.command_errors import LaunchError
 from portal.foundation.environment import env
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, read_json
 from portal.foundation.redis_urls import ping
 from portal.launch import health

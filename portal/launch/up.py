@@ -1,17 +1,22 @@
-"""`./berth up`: checks, lock, broker, preparation, services, nodes, health; then it watches until it is stopped."""
+"""`./berth up`: checks, lock, broker, preparation, services, nodes, health; then it watches until it is stopped.
+
+With `--detach` the supervisor runs in a session of its own, and the command returns when Berth is healthy.
+"""
 
 import os
 import secrets
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from types import FrameType
 
 from portal.foundation import redis_urls
-from portal.foundation.command_errors import LaunchError
 from portal.foundation.environment import env
-from portal.foundation.layout import Layout, read_json, unwritable, write_json, write_private
-from portal.launch import broker, health, nodes, own_node, preflight, preparation, programs
+from portal.foundation.errors import LaunchError
+from portal.foundation.layout import SOURCE, Layout, read_json, unwritable, write_json, write_private
+from portal.launch import broker, health, nodes, preflight, preparation, programs
 from portal.launch.backups import refuse_half_restored
 from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices
@@ -88,7 +93,7 @@ class Launch:
         preflight.check_port(self.options.host, self.options.port)
         preflight.check_store()
         preflight.check_demo_minutes(self.options.demo_minutes, demo=self.demo)
-        own_node.settings_check(self.layout)
+        nodes.settings_check(self.layout)
         tls = self._tls()
         site = programs.site_of(self.options, tls)
         for secret in (self.layout.secret_key, self.layout.metrics_token):
@@ -140,7 +145,7 @@ class Launch:
         """Decide whether this machine is a node, for launch.json. Tell the operator when it is not what most expect."""
         if self.demo:
             return {}
-        decided = own_node.own_node(self.layout, with_node=self.options.with_node)
+        decided = nodes.own_node(self.layout, with_node=self.options.with_node)
         if decided.words:
             self.notices.step(decided.words)
         asked = self.options.with_node or bool((read_json(self.layout.mode) or {}).get("with_node"))
@@ -265,3 +270,27 @@ class Launch:
             self.supervisor.stop(roles)
         self.layout.state.unlink(missing_ok=True)
         self.notices.step("stopped")
+
+
+def up_detached(arguments: list[str]) -> int:
+    """Start `up` with these arguments in the background. Return 0 when it is ready, else its exit code. Ctrl-C stops it."""
+    read_end, write_end = os.pipe()
+    child = subprocess.Popen(  # noqa: S603 - our own argv, no shell
+        [sys.executable, "-P", "-m", "portal.launch", *arguments],
+        cwd=os.getcwd(),  # noqa: PTH109 - paths in the arguments are relative to it
+        env=os.environ | {READY_VARIABLE: str(write_end), "PYTHONPATH": str(SOURCE)},
+        stdin=subprocess.DEVNULL,
+        pass_fds=[write_end],
+        start_new_session=True,
+    )
+    os.close(write_end)
+
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        child.send_signal(signal.SIGTERM)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, forward)
+    with os.fdopen(read_end, "rb") as ready:
+        if ready.read() == b"ready":
+            return 0
+    return child.wait() or 1

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import redis
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout
 from portal.launch import broker
 from research.bench.errors import BenchError

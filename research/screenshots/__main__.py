@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from research.screenshots.camera import Taken, browser_find, pictures_take
 from research.screenshots.pages import PAGES
 from research.screenshots.seeded import seeded

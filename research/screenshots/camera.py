@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from research.screenshots.pages import NOBODY, PAGES
 
 if TYPE_CHECKING:

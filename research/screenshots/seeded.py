@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.broker import free_port
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, read_json
 from portal.launch.processes.identity import Identity, identity_of, is_alive
 

@@ -17,10 +17,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE
 from portal.launch.guarded import directory_of, guarded_argv
-from portal.launch.processes.born import Born
+from portal.launch.processes.children import Born
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

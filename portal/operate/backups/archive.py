@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

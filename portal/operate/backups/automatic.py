@@ -11,8 +11,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from portal.foundation.environment import env
-from portal.operate.backups.contents import layout_here
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError, layout_here
 from portal.operate.backups.making import AUTOMATIC, SUFFIX, backup_make
 from portal.operate.backups.models import Backup
 from portal.planning.rounds.errands import errand

@@ -11,6 +11,14 @@ from django.conf import settings
 from portal.foundation.environment import env
 from portal.foundation.layout import Layout
 
+
+class BackupError(Exception):
+    """A sentence and its remedy; nothing was changed."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem} {remedy}".strip())
+
+
 NAMES = ("launch.json", "operator.json", "demo-tokens.json", "demo-users.json")
 
 

@@ -22,8 +22,7 @@ from portal.foundation.environment import env
 from portal.foundation.layout import SOURCE
 from portal.operate.backups import sqlite
 from portal.operate.backups.archive import MANIFEST, archive_written
-from portal.operate.backups.contents import files_here, layout_here
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError, files_here, layout_here
 from portal.operate.backups.models import Backup
 from portal.operate.backups.older import database_refuse
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from psycopg import sql
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,7 @@ from portal.foundation.events.models import OutboxMessage
 from portal.foundation.layout import read_json, write_json
 from portal.operate.backups import postgres, sqlite
 from portal.operate.backups.archive import Unpacked, archive_unpack, header_read
-from portal.operate.backups.contents import file_put, layout_here
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError, file_put, layout_here
 from portal.operate.backups.making import Tell, room_check
 from portal.operate.backups.models import Backup
 from portal.operate.backups.older import database_refuse, older_refuse

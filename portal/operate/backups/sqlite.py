@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 
 if TYPE_CHECKING:
     from pathlib import Path

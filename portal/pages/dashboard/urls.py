@@ -22,7 +22,7 @@ from portal.pages.dashboard.sharing import views as sharing_views
 from portal.pages.dashboard.submit import views as submit_views
 from portal.pages.dashboard.templating import views as template_views
 from portal.pages.dashboard.terminal.views import job_terminal
-from portal.people.accounts.forms import SignInForm
+from portal.people.accounts.second import SignInForm
 
 artefact_urls = [
     path("jobs/<str:number>/artefacts", artefact_views.job_artefacts, name="job-artefacts"),

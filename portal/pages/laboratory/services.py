@@ -17,8 +17,7 @@ from portal.pages.laboratory.live import simulations_moved
 from portal.pages.laboratory.models import LabTrace, SharedWith, Simulation
 from portal.pages.laboratory.selectors import history_taken, simulations_waiting
 from portal.people.tenants.models import Tenant
-from portal.people.tenants.rights import work_check
-from portal.people.tenants.selectors import role_of
+from portal.people.tenants.selectors import role_of, work_check
 from portal.people.tenants.services import audit_record
 from portal.planning.rounds.settings.knobs import knobs_current
 

@@ -25,8 +25,7 @@ from portal.people.accounts.members import (
 )
 from portal.people.tenants.authentication import tenant_of
 from portal.people.tenants.models import Membership
-from portal.people.tenants.rights import manage_check
-from portal.people.tenants.selectors import tenant_find
+from portal.people.tenants.selectors import manage_check, tenant_find
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

@@ -1,4 +1,4 @@
-"""The job list as one person wants it: columns, and saved views, which a tenant's members may share."""
+"""The job list as one person wants it: columns, saved views, which a tenant's members may share, and what was looked at."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from django.db import transaction
 from django.db.models import Q
 
 from portal.foundation.errors import BerthError, Conflict, NotFound
-from portal.people.accounts.models import JobColumns, JobView
+from portal.people.accounts.models import JobColumns, JobView, Looked
 from portal.people.tenants.models import Membership, User
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from django.db.models import QuerySet
 
     from portal.people.tenants.models import Tenant
+
 
 VIEWS_MOST = 50
 NAME_MOST = 60
@@ -100,3 +101,14 @@ def view_delete(*, user: User, number: str) -> None:
     if view.owner_id != user.pk:
         raise NotFound("view of yours")
     view.delete()
+
+
+WHATS = ("end", "offer", "limit")
+
+
+def looked_at(*, user: User, job_ids: Collection[int], what: str) -> None:
+    """Note it; once is enough, so that a page that is loaded again writes nothing."""
+    known = set(Looked.objects.filter(user=user, what=what, job_id__in=job_ids).values_list("job_id", flat=True))
+    fresh = [Looked(user=user, job_id=pk, what=what) for pk in job_ids if pk not in known]
+    if fresh:
+        Looked.objects.bulk_create(fresh, ignore_conflicts=True)

@@ -13,7 +13,7 @@ from portal.foundation.errors import BerthError, Conflict, NotFound
 from portal.people.accounts.models import Invitation
 from portal.people.accounts.sessions import sessions_end
 from portal.people.tenants.models import ApiToken, Membership, Tenant, User
-from portal.people.tenants.rights import manage_check
+from portal.people.tenants.selectors import manage_check
 from portal.people.tenants.services import (
     audit_record,
     membership_add,

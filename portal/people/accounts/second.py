@@ -1,4 +1,7 @@
-"""A second factor at sign-in: codes by time (TOTP), and recovery codes that work once each."""
+"""A second factor at sign-in: codes by time (TOTP), and recovery codes that work once each; the sign-in's forms ask for it.
+
+Where the setting says so, operators need one: until they have it they get no further than their account page.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,16 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from django import forms
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm
 from django.db import transaction
+from django.http import JsonResponse
+from django.shortcuts import redirect
 from django.utils import timezone
 
-from portal.foundation.errors import BerthError
+from portal.foundation.environment import env
+from portal.foundation.errors import BerthError, Forbidden
 from portal.foundation.secret_key import SealBroken, seal
 from portal.people.accounts.models import SecondFactor
 from portal.people.accounts.sessions import sessions_end
@@ -19,9 +28,13 @@ from portal.people.tenants.services import audit_record, secret_digest
 from portal.people.tenants.sign_in import network_of, signed_in_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.http import HttpRequest, HttpResponse
     from pyotp import TOTP
 
     from portal.people.tenants.models import User
+
 
 STEP_S = 30
 WINDOW = 1
@@ -172,3 +185,56 @@ def _steps_of(factor: SecondFactor, code: str) -> tuple[int, ...]:
         if secrets.compare_digest("".join(map(totp.generate_otp, steps)), digits):
             return steps
     return ()
+
+
+OPEN = ("/account/", "/logout", "/login", "/static/", "/help/", "/healthz")
+DETAIL = "Operators of this Berth need a second factor: set it up on your account page."
+
+
+def required_missing(user: User) -> bool:
+    """Say whether the person must have a second factor and has none. A query only where the setting is on."""
+    return bool(env("BERTH_OPERATORS_SECOND_FACTOR") and user.is_operator and factor_of(user) is None)
+
+
+class SecondFactorRequired:
+    """Sends an operator without a second factor to the account page; of REST by browser session it answers 403."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        # Only in REST a token is asked for instead of the session, where the header is a bearer's.
+        by_token = request.path.startswith("/api/") and request.headers.get("Authorization", "").startswith("Bearer ")
+        if request.path.startswith(OPEN) or by_token:
+            return self.get_response(request)
+        if not env("BERTH_OPERATORS_SECOND_FACTOR") or not request.user.is_authenticated:
+            return self.get_response(request)
+        if not required_missing(request.user):
+            return self.get_response(request)
+        if request.path.startswith("/api/"):
+            refused = Forbidden(DETAIL, code="second_factor_required")
+            return JsonResponse(refused.envelope(), status=refused.status)
+        return redirect("account")
+
+
+class SignInForm(AuthenticationForm):
+    code = forms.CharField(required=False, max_length=CODE_CHARS)
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """The password is right. Refuse who has a second factor without its code."""
+        super().confirm_login_allowed(user)
+        try:
+            address = self.request.META["REMOTE_ADDR"]  # a trusted proxy's caller, where one asks
+            code_check(user=user, code=self.cleaned_data.get("code") or "", address=address)
+        except BerthError as error:
+            raise forms.ValidationError(error.detail, code=error.code) from error
+
+
+class ConsoleSignInForm(AdminAuthenticationForm):
+    """The console's own form has no field for a code: users with a second factor sign in at the portal's."""
+
+    def confirm_login_allowed(self, user: User) -> None:
+        super().confirm_login_allowed(user)
+        if factor_of(user) is not None:
+            detail = "You use a second factor: sign in at /login, which asks for its code, and come back."
+            raise forms.ValidationError(detail, code="code_required")

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 if TYPE_CHECKING:
-    from portal.people.tenants.querysets import Reader
+    from portal.people.tenants.models import Reader
 
 
 class TemplateQuerySet(models.QuerySet):

@@ -13,8 +13,7 @@ from portal.foundation import checks
 from portal.foundation.disk import disk_require
 from portal.foundation.errors import BerthError, Conflict, Forbidden
 from portal.people.tenants.models import Tenant
-from portal.people.tenants.rights import manage_check, work_check
-from portal.people.tenants.selectors import role_of, tenants_of
+from portal.people.tenants.selectors import manage_check, role_of, tenants_of, work_check
 from portal.people.tenants.services import audit_record
 from portal.planning.templating.document import document_read
 from portal.planning.templating.models import JobTemplate, SavedValues, TemplateVersion

@@ -14,7 +14,7 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError, Conflict, NotFound
 from portal.foundation.secret_key import seal
 from portal.people.tenants.models import Tenant, User
-from portal.people.tenants.rights import manage_check
+from portal.people.tenants.selectors import manage_check
 from portal.people.tenants.services import audit_record
 from portal.work.notifications.guarded import url_check
 from portal.work.notifications.models import Hook, Item, Wishes

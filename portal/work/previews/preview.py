@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.work.previews.curves.names import holds_curves
-from portal.work.previews.shown import Curves, Nothing
+from portal.work.previews.shown import Curves, Nothing, holds_curves
 from portal.work.previews.source import Unreadable
 from portal.work.previews.texts import json_preview, text_preview
 
@@ -55,8 +54,7 @@ def _by_content(name: str, first: bytes) -> Callable[[Source], Preview] | None:
 
         return array_preview
     if first.startswith(ZIP):
-        from portal.work.previews.archives import arrays_preview, listing_preview
-        from portal.work.previews.checkpoints import checkpoint_preview
+        from portal.work.previews.checkpoints import arrays_preview, checkpoint_preview, listing_preview
 
         return arrays_preview if name.endswith(".npz") else lambda it: checkpoint_preview(it) or listing_preview(it)
     if name.endswith(".safetensors"):

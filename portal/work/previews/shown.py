@@ -5,10 +5,12 @@ Each look imports this anew, and `dataclasses` would cost it a fifth of its time
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 CELL_CHARS = 200
 NAME_CHARS = 160
@@ -107,3 +109,13 @@ def shown_of(told: dict[str, Any]) -> Preview:
         made["members"] = [Member(*each) for each in made["members"]]
         made["groups"] = [Group(*each) for each in made["groups"]]
     return _KINDS[made["kind"]](**made)
+
+
+EVENTS = "events.out.tfevents."
+LINES = re.compile(r"metrics(?:[-._]?\d{1,9})?\.(?:jsonl|ndjson)\Z", re.ASCII)
+
+
+def holds_curves(name: str) -> bool:
+    """True for `metrics.jsonl`, `metrics-3.jsonl` and TensorBoard's event files, in whatever folder."""
+    last = name.rpartition("/")[2]
+    return LINES.match(last) is not None or last.startswith(EVENTS)

@@ -7,10 +7,9 @@ import json
 from itertools import islice
 from typing import Any
 
-from portal.work.previews.notation import parsed
 from portal.work.previews.shown import Table, cut
 from portal.work.previews.source import Source, Unreadable
-from portal.work.previews.texts import decoded
+from portal.work.previews.texts import decoded, parsed
 
 MOST_TABLE_BYTES = 256 * 1024
 MOST_ROWS = 100

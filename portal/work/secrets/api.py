@@ -13,7 +13,7 @@ from portal.foundation.api.base import ApiView, body_of
 from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.people.tenants.authentication import tenant_of
-from portal.people.tenants.rights import tenant_resolve
+from portal.people.tenants.selectors import tenant_resolve
 from portal.work.secrets.models import Secret
 from portal.work.secrets.services import LONGEST_BYTES, NAME_PATTERN, SHORTEST, secret_remove, secret_set
 

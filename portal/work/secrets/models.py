@@ -9,7 +9,7 @@ from django.db import models
 from portal.people.tenants.models import Tenant
 
 if TYPE_CHECKING:
-    from portal.people.tenants.querysets import Reader
+    from portal.people.tenants.models import Reader
 
 
 class SecretQuerySet(models.QuerySet):

@@ -13,7 +13,7 @@ from portal.foundation.disk import disk_require
 from portal.foundation.errors import BerthError, Conflict, NotFound
 from portal.foundation.secret_key import SealBroken, seal, unseal
 from portal.people.tenants.models import Tenant
-from portal.people.tenants.rights import manage_check, work_check
+from portal.people.tenants.selectors import manage_check, work_check
 from portal.people.tenants.services import audit_record
 from portal.work.secrets.models import Secret
 

@@ -17,7 +17,7 @@ from portal.foundation.checks import known_keys, text
 from portal.foundation.environment import env
 from portal.foundation.errors import BerthError
 from portal.people.tenants.authentication import tenant_of
-from portal.people.tenants.rights import tenant_resolve
+from portal.people.tenants.selectors import tenant_resolve
 from portal.work.uploads.manifest import MOST_FILES, SHA256_PATTERN, entries_read, sha256_check
 from portal.work.uploads.models import Upload
 from portal.work.uploads.receiving import ASKED, STAGE

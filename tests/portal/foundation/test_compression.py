@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from portal.foundation.compression import StaticFiles
+from portal.foundation.middleware import StaticFiles
 from portal.people.tenants.services import token_create
 from tests.portal.given import node_make, operator
 

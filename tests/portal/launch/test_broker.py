@@ -10,7 +10,7 @@ from channels_redis.pubsub import RedisPubSubChannelLayer
 from kombu import Connection
 
 from portal.foundation import redis_urls
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout
 from portal.launch import broker
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from portal.foundation.alive import MARK
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json, write_json
 from portal.launch import broker
 from portal.launch.processes import identity

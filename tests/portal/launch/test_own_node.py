@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, write_json
-from portal.launch import own_node
+from portal.launch import nodes
 from portal.launch.programs import REGISTERED_FILE, node_names
 from workers.system.landlock import landlock_version
 
@@ -25,7 +25,7 @@ def layout(tmp_path):
 
 
 def test_the_agent_is_asked_and_has_tried_it(layout):
-    told = own_node.isolation_ask(layout)
+    told = nodes.isolation_ask(layout)
     accounts = next(wall["by"] for wall in told["walls"] if wall["name"] == "accounts")
     assert told["files"] == (landlock_version() >= 2 if os.geteuid() else accounts == "setuid")
     assert told["landlock"] == landlock_version()
@@ -33,13 +33,13 @@ def test_the_agent_is_asked_and_has_tried_it(layout):
 
 
 def test_where_jobs_are_kept_out_it_is_one(layout, monkeypatch):
-    monkeypatch.setattr(own_node, "isolation_ask", lambda _: CLOSED)
-    assert own_node.own_node(layout, with_node=False) == own_node.OwnNode(wanted=True)
+    monkeypatch.setattr(nodes, "isolation_ask", lambda _: CLOSED)
+    assert nodes.own_node(layout, with_node=False) == nodes.OwnNode(wanted=True)
 
 
 def test_where_they_are_not_it_is_none_and_the_reason_and_the_remedy_are_said(layout, monkeypatch):
-    monkeypatch.setattr(own_node, "isolation_ask", lambda _: OPEN)
-    decided = own_node.own_node(layout, with_node=False)
+    monkeypatch.setattr(nodes, "isolation_ask", lambda _: OPEN)
+    decided = nodes.own_node(layout, with_node=False)
     assert not decided.wanted
     assert "this kernel has no Landlock" in decided.words
     assert "--with-node" in decided.words
@@ -47,20 +47,20 @@ def test_where_they_are_not_it_is_none_and_the_reason_and_the_remedy_are_said(la
 
 @pytest.mark.parametrize("reason", ["asked", "asked before", "registered"])
 def test_who_wants_it_or_has_it_keeps_it_and_is_warned(layout, monkeypatch, reason):
-    monkeypatch.setattr(own_node, "isolation_ask", lambda _: OPEN)
+    monkeypatch.setattr(nodes, "isolation_ask", lambda _: OPEN)
     if reason == "asked before":
         write_json(layout.mode, {"with_node": True})
     if reason == "registered":
         (layout.nodes / socket.gethostname()).mkdir()
         (layout.nodes / socket.gethostname() / REGISTERED_FILE).write_text("{}")
-    decided = own_node.own_node(layout, with_node=reason == "asked")
+    decided = nodes.own_node(layout, with_node=reason == "asked")
     assert decided.wanted
     assert "can become the operator" in decided.words
 
 
 def test_an_agent_that_cannot_tell_closes_nothing(layout, monkeypatch):
-    monkeypatch.setattr(own_node, "SOURCE", layout.root)  # no agent is found there
-    assert own_node.isolation_ask(layout)["files"] is False
+    monkeypatch.setattr(nodes, "SOURCE", layout.root)  # no agent is found there
+    assert nodes.isolation_ask(layout)["files"] is False
 
 
 def test_what_was_decided_names_the_nodes(layout):
@@ -85,13 +85,13 @@ def test_a_variable_that_no_node_here_would_start_with_is_named_before_anything_
 ):
     monkeypatch.setenv(name, value)
     with pytest.raises(LaunchError, match=re.escape(f"A node on this machine would not start. {words}")):
-        own_node.settings_check(layout)
+        nodes.settings_check(layout)
 
 
 def test_variables_that_are_well_hold_nothing_up(layout, monkeypatch):
-    own_node.settings_check(layout)
+    nodes.settings_check(layout)
     monkeypatch.setenv("BERTH_AGENT_NICE", "7")
-    own_node.settings_check(layout)
+    nodes.settings_check(layout)
     assert list(layout.nodes.iterdir()) == []
 
 
@@ -103,5 +103,5 @@ def test_an_agent_that_fails_otherwise_or_takes_long_holds_no_start_up(layout, m
         return subprocess.CompletedProcess([], code, "", "no room")
 
     monkeypatch.setenv("BERTH_AGENT_NICE", "7")
-    monkeypatch.setattr(own_node, "_agent_ask", ask)
-    own_node.settings_check(layout)
+    monkeypatch.setattr(nodes, "_agent_ask", ask)
+    nodes.settings_check(layout)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout
 from portal.launch import __main__ as launch
 from portal.launch import preflight

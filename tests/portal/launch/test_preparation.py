@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, write_json
 from portal.launch import preparation
 from portal.launch.notices import Notices

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout
 from portal.launch import broker
 from portal.launch.options import Options

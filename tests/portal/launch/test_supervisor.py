@@ -11,7 +11,7 @@ import timeit
 import psutil
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import read_json, write_private
 from portal.launch.guarded import guarded_argv
 from portal.launch.processes import identity, together

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, read_json
 from portal.launch.notices import Notices
 from portal.launch.options import Options

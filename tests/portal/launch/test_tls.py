@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from portal.foundation.command_errors import LaunchError
+from portal.foundation.errors import LaunchError
 from portal.launch import tls
 
 

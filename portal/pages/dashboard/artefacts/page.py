@@ -14,10 +14,10 @@ from portal.pages.dashboard.artefacts.figures import AXES, SCALES, SMOOTHINGS
 from portal.pages.dashboard.artefacts.previews import picture_url, preview_or_why
 from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
 from portal.pages.dashboard.parts.formatting import number
-from portal.people.tenants.rights import WORK, may
+from portal.people.tenants.selectors import WORK, may
 from portal.work.artefacts.selectors import artefact_get, artefacts_of, artefacts_summary, tenant_use
 from portal.work.jobs.states import LIVE
-from portal.work.previews.curves.names import holds_curves
+from portal.work.previews.shown import holds_curves
 
 if TYPE_CHECKING:
     from django.http import QueryDict

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from portal.work.previews.curves.names import holds_curves
+from portal.work.previews.shown import holds_curves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,7 +26,7 @@ from portal.pages.dashboard.overview.page import overview_context
 from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
 from portal.pages.dashboard.parts.snapshot import Snapshot
 from portal.pages.dashboard.shell.frame import page_follow
-from portal.people.accounts.looked import WHATS, looked_at
+from portal.people.accounts.lists import WHATS, looked_at
 from portal.planning.offers.services import is_offered, offers_of
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import JobState

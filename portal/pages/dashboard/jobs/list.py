@@ -15,7 +15,7 @@ from portal.pages.dashboard.jobs.query import CATEGORIES, MINE, PAGE_ROWS, WITHI
 from portal.pages.dashboard.jobs.rows import rows_of
 from portal.people.accounts.lists import columns_of, views_of
 from portal.people.tenants.models import Tenant
-from portal.people.tenants.rights import WORK, may
+from portal.people.tenants.selectors import WORK, may
 from portal.work.jobs.searching import TIMES
 from portal.work.jobs.states import JobState
 

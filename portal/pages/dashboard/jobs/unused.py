@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
-from portal.people.tenants.rights import WORK, may
+from portal.people.tenants.selectors import WORK, may
 from portal.work.jobs.idle.using import ends_s, job_keep, span
 from portal.work.jobs.listing import job_find
 from portal.work.jobs.models import IdleWatch

@@ -13,8 +13,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from portal.foundation.api.csv_text import csv_lines
-from portal.foundation.api.streams import Streamed
+from portal.foundation.api.streams import Streamed, csv_lines
 from portal.foundation.bulk import among
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
@@ -34,7 +33,7 @@ from portal.pages.dashboard.jobs.page import (
 from portal.pages.dashboard.jobs.query import ListQuery
 from portal.pages.dashboard.jobs.rows import rows_of
 from portal.pages.dashboard.shell.frame import page_follow
-from portal.people.accounts.looked import looked_at
+from portal.people.accounts.lists import looked_at
 from portal.people.tenants.selectors import zone_of
 from portal.planning.rounds.read.explained import explanation
 from portal.work.jobs.description import priority_parse

@@ -10,12 +10,10 @@ from portal.pages.dashboard.parts.quotas import near
 from portal.pages.dashboard.people.secrets import secrets_context
 from portal.people.accounts.members import DAYS, invitations_open, members_of
 from portal.people.accounts.models import SecondFactor
-from portal.people.accounts.required import required_missing
-from portal.people.accounts.second import factor_picture, factor_uri, readable
+from portal.people.accounts.second import factor_picture, factor_uri, readable, required_missing
 from portal.people.accounts.sessions import sessions_of
 from portal.people.tenants.models import Membership, Tenant
-from portal.people.tenants.rights import MANAGE, MEANINGS, may
-from portal.people.tenants.selectors import time_zones
+from portal.people.tenants.selectors import MANAGE, MEANINGS, may, time_zones
 from portal.work.artefacts.selectors import largest_of, tenant_use
 from portal.work.jobs.use import tenants_use
 from portal.work.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of

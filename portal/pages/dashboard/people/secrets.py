@@ -11,8 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
-from portal.people.tenants.rights import WORK, may
-from portal.people.tenants.selectors import tenant_find
+from portal.people.tenants.selectors import WORK, may, tenant_find
 from portal.work.secrets.models import Secret
 from portal.work.secrets.services import LONGEST_BYTES, MOST_SECRETS, secret_remove, secret_set
 

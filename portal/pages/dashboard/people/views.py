@@ -23,11 +23,9 @@ from portal.people.accounts.members import (
     member_remove,
     member_role_set,
 )
-from portal.people.accounts.passwords import password_change, password_check, time_zone_set
 from portal.people.accounts.second import CODE_CHARS, factor_begin, factor_confirm, factor_end
-from portal.people.accounts.sessions import session_end, sessions_end
-from portal.people.tenants.rights import MEANINGS
-from portal.people.tenants.selectors import tenant_find
+from portal.people.accounts.sessions import password_change, password_check, session_end, sessions_end, time_zone_set
+from portal.people.tenants.selectors import MEANINGS, tenant_find
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse

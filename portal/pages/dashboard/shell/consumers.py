@@ -27,7 +27,7 @@ from portal.foundation.events.relay import group_name, number_key
 from portal.foundation.events.shared import REPLACED
 from portal.pages.dashboard.shell import live_rights
 from portal.pages.dashboard.shell.live_rights import MOST_STREAMS
-from portal.people.accounts.required import required_missing
+from portal.people.accounts.second import required_missing
 
 log = logging.getLogger(__name__)
 

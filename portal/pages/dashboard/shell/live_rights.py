@@ -14,7 +14,7 @@ from portal.foundation.errors import BerthError
 from portal.pages.dashboard.board.feed import stream_of
 from portal.pages.dashboard.board.horizons import HORIZONS_H
 from portal.pages.dashboard.shell.followed import SEEN_BY
-from portal.people.accounts.required import required_missing
+from portal.people.accounts.second import required_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

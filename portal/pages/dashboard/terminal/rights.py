@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.foundation.errors import BerthError, Conflict
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.listing import job_find
 from portal.work.jobs.models import Allocation, Attempt

@@ -20,13 +20,12 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
-from portal.foundation.api.origins import own_pages_only
-from portal.foundation.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
+from portal.foundation.api.sockets import SIGNED_OUT, TOO_MANY, own_pages_only, socket_give, socket_take
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.terminal.callers import Caller, program_serve
 from portal.pages.dashboard.terminal.rights import rank_of
 from portal.pages.dashboard.terminal.session import ended_tell, json_of, size_of, terminal_carry
-from portal.people.accounts.required import required_missing
+from portal.people.accounts.second import required_missing
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.terminal.rights import Place

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from portal.foundation.errors import NotFound
 from portal.people.tenants.models import Tenant
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 from portal.people.tenants.services import audit_record
 from portal.work.artefacts import store
 from portal.work.artefacts.models import Artefact, JobArtefacts, TenantArtefacts

@@ -12,9 +12,9 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from portal.foundation.api.base import ApiView
-from portal.foundation.api.csv_text import csv_lines
 from portal.foundation.api.queries import Query
 from portal.foundation.api.schema import documented, parameter, time_parameter
+from portal.foundation.api.streams import csv_lines
 from portal.foundation.environment import env
 from portal.people.tenants.authentication import tenant_of, token_of
 from portal.people.tenants.models import Membership, Tenant

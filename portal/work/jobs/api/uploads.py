@@ -12,7 +12,7 @@ from portal.foundation.api.base import ApiView, body_of
 from portal.foundation.api.queries import Query
 from portal.foundation.api.schema import documented
 from portal.people.tenants.authentication import tenant_of
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 from portal.work.jobs.services.asked.bringing import IN_USE
 from portal.work.uploads.selectors import upload_files, upload_get
 from portal.work.uploads.services import upload_delete

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.foundation.errors import Conflict
 from portal.foundation.events.services import page_event
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.models import Attempt, IdleWatch
 from portal.work.jobs.services.events import event_record

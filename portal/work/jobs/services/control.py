@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.cluster.services.contact import node_touch
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import node_wake, page_event, plan_nudge
-from portal.people.tenants.rights import ceiling_check, work_check
+from portal.people.tenants.selectors import ceiling_check, work_check
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.declaration.table import PRIORITY_LIMIT
 from portal.work.jobs.models import Attempt, Job

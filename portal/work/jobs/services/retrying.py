@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from portal.foundation.errors import Conflict
 from portal.foundation.events.services import jobs_tell, page_event, plan_nudge
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.models import Job, JobDependency
 from portal.work.jobs.services.arrays import jobs_reopen

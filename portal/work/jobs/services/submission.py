@@ -16,7 +16,7 @@ from portal.foundation.disk import disk_require
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import page_event, plan_nudge
 from portal.people.tenants.models import Tenant, User
-from portal.people.tenants.rights import ceiling_check, tenant_resolve
+from portal.people.tenants.selectors import ceiling_check, tenant_resolve
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.description import R_NUM, SHORT_NAMES, JobDescription, description_examine, description_parse
 from portal.work.jobs.models import IdempotencyKey, Job, JobDependency

@@ -11,7 +11,7 @@ import functools
 import struct
 from typing import TYPE_CHECKING
 
-from portal.work.previews.curves.blocks import blocks, is_sampled
+from portal.work.previews.curves.points import blocks, is_sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from portal.work.previews.curves.blocks import MOST_BLOCKS, blocks, is_sampled
 from portal.work.previews.curves.events import events_read
-from portal.work.previews.curves.names import LINES, holds_curves
-from portal.work.previews.curves.points import Points
-from portal.work.previews.notation import parsed
+from portal.work.previews.curves.points import MOST_BLOCKS, Points, blocks, is_sampled
+from portal.work.previews.shown import LINES, holds_curves
 from portal.work.previews.source import Unreadable
+from portal.work.previews.texts import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

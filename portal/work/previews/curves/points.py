@@ -2,6 +2,8 @@
 
 After a restart a job goes on from its checkpoint, and writes some steps a second time. What came later counts: where a
 curve goes back by more than a few points, what was written from there on is forgotten.
+
+A long file is read in evenly spaced blocks, so that a curve costs the same however long it has become.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from typing import TYPE_CHECKING
 from portal.work.previews.shown import NAME_CHARS, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from portal.work.previews.source import Source
+
 
 MOST_CURVES = 48
 """Names of curves beyond these are counted and not kept."""
@@ -99,3 +104,27 @@ class Points:
         finite = math.isfinite(value)
         self.not_finite += not finite
         curve.add(step, value if finite else None, at)
+
+
+BLOCK_BYTES = 128 * 1024
+MOST_BLOCKS = 24
+"""The most blocks of all files of a job together."""
+
+
+def blocks(source: Source, most: int) -> Iterator[tuple[bool, bytes]]:
+    """Yield (joined, bytes) of at most `most` blocks, the last of them the file's end.
+
+    `joined`: the block goes on where the one before it ended.
+    """
+    whole = -(-source.size // BLOCK_BYTES)
+    if whole <= most:
+        for number in range(whole):
+            yield number > 0, source.at(number * BLOCK_BYTES, BLOCK_BYTES)
+        return
+    last = source.size - BLOCK_BYTES
+    for number in range(most):
+        yield False, source.at(last * number // (most - 1), BLOCK_BYTES)
+
+
+def is_sampled(source: Source, most: int) -> bool:
+    return source.size > most * BLOCK_BYTES

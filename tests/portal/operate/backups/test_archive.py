@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portal.operate.backups.archive import HEADER, MANIFEST, archive_unpack, archive_written, header_read
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 
 ABOUT = {"made_at": "2026-01-01T00:00:00+00:00", "berth": "1", "database": "sqlite"}
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.operate.backups import automatic
 from portal.operate.backups.automatic import backup_if_due, backup_problems
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 from portal.operate.backups.models import Backup
 from portal.operate.health.problems import problems_of
 from portal.planning.rounds.models import ErrandLease

@@ -11,7 +11,7 @@ from portal.foundation.errors import BerthError
 from portal.people.accounts.members import invitation_accept, invitation_make, member_remove, member_role_set
 from portal.people.accounts.models import Invitation, SignIn
 from portal.people.tenants.models import AuditEvent, Membership, Tenant, User
-from portal.people.tenants.rights import RIGHTS, may
+from portal.people.tenants.selectors import RIGHTS, may
 from portal.people.tenants.services import token_create
 from portal.work.jobs.models import Job
 from tests.portal import given

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from portal.work.previews.curves import blocks, files
+from portal.work.previews.curves import files, points
 from portal.work.previews.curves.events import masked
 from portal.work.previews.curves.files import curve_files, points_of
 from portal.work.previews.curves.points import Curve
@@ -127,7 +127,7 @@ def test_a_damaged_record_is_passed_over():
 
 
 def test_a_long_event_file_is_read_in_blocks_to_its_end(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(points, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(files, "MOST_BLOCKS", 4)
     event = event_file(*(scalar_event(step, loss=float(step)) for step in range(2000)))
     found = read(("events.out.tfevents.1", event))
@@ -139,7 +139,7 @@ def test_a_long_event_file_is_read_in_blocks_to_its_end(monkeypatch):
 
 
 def test_long_lines_are_read_in_blocks_to_their_end(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(points, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(files, "MOST_BLOCKS", 4)
     found = read(("metrics.jsonl", lines(*({"step": step, "loss": 1} for step in range(2000)))))
     assert (found.thinned, found.damaged) == (True, 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 from portal.operate.backups.making import backup_make
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management import CommandError
 from django.core.management.commands import migrate
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 from portal.operate.backups.older import database_refuse
 
 

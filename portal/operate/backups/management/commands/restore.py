@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from portal.operate.backups.errors import BackupError
+from portal.operate.backups.contents import BackupError
 from portal.operate.backups.restoring import backup_check, backup_restore
 
 if TYPE_CHECKING:

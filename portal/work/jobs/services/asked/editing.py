@@ -8,7 +8,7 @@ from django.db import transaction
 
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import page_event, plan_nudge
-from portal.people.tenants.rights import work_check
+from portal.people.tenants.selectors import work_check
 from portal.people.tenants.services import audit_record
 from portal.work.jobs.declaration.table import FIELDS
 from portal.work.jobs.description import READ_ONLY, field_read
