@@ -21,12 +21,11 @@ from portal.foundation.console.base import (
     OperatorOnly,
     ReasonForm,
     adopt,
+    calls,
 )
 from portal.foundation.console.show import NAMES, ago, column, facts, mark, mib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from django import forms
     from django.db.models import QuerySet
     from django.http import HttpRequest
@@ -90,52 +89,6 @@ class NodeEventInline(OperatorOnly, TabularInline):
     verbose_name_plural = "What happened to it"
 
 
-def _drain(node: Node, actor: Any, *, reason: str) -> None:
-    operating.node_drain(node=node, actor=actor, reason=reason)
-
-
-def _describe(node: Node, actor: Any, *, rack: str, label: str) -> None:
-    operating.node_describe(node=node, actor=actor, rack=rack, label=label)
-
-
-def _tuning(allowed: bool) -> Callable[[Node, Any], None]:
-    def change(node: Node, actor: Any) -> None:
-        operating.node_tuning(node=node, actor=actor, allowed=allowed)
-
-    return change
-
-
-def _resume(node: Node, actor: Any) -> None:
-    operating.node_resume(node=node, actor=actor)
-
-
-def _gpu_cordon(node: Node, actor: Any, *, index: int, reason: str) -> None:
-    health.gpu_cordon(node=node, index=index, actor=actor, reason=reason)
-
-
-def _gpu_resume(node: Node, actor: Any, *, index: int) -> None:
-    health.gpu_resume(node=node, index=index, actor=actor)
-
-
-def _gpu_mode(mode: str) -> Callable[..., None]:
-    def change(node: Node, actor: Any, *, index: int) -> None:
-        sharing.gpu_mode_set(node=node, index=index, mode=mode, actor=actor)
-
-    return change
-
-
-def _heartbeat(node: Node, actor: Any, *, heartbeat_s: float) -> None:
-    health.node_heartbeat_set(node=node, actor=actor, heartbeat_s=heartbeat_s)
-
-
-def _declare_dead(node: Node, actor: Any, *, reason: str) -> None:
-    operating.node_declare_dead(node=node, actor=actor, reason=reason)
-
-
-def _revoke(node: Node, actor: Any) -> None:
-    operating.node_token_revoke(node=node, actor=actor)
-
-
 @admin.register(Node)
 class NodeAdmin(ConsoleAdmin):
     list_display = ("name", "health_shown", GPU_TYPE, "gpus_count", "cores", "memory", "contact", "agent_version")
@@ -170,7 +123,7 @@ class NodeAdmin(ConsoleAdmin):
             "drain",
             "Drain",
             "No new job is placed there; what runs there ends by itself.",
-            _drain,
+            calls(operating.node_drain, "node"),
             lambda node: node.drained_at is None and node.dead_at is None,
             form=ReasonForm,
         ),
@@ -178,7 +131,7 @@ class NodeAdmin(ConsoleAdmin):
             "describe",
             "Rack and label",
             "The overview and the cluster page group nodes by rack and label. Where jobs run does not depend on them.",
-            _describe,
+            calls(operating.node_describe, "node"),
             lambda node: node is not None,
             form=DescribeForm,
         ),
@@ -186,21 +139,21 @@ class NodeAdmin(ConsoleAdmin):
             "leave-cores",
             "Core tuning off",
             "Jobs that run there keep the cores that they have.",
-            _tuning(allowed=False),
+            calls(operating.node_tuning, "node", allowed=False),
             lambda node: node is not None and node.tunes_cores,
         ),
         Command(
             "tune-cores",
             "Core tuning on",
             "Training jobs that run there are given the fewest cores that keep their GPUs busy.",
-            _tuning(allowed=True),
+            calls(operating.node_tuning, "node", allowed=True),
             lambda node: node is not None and not node.tunes_cores,
         ),
         Command(
             "cordon-gpu",
             "Cordon a GPU",
             "No new job gets this GPU; what runs on it goes on.",
-            _gpu_cordon,
+            calls(health.gpu_cordon, "node"),
             lambda node: node.gpus.present().exists(),
             form=GpuReasonForm,
         ),
@@ -208,7 +161,7 @@ class NodeAdmin(ConsoleAdmin):
             "resume-gpu",
             "Resume a GPU",
             "Jobs get this GPU again. What its checks still find is set aside until it was gone and comes again.",
-            _gpu_resume,
+            calls(health.gpu_resume, "node"),
             lambda node: node.gpus.filter(cordoned_at__isnull=False).exists(),
             form=GpuForm,
         ),
@@ -216,7 +169,7 @@ class NodeAdmin(ConsoleAdmin):
             "share-gpu",
             "Let jobs share a GPU",
             "Jobs that ask for a part of a GPU run on it beside each other, and no other job gets it. It must be idle.",
-            _gpu_mode(Gpu.Mode.SHARED),
+            calls(sharing.gpu_mode_set, "node", mode=Gpu.Mode.SHARED),
             lambda node: node.gpus.present().exclude(mode=Gpu.Mode.SHARED).exists(),
             form=GpuForm,
         ),
@@ -224,7 +177,7 @@ class NodeAdmin(ConsoleAdmin):
             "own-gpu",
             "Hand a GPU out whole",
             "One job at a time gets this GPU again. It must be idle.",
-            _gpu_mode(Gpu.Mode.EXCLUSIVE),
+            calls(sharing.gpu_mode_set, "node", mode=Gpu.Mode.EXCLUSIVE),
             lambda node: node.gpus.filter(mode=Gpu.Mode.SHARED).exists(),
             form=GpuForm,
         ),
@@ -233,7 +186,7 @@ class NodeAdmin(ConsoleAdmin):
             "Heartbeat",
             "So often its agent reads its GPUs. Below a second it sends means, percentiles and the last readings; "
             "`./berth bench telemetry` says what that costs.",
-            _heartbeat,
+            calls(health.node_heartbeat_set, "node"),
             lambda node: node is not None,
             form=HeartbeatForm,
         ),
@@ -242,7 +195,7 @@ class NodeAdmin(ConsoleAdmin):
             "Resume",
             "Jobs are placed there again as soon as its agent is in contact. What its checks still find is set aside "
             "until it was gone and comes again.",
-            _resume,
+            calls(operating.node_resume, "node"),
             lambda node: bool(node.drained_at or node.dead_at),
         ),
         Command(
@@ -251,7 +204,7 @@ class NodeAdmin(ConsoleAdmin):
             "You state that every process on this node has ended: it is switched off, or removed from the network for good. Its "
             "jobs are given up at once, and those that may be requeued run elsewhere. If they still ran, they would "
             "run twice.",
-            _declare_dead,
+            calls(operating.node_declare_dead, "node"),
             lambda node: node.dead_at is None and not node.is_reachable,
             form=ReasonForm,
             is_destructive=True,
@@ -260,7 +213,7 @@ class NodeAdmin(ConsoleAdmin):
             "revoke-token",
             "Revoke token",
             "Every further call of its agent is refused. The machine may join again with a new join token.",
-            _revoke,
+            calls(operating.node_token_revoke, "node"),
             lambda node: node.token_revoked_at is None,
             is_destructive=True,
         ),

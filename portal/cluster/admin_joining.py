@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWi
 from portal.cluster.selectors import software_told
 from portal.cluster.services import environments, joining
 from portal.cluster.services.joining import join_line
-from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always
+from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always, calls
 from portal.foundation.console.show import mark
 from portal.foundation.errors import BerthError
 from portal.foundation.layout import Layout, read_json
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 
-def _remove(environment: NamedEnvironment, actor: Any) -> None:
-    environments.environment_remove(environment=environment, actor=actor)
-
-
 class NamedEnvironmentAdmin(ConsoleAdmin):
     may_add = may_change = True
     list_display = ("name", "directory", "note", "offered_by")
@@ -44,7 +40,7 @@ class NamedEnvironmentAdmin(ConsoleAdmin):
             "remove",
             "Remove",
             "Jobs can ask for it no more. What lies on nodes stays there, and what runs in it runs on.",
-            _remove,
+            calls(environments.environment_remove, "environment"),
             always,
             is_destructive=True,
         ),
@@ -128,7 +124,7 @@ class JoinTokenAdmin(ConsoleAdmin):
             "revoke",
             "Revoke",
             "Nothing more can join with this token. Nodes that joined with it stay.",
-            lambda token, actor: joining.join_token_revoke(join_token=token, actor=actor),
+            calls(joining.join_token_revoke, "join_token"),
             lambda token: token.uses_left > 0,
             is_destructive=True,
         ),

@@ -81,6 +81,15 @@ class Command:
     is_destructive: bool = False
 
 
+def calls(service: Callable[..., object], subject: str, **fixed: Any) -> Callable[..., None]:
+    """Return a command's `run`: it calls a service with the object as `subject`, and shows nothing of the answer."""
+
+    def run(obj: Any, actor: Any, **values: Any) -> None:
+        service(**{subject: obj}, actor=actor, **fixed, **values)
+
+    return run
+
+
 def is_operator(request: HttpRequest) -> bool:
     """Say whether the caller is an operator. On the sign-in page there is no caller yet."""
     return request.user.is_authenticated and request.user.is_operator

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 
-from portal.foundation.console.base import Command, ConsoleAdmin, OperatorOnly
+from portal.foundation.console.base import Command, ConsoleAdmin, OperatorOnly, calls
 from portal.foundation.console.show import block, code, column, facts, mark
 from portal.work.jobs.declaration.table import PLAIN
 from portal.work.jobs.models import Attempt, Job, JobEvent
@@ -56,13 +56,6 @@ class JobEventInline(OperatorOnly, TabularInline):
     verbose_name_plural = "What happened to it"
 
 
-def _command(name: str, label: str, meaning: str, service: Any, applies: Any, **more: Any) -> Command:
-    def run(job: Job, actor: Any) -> None:
-        service(job=job, actor=actor)
-
-    return Command(name, label, meaning, run, applies, **more)
-
-
 @admin.register(Job)
 class JobAdmin(ConsoleAdmin):
     list_display = (
@@ -100,30 +93,34 @@ class JobAdmin(ConsoleAdmin):
     )
     readonly_fields = tuple(name for _, group in fieldsets for name in group["fields"])
     commands = (
-        _command(
+        Command(
             "cancel",
             "Cancel",
             "A waiting job ends at once; a running one gets SIGTERM, and SIGKILL after its grace. An array goes with all "
             "its tasks.",
-            control.job_cancel,
+            calls(control.job_cancel, "job"),
             lambda job: job.state not in FINAL,
             is_destructive=True,
         ),
-        _command(
+        Command(
             "hold",
             "Hold",
             "It keeps its place and does not start until somebody releases it. Held time does not count as waiting.",
-            control.job_hold,
+            calls(control.job_hold, "job"),
             lambda job: job.state == JobState.PENDING,
         ),
-        _command(
-            "release", "Release", "It may start again.", control.job_release, lambda job: job.state == JobState.HELD
+        Command(
+            "release",
+            "Release",
+            "It may start again.",
+            calls(control.job_release, "job"),
+            lambda job: job.state == JobState.HELD,
         ),
-        _command(
+        Command(
             "requeue",
             "Requeue",
             "It is stopped and waits again. It resumes from its checkpoint, if it makes one, else from the beginning.",
-            control.job_requeue,
+            calls(control.job_requeue, "job"),
             lambda job: job.state not in FINAL | QUEUED and job.array_size is None and job.is_requeueable,
         ),
     )

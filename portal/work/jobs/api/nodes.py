@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
@@ -19,7 +19,7 @@ from portal.work.jobs.node_use import nodes_active, nodes_counted, nodes_with_us
 from portal.work.jobs.serializers.nodes import NodeDetailSerializer, NodeSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rest_framework.request import Request
 
@@ -99,81 +99,51 @@ class Reason(RawSchema):
     }
 
 
-class OperatorView(ApiView):
-    write_scope = "operator"
-    http_method_names: ClassVar[list[str]] = ["post"]
+def _deed(
+    operation: str,
+    summary: str,
+    act: Callable[..., object],
+    *,
+    reason: bool,
+    path: Sequence[OpenApiParameter] = NODE_PATH,
+    refusals: tuple[int, ...] = (404, 413, 415),
+) -> type[ApiView]:
+    """Make the view of one deed of operators on a node, or on a GPU of it; it answers with the node as it is then."""
 
-    def done(
-        self, request: Request, name: str, act: Callable[..., object], *, has_reason: bool = True, **more: Any
-    ) -> Response:
-        """Do what the caller asks of a node, and answer with the node as it is then."""
+    @documented(
+        summary,
+        answer=NodeDetailSerializer,
+        refusals=refusals,
+        parameters=path,
+        request=Reason if reason else None,
+        operation_id=operation,
+    )
+    def post(self: ApiView, request: Request, name: str, **more: int) -> Response:
         node = node_of(request, name)
-        given = {"reason": reason_of(request)} if has_reason else body_of(request)
+        given = {"reason": reason_of(request)} if reason else body_of(request)
         act(node=node, actor=request.user, **more, **given)
         node.refresh_from_db()
         return node_answer(request, node)
 
-
-class NodeDrainView(OperatorView):
-    @documented(
-        "Place nothing new on a node",
-        answer=NodeDetailSerializer,
-        refusals=(404, 413, 415),
-        parameters=NODE_PATH,
-        request=Reason,
-        operation_id="nodes_drain",
+    return type(
+        f"{operation}View", (ApiView,), {"write_scope": "operator", "http_method_names": ["post"], "post": post}
     )
-    def post(self, request: Request, name: str) -> Response:
-        return self.done(request, name, node_drain)
 
 
-class NodeResumeView(OperatorView):
-    @documented(
-        "Place jobs on a node again",
-        answer=NodeDetailSerializer,
-        refusals=(404, 413, 415),
-        parameters=NODE_PATH,
-        request=None,
-        operation_id="nodes_resume",
-    )
-    def post(self, request: Request, name: str) -> Response:
-        return self.done(request, name, node_resume, has_reason=False)
-
-
-class GpuCordonView(OperatorView):
-    @documented(
-        "Give a GPU to no new job",
-        answer=NodeDetailSerializer,
-        refusals=(404, 413, 415),
-        parameters=GPU_PATH,
-        request=Reason,
-        operation_id="gpus_cordon",
-    )
-    def post(self, request: Request, name: str, index: int) -> Response:
-        return self.done(request, name, gpu_cordon, index=index)
-
-
-class GpuResumeView(OperatorView):
-    @documented(
-        "Give a GPU to jobs again; what its checks still find is set aside until it comes again",
-        answer=NodeDetailSerializer,
-        refusals=(404, 413, 415),
-        parameters=GPU_PATH,
-        request=None,
-        operation_id="gpus_resume",
-    )
-    def post(self, request: Request, name: str, index: int) -> Response:
-        return self.done(request, name, gpu_resume, has_reason=False, index=index)
-
-
-class NodeDeadView(OperatorView):
-    @documented(
-        "Declare a silent node dead: what it held is lost and given back at once",
-        answer=NodeDetailSerializer,
-        refusals=(404, 409, 413, 415),
-        parameters=NODE_PATH,
-        request=Reason,
-        operation_id="nodes_dead",
-    )
-    def post(self, request: Request, name: str) -> Response:
-        return self.done(request, name, node_declare_dead)
+NodeDrainView = _deed("nodes_drain", "Place nothing new on a node", node_drain, reason=True)
+NodeResumeView = _deed("nodes_resume", "Place jobs on a node again", node_resume, reason=False)
+GpuCordonView = _deed("gpus_cordon", "Give a GPU to no new job", gpu_cordon, reason=True, path=GPU_PATH)
+GpuResumeView = _deed(
+    "gpus_resume",
+    "Give a GPU to jobs again; what its checks still find is set aside until it comes again",
+    gpu_resume,
+    reason=False,
+    path=GPU_PATH,
+)
+NodeDeadView = _deed(
+    "nodes_dead",
+    "Declare a silent node dead: what it held is lost and given back at once",
+    node_declare_dead,
+    reason=True,
+    refusals=(404, 409, 413, 415),
+)
