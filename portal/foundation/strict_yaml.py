@@ -71,7 +71,8 @@ def yaml_strict(text: str, *, most_chars: int = MOST_CHARS) -> Any:
         raise YamlError(f"holds more than {MOST_DIRECTIVES} lines that begin with %")
     if sign := _NO_LINE_END.search(text):
         detail = f"holds {_named(sign)}, which ends a line for some readers; write it as an escape in quotation marks"
-        raise YamlError(detail, _place(text, sign.start()))
+        at = sign.start()
+        raise YamlError(detail, _Mark(text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1))
     builder = _Builder(most_chars)
     try:
         for event in yaml.parse(text, Loader=LOADER):
@@ -122,7 +123,8 @@ class _Builder:
         if isinstance(event, yaml.ScalarEvent):
             self._count(1, len(event.value), event)
             size = 1, len(event.value)
-            self._put(self._scalar(event), event, anchor=event.anchor, size=size, is_merge=_is_merge(event))
+            is_merge = bool(event.value == "<<" and event.implicit[0])
+            self._put(self._scalar(event), event, anchor=event.anchor, size=size, is_merge=is_merge)
         elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
             self._begin(event)
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -213,10 +215,6 @@ class _Merge:
     """The key `<<`."""
 
 
-def _is_merge(event: Any) -> bool:
-    return bool(event.value == "<<" and event.implicit[0])
-
-
 def _plain(text: str, event: Any) -> Any:
     """Return the value of a text without quotes (YAML 1.2.2, 10.3.2). Yes, no, on, off, 1_000 and 1:30 are texts."""
     if sign := _ODD_EDGE.search(text):
@@ -258,10 +256,6 @@ def _named(sign: re.Match[str]) -> str:
 
 def _odd(sign: re.Match[str]) -> str:
     return f"holds {_named(sign)}, which is no space here; write a plain space, or nothing, or quote the text"
-
-
-def _place(text: str, at: int) -> _Mark:
-    return _Mark(text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1)
 
 
 def _refuse(detail: str, event: Any) -> NoReturn:

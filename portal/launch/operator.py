@@ -5,7 +5,6 @@ The file is deleted at the operator's first sign-in, or when the password is cha
 
 import logging
 import secrets
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -53,15 +52,9 @@ def forget_at_password_change(instance: User, update_fields: frozenset[str] | No
 
 def _forget(user: User, is_due: Any) -> None:
     path = Layout.at(settings.DATA_DIR).operator
-    if not path.exists():
-        return
     kept = read_json(path) or {}
     if kept.get("username") == user.username and is_due(str(kept.get("password"))):
-        _delete(path)
-
-
-def _delete(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:  # the sign-in succeeds all the same; the next one tries again
-        log.exception("%s holds the operator's first password and cannot be deleted", path)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:  # the sign-in succeeds all the same; the next one tries again
+            log.exception("%s holds the operator's first password and cannot be deleted", path)

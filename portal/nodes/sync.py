@@ -57,7 +57,9 @@ async def _sync(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await _answer(send, 401, {"error": {"code": "bad_token", "field": None, "detail": detail}})
         return
     try:
-        revision, wait_s = _query(scope["query_string"])
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        revision = _number(query, "revision", int, default="-1", lowest=-1)  # -1: the agent knows nothing yet
+        wait_s = min(_number(query, "wait", float, default="0", lowest=0), WAIT_LIMIT_S)
     except ValueError as error:
         await _answer(send, 400, {"error": {"code": "invalid", "field": str(error), "detail": "Use a number from 0."}})
         return
@@ -87,12 +89,6 @@ def _revision(node_id: int) -> int:
 @database_sync_to_async
 def _wanted(node_id: int) -> dict[str, Any]:
     return parts_wanted(node_id=node_id)
-
-
-def _query(query_string: bytes) -> tuple[int, float]:
-    query = parse_qs(query_string.decode("latin-1"))
-    revision = _number(query, "revision", int, default="-1", lowest=-1)  # -1: the agent knows nothing yet
-    return revision, min(_number(query, "wait", float, default="0", lowest=0), WAIT_LIMIT_S)
 
 
 def _number(query: Mapping[str, list[str]], name: str, kind: Callable[[str], N], *, default: str, lowest: int) -> N:

@@ -50,8 +50,4 @@ def _read_of(field: Field) -> Read:
     """Return the reader of a field's value. A relation reads its own way, which `to_representation` above does not know."""
     if type(field).get_attribute is not Field.get_attribute:
         raise TypeError(f"{field.field_name} is a {type(field).__name__}, which a row does not read")
-    return attrgetter(field.source) if field.source_attrs else _itself
-
-
-def _itself(instance: Any) -> Any:
-    return instance
+    return attrgetter(field.source) if field.source_attrs else lambda instance: instance

@@ -88,18 +88,14 @@ def demo_ensure(layout: Layout, *, step: Callable[[str], None]) -> list[str]:
         tenants.membership_add(user=user, tenant=tenant, role=person.role, actor=operator)
         users[person.username] = {"password": password, "tenant": person.tenant, "role": person.role}
         if person.tenant not in tokens:
-            tokens[person.tenant] = _token(user, tenant, operator)
+            _, tokens[person.tenant] = tenants.token_create(
+                user=user, tenant=tenant, name="demo", scopes=TOKEN_SCOPES, actor=operator
+            )
     templates_ensure(operator)
     write_json(layout.demo_users, users)
     write_json(layout.demo_tokens, tokens)
     step(f"demo tenants made: {', '.join(tokens)}")
     return _sign_ins(layout, users)
-
-
-def _token(user: User, tenant: Tenant, operator: User) -> str:
-    secret: str
-    _, secret = tenants.token_create(user=user, tenant=tenant, name="demo", scopes=TOKEN_SCOPES, actor=operator)
-    return secret
 
 
 def _sign_ins(layout: Layout, users: dict[str, dict[str, Any]]) -> list[str]:

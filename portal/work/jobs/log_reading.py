@@ -93,12 +93,9 @@ def offset_of_tail(part: LogPart, *, limit: int, lines: int | None = None) -> in
         if lines is not None:
             return start + at + 1
     first = data.find(b"\n") + 1
-    return 0 if start == 0 else start + (first if 0 < first < len(data) else _character_at(data))
-
-
-def _character_at(data: bytes) -> int:
-    """Return how many bytes at the beginning belong to a character that began before."""
-    return next((at for at, byte in enumerate(data[:4]) if byte & 0b1100_0000 != 0b1000_0000), 0)
+    if not 0 < first < len(data):  # behind the bytes of a character that began before
+        first = next((at for at, byte in enumerate(data[:4]) if byte & 0b1100_0000 != 0b1000_0000), 0)
+    return start and start + first
 
 
 def log_sizes(job: Job) -> list[dict[str, int | str]]:

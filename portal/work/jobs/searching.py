@@ -118,7 +118,9 @@ def jobs_kept(jobs: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
         has = JobLabel.objects.filter(**{"pair" if "=" in filters.label else "name": filters.label})
         jobs = jobs.filter(pk__in=has.values("job_id"))
     if filters.node:
-        jobs = jobs.filter(pk__in=_been_on(filters.node))
+        runs = Allocation.objects.filter(node__name=filters.node, attempt__kind="run")
+        shown = Coalesce(F("attempt__job__array_id"), F("attempt__job_id"))  # arrays stand for their tasks
+        jobs = jobs.filter(pk__in=runs.annotate(shown=shown).values("shown"))
     times = (("submitted_at", filters.submitted), ("started_at", filters.started), ("ended_at", filters.ended))
     return jobs.filter(**{name: moment for column, between in times for name, moment in between.of(column).items()})
 
@@ -136,10 +138,3 @@ def tasks_kept(tasks: QuerySet[Job], filters: JobFilters) -> QuerySet[Job]:
     for column, between in times:
         tasks = tasks.filter(**between.of(column))
     return tasks
-
-
-def _been_on(node: str) -> QuerySet[Allocation]:
-    """Return the numbers of jobs, and of the arrays of tasks, with a run on this node."""
-    rows = Allocation.objects.filter(node__name=node, attempt__kind="run")
-    shown = Coalesce(F("attempt__job__array_id"), F("attempt__job_id"))
-    return rows.annotate(shown=shown).values("shown")

@@ -12,6 +12,7 @@ from portal.cluster.selectors import environments_named
 from portal.foundation.environment import env
 from portal.foundation.errors import NotFound
 from portal.work.jobs.fields.handing import code_spec
+from portal.work.jobs.listing import jobs_for
 from portal.work.jobs.models import Allocation, GpuAllocation, Job, JobPayload
 from portal.work.jobs.sizes import grace_of, slo_ms
 from portal.work.uploads.selectors import upload_files, upload_holds
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Attempt
-    from portal.work.jobs.querysets import JobQuerySet
 
 
 PROFILE_GRACE_S = 2
@@ -33,16 +33,12 @@ ANOTHERS = "a job of another tenant"
 """Stands in place of a foreign job's id and name."""
 
 
-def jobs_visible_to(user: User) -> JobQuerySet:
-    return Job.objects.visible_to(user).select_related("tenant", "owner")
-
-
 def job_get(*, user: User, job_id: int | str) -> Job:
     """Return a job; NotFound in the same way for a missing, a foreign and a malformed id."""
     text = str(job_id)
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise NotFound("job")
-    job = jobs_visible_to(user).filter(pk=int(text)).first()
+    job = jobs_for(user=user).filter(pk=int(text)).first()
     if job is None:
         raise NotFound("job")
     return job

@@ -68,7 +68,8 @@ def lines_find(patterns: Sequence[str], tail: Tail, data: bytes) -> tuple[list[F
     for place, pattern in enumerate(patterns):
         starts = _starts(text, pattern, after_first=place in tail.had)
         if starts:
-            found.append(Found(place, len(starts), _line(text, starts[0]), _line(text, starts[-1])))
+            first, last = (text[start : _drawn_to(text, start)] for start in (starts[0], starts[-1]))
+            found.append(Found(place, len(starts), first, last))
             if starts[-1] >= last_line:
                 had.add(place)
     return found, Tail(raw[raw.rfind(b"\n") + 1 :][-TAIL_BYTES:], frozenset(had))
@@ -81,10 +82,6 @@ def _seen(raw: bytes) -> str:
         return text
     *whole, last = lines_drawn(text)
     return "\n".join(map(_AGAIN.join, [*whole, last[:-1] or last]))
-
-
-def _line(text: str, start: int) -> str:
-    return text[start : _drawn_to(text, start)]
 
 
 def _starts(text: str, pattern: str, *, after_first: bool) -> list[int]:

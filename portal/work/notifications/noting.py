@@ -102,12 +102,10 @@ def _items_make(jobs: QuerySet[Job], what: str, wishes: Iterable[Wishes], hooks:
 def _told_of(job: Job, what: str) -> tuple[str, str]:
     """Return a mark that the same of the job's other attempts lacks, and the words for it."""
     if what == "limit":
-        return f"{job.epoch}-{job.time_limit_s}", f"its time limit of {_hours(job.time_limit_s or 0)} is near"
+        limit_s = job.time_limit_s or 0
+        words = f"{limit_s / 3600:.3g} h" if limit_s >= 3600 else f"{limit_s / 60:.3g} min"
+        return f"{job.epoch}-{job.time_limit_s}", f"its time limit of {words} is near"
     return str(job.epoch), "it waits longer than you asked to be told of"
-
-
-def _hours(seconds: int) -> str:
-    return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
 
 
 def _waited_h(job: Job, now: Any) -> float:

@@ -32,7 +32,12 @@ def picture_preview(source: Source) -> Picture:
     if kind is None:
         raise Unreadable("it is no PNG, JPEG, GIF or WebP")
     try:
-        width, height = _jpeg(source) if kind == "jpeg" else {"png": _png, "gif": _gif, "webp": _webp}[kind](first)
+        if kind == "png":
+            width, height = struct.unpack(">II", first[16:24])
+        elif kind == "gif":
+            width, height = struct.unpack("<HH", first[6:10])
+        else:
+            width, height = _jpeg(source) if kind == "jpeg" else _webp(first)
     except (struct.error, IndexError) as error:
         raise Unreadable("its header is cut off") from error
     if not (0 < width <= MOST_SIDE and 0 < height <= MOST_SIDE and width * height <= MOST_PIXELS):
@@ -40,16 +45,6 @@ def picture_preview(source: Source) -> Picture:
     if source.size > MOST_PICTURE_BYTES:
         raise Unreadable(f"it is larger than {MOST_PICTURE_BYTES // 1024 // 1024} MiB, which is too much for a page")
     return Picture(TYPES[kind], width, height)
-
-
-def _png(first: bytes) -> tuple[int, int]:
-    width, height = struct.unpack(">II", first[16:24])
-    return width, height
-
-
-def _gif(first: bytes) -> tuple[int, int]:
-    width, height = struct.unpack("<HH", first[6:10])
-    return width, height
 
 
 def _webp(first: bytes) -> tuple[int, int]:

@@ -15,9 +15,9 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.jobs.order import NAMED, SORTS, jobs_ordered, page_by_state, page_sorted
 from portal.people.accounts.models import Looked
+from portal.work.jobs.listing import jobs_for
 from portal.work.jobs.models import Job
 from portal.work.jobs.searching import TIMES, Between, JobFilters, jobs_found, jobs_kept
-from portal.work.jobs.selectors import jobs_visible_to
 from portal.work.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class ListQuery:
         return counts
 
     def jobs(self, *, user: User, with_state: bool = True) -> QuerySet[Job]:
-        jobs = jobs_visible_to(user).top_level()
+        jobs = jobs_for(user=user).top_level()
         if self.owner == MINE:
             jobs = jobs.filter(owner=user)
         if self.tenant:

@@ -65,17 +65,15 @@ def job_inputs(value: object) -> tuple[Input, ...]:
         checks.known_keys(each, "inputs", required={"job", "path"}, optional={"as"})
         folder = "/" if isinstance(each["path"], str) and each["path"].endswith("/") else ""
         path = _relative(each["path"][:-1] if folder else each["path"], "inputs.path")
-        target = path.rpartition("/")[2] if each.get("as") is None else _target(each["as"], folder)
+        laid = each.get("as")
+        laid = laid.removesuffix("/") if folder and isinstance(laid, str) else laid
+        target = path.rpartition("/")[2] if laid is None else _relative(laid, "inputs.as")
         found.append(Input(_number(each["job"]), path + folder, target))
     for one in found:
         if any(one is not other and _clash(one, other) for other in found):
             detail = f"Two `inputs` would be laid at {checks.quoted(one.target)}; give each its own place with `as`."
             raise BerthError("duplicate", detail, field="inputs")
     return tuple(found)
-
-
-def _target(value: object, folder: str) -> str:
-    return _relative(value.removesuffix("/") if folder and isinstance(value, str) else value, "inputs.as")
 
 
 def _clash(one: Input, other: Input) -> bool:

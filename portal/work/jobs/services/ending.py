@@ -189,20 +189,15 @@ def _job_wait_again(*, job: Job, attempt: Attempt, state: AttemptState, detail: 
         called_back_epoch=attempt.epoch if called_back else job.called_back_epoch,
         **{counter: F(counter) + 1},
     )
-    _hold_with_array(job=job)
+    held_by = Job.objects.filter(pk=job.array_id, state=JobState.HELD).values_list("held_by", flat=True).first()
+    if held_by is not None:  # a task waits again while its array is held
+        text = f"Held with its array by {held_by}."
+        job_move(job_id=job.pk, to=JobState.HELD, text=text, held_by=held_by, reason="held")
 
 
 def _ended_words(attempt: Attempt, state: AttemptState, detail: str) -> str:
     words = [] if attempt.stop_reason == StopReason.IDLE and detail else [state.label.lower()]  # it tells all itself
     return f"Attempt {attempt.epoch} ended: {', '.join([*words, *filter(None, [detail])])}"
-
-
-def _hold_with_array(*, job: Job) -> None:
-    """Hold a task that waits again while its array is held."""
-    held_by = Job.objects.filter(pk=job.array_id, state=JobState.HELD).values_list("held_by", flat=True).first()
-    if held_by is not None:
-        text = f"Held with its array by {held_by}."
-        job_move(job_id=job.pk, to=JobState.HELD, text=text, held_by=held_by, reason="held")
 
 
 def _again(*, job: Job, state: AttemptState, never_ran: bool) -> tuple[str, str] | None:

@@ -133,7 +133,10 @@ class _Fresh:
             used[node].add(core_ids, memory_mib, holder)
         present = Gpu.objects.takes_jobs().filter(node__in=among(nodes)).order_by()
         gpus = {(gpu.node_id, gpu.index): gpu for gpu in present.only("node_id", "index", "mode", "memory_mib")}
-        parts = _parts_held(each.pk for each in gpus.values() if each.mode == Gpu.Mode.SHARED)
+        shared = [each.pk for each in gpus.values() if each.mode == Gpu.Mode.SHARED]
+        rows = GpuAllocation.objects.filter(gpu__in=among(shared), released_at=None).order_by()
+        held = rows.values_list("gpu").annotate(Sum("compute"), Sum("memory_mib"))
+        parts = {gpu: [compute, memory_mib or 0] for gpu, compute, memory_mib in held}
         return cls(tenants, nodes, jobs, {pk: [a, b] for pk, a, b in sums}, used, gpus, parts)
 
     def take(self, placing: Placing) -> Job:
@@ -188,12 +191,6 @@ class _Use:
         self.cores.update(core_ids)
         self.memory_mib += memory_mib
         self.tenants.add(tenant_id)
-
-
-def _parts_held(gpu_ids: Iterable[int]) -> dict[int, list[int]]:
-    rows = GpuAllocation.objects.filter(gpu__in=among(gpu_ids), released_at=None).order_by()
-    sums = rows.values_list("gpu").annotate(Sum("compute"), Sum("memory_mib"))
-    return {gpu: [compute, memory_mib or 0] for gpu, compute, memory_mib in sums}
 
 
 def _quota_check(*, tenant: Tenant, gpu_milli: int, cores: int) -> None:

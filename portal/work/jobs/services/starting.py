@@ -213,9 +213,10 @@ def placed_tell(
             (
                 attempt.job_id,
                 None if attempt.is_profile else attempt.epoch,
-                f"{word.capitalize()} on {_where(held, nodes)}: {_what(attempt)}, planning {planning_number}.",
+                f"{word.capitalize()} on {where}: {_what(attempt)}, planning {planning_number}.",
             )
             for attempt, held in begun
+            for where in [", ".join(nodes[part.node_id].name for part, _ in held)]
         ]
         if texts:
             events_record(kind=word, texts=texts)
@@ -228,10 +229,6 @@ def placed_tell(
     tasks = Counter(job.array_id for placing, job in started if job.array_id and placing.profile is None)
     for array_id, moved in sorted(tasks.items()):
         array_refresh(array_id=array_id, moved={JobState.PENDING.value: -moved, JobState.STARTING.value: moved})
-
-
-def _where(held: Sequence[tuple[Part, Allocation]], nodes: Mapping[int, Node]) -> str:
-    return ", ".join(nodes[part.node_id].name for part, _ in held)
 
 
 def _what(attempt: Attempt) -> str:

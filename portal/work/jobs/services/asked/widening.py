@@ -29,17 +29,9 @@ def asked_of(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in ASKED}
 
 
-def _with_size(job: Job, size: Any) -> dict[str, Any]:
-    return {"gpus": sorted({size, *job.gpus})}
-
-
-def _with_types(job: Job, types: Any) -> dict[str, Any]:
-    return {"gpu_types": sorted({*job.gpu_types, *types})}
-
-
 FIELDS: Mapping[str, Callable[[Job, Any], dict[str, Any]]] = {
-    "size": _with_size,
-    "gpu-type": _with_types,
+    "size": lambda job, size: {"gpus": sorted({size, *job.gpus})},
+    "gpu-type": lambda job, types: {"gpu_types": sorted({*job.gpu_types, *types})},
     "cores-per-gpu": lambda _, cores: {"cores_per_gpu": cores},
     "cores": lambda _, cores: {"cores": cores},
     "memory": lambda _, memory_mib: {"memory_mib": memory_mib},
