@@ -12,10 +12,10 @@ from portal.planning.rounds import api as rounds
 from portal.planning.sharing import api as sharing
 from portal.planning.templating import api as templating
 from portal.work.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
-from portal.work.jobs.api import imports, jobs, me
+from portal.work.jobs.api import descriptions, jobs, me
 from portal.work.jobs.api import nodes as cluster
 from portal.work.jobs.api import uploads as jobs_uploads
-from portal.work.jobs.api.again import JobDescriptionView
+from portal.work.jobs.api.descriptions import JobDescriptionView
 from portal.work.jobs.api.logs import JobLogsView
 from portal.work.jobs.api.me import MeView
 from portal.work.secrets import api as secrets
@@ -27,7 +27,7 @@ urlpatterns = [
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/plan", rounds.JobsPlanView.as_view(), name="api-jobs-plan"),
-    path("jobs/import", imports.JobsImportView.as_view(), name="api-jobs-import"),
+    path("jobs/import", descriptions.JobsImportView.as_view(), name="api-jobs-import"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/description", JobDescriptionView.as_view(), name="api-job-description"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),

@@ -14,8 +14,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework import serializers
 
-from portal.foundation.api.base import MAX_KEY_CHARS, ApiView
-from portal.foundation.api.queries import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from portal.foundation.api.base import DEFAULT_PAGE_SIZE, MAX_KEY_CHARS, MAX_PAGE_SIZE, ApiView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

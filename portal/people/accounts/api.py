@@ -10,8 +10,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from portal.foundation import checks
-from portal.foundation.api.base import ApiView, body_of
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, body_of, page_of
 from portal.foundation.api.schema import PAGING, documented, page_schema
 from portal.foundation.errors import BerthError, NotFound
 from portal.people.accounts.members import (

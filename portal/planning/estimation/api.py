@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, ordered, page_of
 from portal.foundation.api.schema import PAGING, documented, ordering_parameter, page_schema
 from portal.planning.estimation.matrix import pairs_told
 from portal.planning.estimation.models import PairSpeed

@@ -9,8 +9,7 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView, body_of
-from portal.foundation.api.queries import Query
+from portal.foundation.api.base import ApiView, Query, body_of
 from portal.foundation.api.schema import RawSchema, documented, parameter
 from portal.foundation.api.throttles import PlanThrottle
 from portal.foundation.errors import BerthError
@@ -20,7 +19,7 @@ from portal.planning.rounds.read.explained import explanation
 from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.serializers import finite
 from portal.work.jobs.api.jobs import JOB_PATH, job_answer, job_of
-from portal.work.jobs.serializers import JobDetailSerializer
+from portal.work.jobs.serializers.jobs import JobDetailSerializer
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

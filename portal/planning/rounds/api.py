@@ -8,9 +8,17 @@ from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
+from portal.foundation.api.base import (
+    MAX_PAGE,
+    MAX_PAGE_SIZE,
+    PAGE_PARAMETERS,
+    ApiView,
+    Query,
+    ordered,
+    page_of,
+    page_url,
+)
 from portal.foundation.api.parsers import request_object
-from portal.foundation.api.queries import MAX_PAGE, MAX_PAGE_SIZE, PAGE_PARAMETERS, Query, ordered, page_of, page_url
 from portal.foundation.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter, time_parameter
 from portal.foundation.api.throttles import PlanThrottle
 from portal.foundation.errors import BerthError

@@ -8,8 +8,7 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, page_of
 from portal.foundation.api.schema import PAGING, documented, page_schema, parameter
 from portal.planning.sharing.models import ShadowDecision
 from portal.planning.sharing.selectors import RANGES, comparison, decisions_of, pair_last, range_of

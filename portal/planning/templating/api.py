@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rest_framework.response import Response
 
 from portal.foundation import checks
-from portal.foundation.api.base import ApiView, idempotency_key_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, idempotency_key_of, ordered, page_of
 from portal.foundation.api.parsers import request_object
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import (
     PAGING,
     documented,
@@ -39,7 +38,7 @@ from portal.planning.templating.shapes import (
 from portal.planning.templating.submitting import of_parameter, order_make, order_submit
 from portal.planning.templating.yaml_text import with_files, yaml_read, yaml_write
 from portal.work.jobs.api.jobs import job_answer
-from portal.work.jobs.serializers import JobDetailSerializer
+from portal.work.jobs.serializers.jobs import JobDetailSerializer
 from portal.work.jobs.services import submission
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, page_of
 from portal.foundation.api.schema import PAGING, documented, parameter
 from portal.work.artefacts.download import download_all, download_answer, download_file
 from portal.work.artefacts.models import PATH_CHARS, Artefact

@@ -6,8 +6,7 @@ import math
 import re
 import struct
 
-from portal.work.previews.shown import Inside, Member, cut
-from portal.work.previews.source import Source, Unreadable
+from portal.work.previews.shown import Inside, Member, Source, Unreadable, cut
 
 MAGIC = b"\x93NUMPY"
 HEAD_BYTES = 4096

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.work.previews.arrays import HEAD_BYTES, array_member, shape_words
-from portal.work.previews.shown import Group, Inside, Member, cut
-from portal.work.previews.source import MIB, MOST_AT_ONCE, Reading, Source, Unreadable
+from portal.work.previews.shown import MIB, MOST_AT_ONCE, Group, Inside, Member, Reading, Source, Unreadable, cut
 from portal.work.previews.texts import parsed
 from portal.work.previews.unpickled import Called, Machine, Mapping, Named
 

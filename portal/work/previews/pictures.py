@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from portal.work.previews.shown import Picture
-from portal.work.previews.source import Source, Unreadable
+from portal.work.previews.shown import Picture, Source, Unreadable
 
 MOST_SIDE = 16_384
 MOST_PIXELS = 40_000_000

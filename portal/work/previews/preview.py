@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portal.work.previews.shown import Curves, Nothing, holds_curves
-from portal.work.previews.source import Unreadable
+from portal.work.previews.shown import Curves, Nothing, Unreadable, holds_curves
 from portal.work.previews.texts import json_preview, text_preview
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from portal.work.previews.shown import Preview
-    from portal.work.previews.source import Source
+    from portal.work.previews.shown import Preview, Source
 
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 LINES = (".jsonl", ".ndjson")

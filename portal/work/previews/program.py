@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from portal.work.previews.source import Source
+    from portal.work.previews.shown import Source
 
 LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG = 444, 446, 38, 1
 MEMORY_BYTES = 128 * 1024 * 1024
@@ -35,7 +35,7 @@ def main() -> None:
     stub = types.ModuleType("portal")
     stub.__path__ = [__file__.removesuffix("/work/previews/program.py")]
     sys.modules["portal"] = stub
-    from portal.work.previews.source import Unreadable
+    from portal.work.previews.shown import Unreadable
 
     for codec in CODECS:
         codecs.lookup(codec)
@@ -75,7 +75,7 @@ def _end_with(portal: int) -> None:
 
 
 def _source(given: dict[str, Any]) -> Source:
-    from portal.work.previews.source import Source
+    from portal.work.previews.shown import Source
 
     return Source(given["name"], given["size"], lambda start, length: _read(given, start, length))
 

@@ -7,8 +7,7 @@ import json
 from itertools import islice
 from typing import Any
 
-from portal.work.previews.shown import Table, cut
-from portal.work.previews.source import Source, Unreadable
+from portal.work.previews.shown import Source, Table, Unreadable, cut
 from portal.work.previews.texts import decoded, parsed
 
 MOST_TABLE_BYTES = 256 * 1024

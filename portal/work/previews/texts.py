@@ -12,8 +12,7 @@ import re
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from portal.work.previews.shown import Text
-from portal.work.previews.source import Source, Unreadable
+from portal.work.previews.shown import Source, Text, Unreadable
 
 MOST_TEXT_BYTES = 256 * 1024
 MOST_LINES = 1000

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickletools
 from typing import TYPE_CHECKING, Any
 
-from portal.work.previews.source import Unreadable
+from portal.work.previews.shown import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

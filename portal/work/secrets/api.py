@@ -9,8 +9,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from portal.foundation import checks
-from portal.foundation.api.base import ApiView, body_of
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, body_of, ordered, page_of
 from portal.foundation.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.people.tenants.authentication import tenant_of
 from portal.people.tenants.selectors import tenant_resolve

@@ -9,9 +9,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, ordered, page_of
 from portal.foundation.api.parsers import request_object
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.foundation.checks import known_keys, text
 from portal.foundation.environment import env

@@ -12,9 +12,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.response import Response
 
 from portal.foundation import checks
-from portal.foundation.api.base import ApiView, body_of, idempotency_key_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, body_of, idempotency_key_of, ordered, page_of
 from portal.foundation.api.parsers import request_object
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import (
     PAGING,
     documented,

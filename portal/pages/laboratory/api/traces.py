@@ -8,8 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from rest_framework.response import Response
 
 from portal.foundation import checks
-from portal.foundation.api.base import body_of
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, Query, body_of, ordered, page_of
 from portal.foundation.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter
 from portal.foundation.errors import BerthError
 from portal.pages.laboratory.api.asked_schema import HistoryAsked, Sharing

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView, body_of, idempotency_key_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, body_of, idempotency_key_of, ordered, page_of
 from portal.foundation.api.parsers import request_object
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import (
     PAGING,
     RawSchema,
@@ -29,7 +28,7 @@ from portal.work.jobs.idle.using import job_keep
 from portal.work.jobs.lineage import MOST_TOLD, began_from, continued_by
 from portal.work.jobs.listing import attempts_of, job_find, jobs_for, jobs_with_nodes, profiles_of
 from portal.work.jobs.searching import Between, JobFilters, jobs_kept, jobs_named, tasks_kept
-from portal.work.jobs.serializers import JobDetailSerializer, JobSerializer
+from portal.work.jobs.serializers.jobs import JobDetailSerializer, JobSerializer
 from portal.work.jobs.services import control, retrying, submission
 from portal.work.jobs.services.asked.editing import changes_parse, job_edit
 from portal.work.jobs.states import RETRIED, JobState

@@ -19,7 +19,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError, InterfaceError
 from django.http import QueryDict
 
-from portal.foundation.api.queries import Query
+from portal.foundation.api.base import Query
 from portal.foundation.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
 from portal.foundation.errors import BerthError
 from portal.foundation.events.relay import group_name

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
-from portal.foundation.api.queries import Query
+from portal.foundation.api.base import ApiView, Query
 from portal.foundation.api.schema import documented, parameter, time_parameter
 from portal.foundation.errors import BerthError
 from portal.work.jobs.api.jobs import JOB_PATH, job_again, job_of

@@ -11,8 +11,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView
-from portal.foundation.api.queries import Query
+from portal.foundation.api.base import ApiView, Query
 from portal.foundation.api.schema import documented, parameter, time_parameter
 from portal.foundation.api.streams import csv_lines
 from portal.foundation.environment import env

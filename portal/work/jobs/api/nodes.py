@@ -10,8 +10,7 @@ from rest_framework.response import Response
 from portal.cluster.selectors import node_get, nodes_listed_for
 from portal.cluster.services.health import gpu_cordon, gpu_resume
 from portal.cluster.services.operating import node_declare_dead, node_drain, node_resume
-from portal.foundation.api.base import ApiView, body_of, reason_of
-from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
+from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, body_of, ordered, page_of, reason_of
 from portal.foundation.api.schema import PAGING, RawSchema, documented, ordering_parameter, page_schema, parameter
 from portal.foundation.errors import NotFound
 from portal.people.tenants.authentication import tenant_of

@@ -8,8 +8,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from portal.foundation.api.base import ApiView, body_of
-from portal.foundation.api.queries import Query
+from portal.foundation.api.base import ApiView, Query, body_of
 from portal.foundation.api.schema import documented
 from portal.people.tenants.authentication import tenant_of
 from portal.people.tenants.selectors import work_check

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from portal.work.previews.curves.points import Points
-    from portal.work.previews.source import Source
+    from portal.work.previews.shown import Source
 
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from portal.work.previews.curves.events import events_read
 from portal.work.previews.curves.points import MOST_BLOCKS, Points, blocks, is_sampled
-from portal.work.previews.shown import LINES, holds_curves
-from portal.work.previews.source import Unreadable
+from portal.work.previews.shown import LINES, Unreadable, holds_curves
 from portal.work.previews.texts import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from portal.work.previews.source import Source
+    from portal.work.previews.shown import Source
 
 
 STEPS = ("step", "global_step", "iteration", "iter", "epoch")

@@ -17,7 +17,7 @@ from portal.work.previews.shown import NAME_CHARS, cut
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from portal.work.previews.source import Source
+    from portal.work.previews.shown import Source
 
 
 MOST_CURVES = 48

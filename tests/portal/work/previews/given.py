@@ -5,7 +5,7 @@ import struct
 
 from portal.work.previews.asking import Given, asked
 from portal.work.previews.preview import reader_of
-from portal.work.previews.source import Source
+from portal.work.previews.shown import Source
 
 
 def source(name, data):

@@ -8,8 +8,7 @@ from collections import OrderedDict
 
 import pytest
 
-from portal.work.previews.shown import shown_of
-from portal.work.previews.source import Unreadable
+from portal.work.previews.shown import Unreadable, shown_of
 from portal.work.previews.unpickled import Machine
 from tests.portal.work.previews.given import looked, preview_of, source
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from portal.work.previews.curves.files import points_of
 from portal.work.previews.curves.points import MOST_CURVES
-from portal.work.previews.source import MOST_BYTES, Source, Unreadable
+from portal.work.previews.shown import MOST_BYTES, Source, Unreadable
 from tests.portal.work.previews.given import Endless, crc, framed, message, preview_of, scalar_event, source
 from tests.portal.work.previews.test_kinds import png
 

@@ -16,7 +16,7 @@ from portal.planning.rounds.tuning.measures import upset_read
 from portal.work.jobs.listing import attempts_of
 from portal.work.jobs.models import Allocation, Attempt, CoreSearch, Job, JobEvent, MemoryWatch, Slowing
 from portal.work.jobs.selectors import parts_wanted
-from portal.work.jobs.serializers import AttemptSerializer
+from portal.work.jobs.serializers.attempts import AttemptSerializer
 from tests.portal import given
 
 PERIOD_S, STEP_S = 10, 8
