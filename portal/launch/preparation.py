@@ -52,7 +52,7 @@ def fingerprint(*, demo: bool) -> str:
 
 def static_fingerprint() -> str:
     """Return a hash that changes when the files do that are collected: ours, and those of the packages that are required."""
-    return _digest("static", "static/**/*", "portal/settings.py", "portal/foundation/compression.py")
+    return _digest("static", "static/**/*", "portal/settings.py", "portal/foundation/middleware.py")
 
 
 def stamp(*, demo: bool) -> dict[str, str]:

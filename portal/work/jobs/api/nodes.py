@@ -18,7 +18,7 @@ from portal.work.jobs.node_use import nodes_active, nodes_counted, nodes_with_us
 from portal.work.jobs.serializers.nodes import NodeDetailSerializer, NodeSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from rest_framework.request import Request
 
@@ -104,7 +104,7 @@ def _deed(
     act: Callable[..., object],
     *,
     reason: bool,
-    path: Sequence[OpenApiParameter] = NODE_PATH,
+    path: tuple[OpenApiParameter, ...] = NODE_PATH,
     refusals: tuple[int, ...] = (404, 413, 415),
 ) -> type[ApiView]:
     """Make the view of one deed of operators on a node, or on a GPU of it; it answers with the node as it is then."""

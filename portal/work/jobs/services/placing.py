@@ -134,9 +134,9 @@ class _Fresh:
         present = Gpu.objects.takes_jobs().filter(node__in=among(nodes)).order_by()
         gpus = {(gpu.node_id, gpu.index): gpu for gpu in present.only("node_id", "index", "mode", "memory_mib")}
         shared = [each.pk for each in gpus.values() if each.mode == Gpu.Mode.SHARED]
-        rows = GpuAllocation.objects.filter(gpu__in=among(shared), released_at=None).order_by()
-        held = rows.values_list("gpu").annotate(Sum("compute"), Sum("memory_mib"))
-        parts = {gpu: [compute, memory_mib or 0] for gpu, compute, memory_mib in held}
+        on_shared = GpuAllocation.objects.filter(gpu__in=among(shared), released_at=None).order_by()
+        taken = on_shared.values_list("gpu").annotate(Sum("compute"), Sum("memory_mib"))
+        parts = {gpu: [compute, memory_mib or 0] for gpu, compute, memory_mib in taken}
         return cls(tenants, nodes, jobs, {pk: [a, b] for pk, a, b in sums}, used, gpus, parts)
 
     def take(self, placing: Placing) -> Job:
