@@ -6,7 +6,6 @@ The directory and all in it belong to the user who runs Berth: directories are 0
 import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,104 +14,33 @@ from portal.foundation.errors import LaunchError
 SOURCE = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
 class Layout:
     """The paths of one data directory; `root` is absolute."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.run, self.logs, self.redis = root / "run", root / "logs", root / "redis"
+        self.nodes, self.tls = root / "nodes", root / "tls"
+        self.storage = root / "storage"  # shared by the virtual nodes: their storage domain's directory
+        self.backups = root / "backups"  # where `./berth backup` writes when it is given no folder
+        self.database = root / "berth.sqlite3"
+        self.secret_key = root / "secret-key"
+        self.metrics_token = root / "metrics-token"  # with it Prometheus is let in to `/metrics`
+        self.operator = root / "operator.json"
+        self.demo_tokens, self.demo_users = root / "demo-tokens.json", root / "demo-users.json"
+        self.mode = root / "launch.json"  # how this was made and is served: `{"demo": bool, "base_url": str, ...}`
+        self.lock = self.run / "lock"
+        self.state = self.run / "state.json"  # the supervisor's report of itself and its children
+        self.stop_request = self.run / "stop.json"  # the wish of `down`, read when the supervisor gets SIGTERM
+        self.prepared = self.run / "prepared.json"  # the fingerprint of the last preparation's sources
+        self.workload = self.run / "workload.json"  # there once the demo's jobs have been submitted
+        self.restoring = (
+            self.run / "restoring.json"
+        )  # there while a backup is restored; `up` finds one that was cut off
 
     @classmethod
     def at(cls, directory: str | Path) -> "Layout":
         return cls(Path(directory).expanduser().resolve())
-
-    @property
-    def run(self) -> Path:
-        return self.root / "run"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def redis(self) -> Path:
-        return self.root / "redis"
-
-    @property
-    def nodes(self) -> Path:
-        return self.root / "nodes"
-
-    @property
-    def tls(self) -> Path:
-        return self.root / "tls"
-
-    @property
-    def lock(self) -> Path:
-        return self.run / "lock"
-
-    @property
-    def state(self) -> Path:
-        """The supervisor's report of itself and its children (JSON)."""
-        return self.run / "state.json"
-
-    @property
-    def stop_request(self) -> Path:
-        """The wish of `down` for the supervisor (JSON); read when the supervisor gets SIGTERM."""
-        return self.run / "stop.json"
-
-    @property
-    def mode(self) -> Path:
-        """How this directory was made and is served: `{"demo": bool, "base_url": str, ...}`; kept between starts."""
-        return self.root / "launch.json"
-
-    @property
-    def secret_key(self) -> Path:
-        return self.root / "secret-key"
-
-    @property
-    def metrics_token(self) -> Path:
-        """The token with which Prometheus is let in to `/metrics`."""
-        return self.root / "metrics-token"
-
-    @property
-    def storage(self) -> Path:
-        """The storage the virtual nodes share (their storage domain's directory)."""
-        return self.root / "storage"
-
-    @property
-    def prepared(self) -> Path:
-        """The fingerprint of the last preparation's sources."""
-        return self.run / "prepared.json"
-
-    @property
-    def workload(self) -> Path:
-        """Exists once the demo's jobs have been submitted."""
-        return self.run / "workload.json"
-
-    @property
-    def operator(self) -> Path:
-        return self.root / "operator.json"
-
-    @property
-    def demo_tokens(self) -> Path:
-        return self.root / "demo-tokens.json"
-
-    @property
-    def demo_users(self) -> Path:
-        return self.root / "demo-users.json"
-
-    @property
-    def backups(self) -> Path:
-        """The folder of `./berth backup` when it is given none."""
-        return self.root / "backups"
-
-    @property
-    def restoring(self) -> Path:
-        """Exists while a backup is being restored: found by `up`, it says that a restore was cut off (JSON)."""
-        return self.run / "restoring.json"
-
-    @property
-    def database(self) -> Path:
-        return self.root / "berth.sqlite3"
 
     def put_right(self) -> list[Path]:
         """Open again what was closed to ourselves: the directories, and the files directly in them. Returns these."""
