@@ -1,14 +1,17 @@
-"""Rooms that must hear of a job's move, or of its output, within the transaction. They register in their `apps.ready()`."""
+"""Let rooms above hear of what happens, within the transaction of it. They register in their `apps.ready()`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-Follower = Callable[[int, str, int], None]
-"""Called with (job id, new state, epoch)."""
 
-_followers: list[Follower] = []
+class Followers(list[Callable[..., int | None]]):
+    """The functions that follow one kind of happening; a call calls each, and adds up what they return."""
+
+    def __call__(self, **what: Any) -> int:
+        return sum(each(**what) or 0 for each in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,40 +26,9 @@ class LogPiece:
     patterns: Sequence[str]
 
 
-LogFollower = Callable[[LogPiece], None]
-_log_followers: list[LogFollower] = []
-
-
-IdleFollower = Callable[[int, str, str], None]
-"""Called with (job id, a mark that no other warning of the job has, words)."""
-_idle_followers: list[IdleFollower] = []
-
-
-def jobs_follow(follower: Follower) -> None:
-    """Register a room's follower, once a process."""
-    _followers.append(follower)
-
-
-def job_moved(*, job_id: int, to: str, epoch: int) -> None:
-    for each in _followers:
-        each(job_id, to, epoch)
-
-
-def idle_follow(follower: IdleFollower) -> None:
-    """Register a room that tells people of jobs which will end unless somebody uses them, once a process."""
-    _idle_followers.append(follower)
-
-
-def idle_near(*, job_id: int, mark: str, detail: str) -> None:
-    for each in _idle_followers:
-        each(job_id, mark, detail)
-
-
-def logs_follow(follower: LogFollower) -> None:
-    """Register a room that reads the output of jobs which name what they look for, once a process."""
-    _log_followers.append(follower)
-
-
-def log_came(piece: LogPiece) -> None:
-    for each in _log_followers:
-        each(piece)
+job_moved = Followers()
+"""Called with `job_id`, its new state `to`, and `epoch`."""
+idle_near = Followers()
+"""A job will end unless somebody uses it: `job_id`, a `mark` that no other warning of the job has, and `detail` in words."""
+log_came = Followers()
+"""Called with a LogPiece `piece`."""

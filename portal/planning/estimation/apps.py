@@ -7,7 +7,7 @@ class EstimationConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.cluster.followers import follow
-        from portal.planning.estimation.links import LinksOfNode
+        from portal.cluster.followers import node_described
+        from portal.planning.estimation.links import node_links_assume
 
-        follow(LinksOfNode())
+        node_described.append(node_links_assume)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
-from portal.cluster.followers import Follower
 from portal.cluster.gpu_states import instance_of
 from portal.cluster.models import Gpu, Node
 from portal.foundation.events.services import plan_nudge
@@ -32,12 +31,11 @@ RECENT = 32
 TOLD = ("nvlink_gbps", "pcie_generation", "pcie_lanes", "network_mbps")
 
 
-class LinksOfNode(Follower):
-    def node_described(self, *, node: Node) -> None:
-        """Assume the links of the node's GPU type anew."""
-        if node.gpu_type_id is not None:
-            beside = Gpu.objects.present().filter(node=node).exclude(gpu_type=None).order_by()
-            links_assume(gpu_types=[node.gpu_type_id, *beside.values_list("gpu_type_id", flat=True).distinct()])
+def node_links_assume(*, node: Node) -> None:
+    """Assume the links of the node's GPU types anew."""
+    if node.gpu_type_id is not None:
+        beside = Gpu.objects.present().filter(node=node).exclude(gpu_type=None).order_by()
+        links_assume(gpu_types=[node.gpu_type_id, *beside.values_list("gpu_type_id", flat=True).distinct()])
 
 
 def links_assume(*, gpu_types: Iterable[int] | None = None) -> int:

@@ -8,11 +8,10 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.cluster.followers import follow
-        from portal.work.jobs.services.nodes import JobsOnNode
+        from portal.work.jobs.services.nodes import nodes_follow
         from portal.work.jobs.triggers import triggers_drop, triggers_make
 
         pre_migrate.connect(triggers_drop, sender=self, dispatch_uid="jobs.triggers_drop")
         # jobs comes after cluster in INSTALLED_APPS, so both tables exist when this is called.
         post_migrate.connect(triggers_make, sender=self, dispatch_uid="jobs.triggers")
-        follow(JobsOnNode())
+        nodes_follow()

@@ -7,10 +7,10 @@ class NotificationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from portal.foundation.events.followers import idle_follow, jobs_follow, logs_follow
+        from portal.foundation.events import followers
         from portal.work.notifications.matches import log_look
         from portal.work.notifications.noting import idle_near, job_moved
 
-        jobs_follow(job_moved)
-        logs_follow(log_look)
-        idle_follow(idle_near)
+        followers.job_moved.append(job_moved)
+        followers.log_came.append(log_look)
+        followers.idle_near.append(idle_near)

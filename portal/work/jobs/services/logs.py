@@ -116,6 +116,6 @@ def _store(piece: LogPiece, offset: int) -> None:
         with transaction.atomic():
             LogChunk.objects.create(**where, offset=offset, length=len(piece.data), data=piece.data, at=timezone.now())
             if piece.patterns:
-                log_came(piece)
+                log_came(piece=piece)
     except IntegrityError as error:
         raise OffsetMismatch(log_length(**where)) from error

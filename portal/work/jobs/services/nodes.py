@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
-from portal.cluster.followers import Follower
+from portal.cluster import followers
 from portal.work.jobs.models import Attempt, GpuAllocation
 from portal.work.jobs.services.control import nodes_wake
 from portal.work.jobs.services.events import event_record
@@ -42,16 +42,14 @@ def parts_unwell(*, node: Node, indices: Collection[int] | None, detail: str) ->
     return asked
 
 
-class JobsOnNode(Follower):
-    def node_lock(self, *, node: Node) -> None:
-        """Lock a node together with the jobs that run on it and their other nodes."""
-        road_lock(jobs=lambda: jobs_on(node_id=node.pk), nodes=[node.pk])
+def node_jobs_lock(*, node: Node) -> None:
+    """Lock a node together with the jobs that run on it and their other nodes."""
+    road_lock(jobs=lambda: jobs_on(node_id=node.pk), nodes=[node.pk])
 
-    def node_back(self, *, node: Node) -> None:
-        node_silence_forget(node=node)
 
-    def gpus_failed(self, *, node: Node, indices: Collection[int] | None, detail: str) -> int:
-        return parts_unwell(node=node, indices=indices, detail=detail)
-
-    def node_lost(self, *, node: Node, detail: str) -> int:
-        return node_parts_lose(node=node, detail=detail)
+def nodes_follow() -> None:
+    """Register what happens to jobs with their nodes; called once, in `apps.ready()`."""
+    followers.node_lock.append(node_jobs_lock)
+    followers.node_back.append(node_silence_forget)
+    followers.gpus_failed.append(parts_unwell)
+    followers.parts_lost.append(node_parts_lose)
