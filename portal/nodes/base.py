@@ -1,4 +1,4 @@
-"""The common part of the agents' views: the node that calls, by its revocable token, and the reading of what it sends."""
+"""The common part of the agents' views: the node that calls, by its revocable token, and the reading of its message."""
 
 from __future__ import annotations
 

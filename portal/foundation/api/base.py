@@ -1,4 +1,4 @@
-"""What all views of the REST API share: right to call, bodies, query strings, paging, and a restricted token's tenancy."""
+"""The parts that all views of the REST API share: right to call, bodies, query strings, paging, and a token's tenancy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let rooms above hear of what happens, within the transaction of it. They register in their `apps.ready()`."""
+"""Let rooms above hear of a happening, within its transaction. They register in their `apps.ready()`."""
 
 from __future__ import annotations
 

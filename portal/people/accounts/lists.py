@@ -1,4 +1,4 @@
-"""The job list as one person wants it: columns, saved views, which a tenant's members may share, and what was looked at."""
+"""The job list as one person wants it: columns, saved views, which a tenant's members may share, and jobs that were seen."""
 
 from __future__ import annotations
 

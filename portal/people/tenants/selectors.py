@@ -1,4 +1,4 @@
-"""Read the members of tenants, and what each may do there."""
+"""Read the members of tenants, and the rights of each."""
 
 from __future__ import annotations
 

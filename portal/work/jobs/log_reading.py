@@ -1,7 +1,7 @@
 """Read the output of attempts: one stream by byte offset, or the lines of both in the order in which their pieces came.
 
-A reader goes on where it stopped. What a look at lines reads is bounded, whatever the log is: `size` bytes, the beginning of
-a line of each stream, and one piece. The cursor counts the bytes of each stream, so that nothing is lost or doubled whichever
+A reader goes on where it stopped. A look at lines reads `size` bytes of any log, the beginning of a line of each stream, and
+one piece. The cursor counts the bytes of each stream, so that nothing is lost or doubled whichever
 piece is stored first. A line that has not ended is `open`, as it stands, and is read again with its rest.
 """
 

@@ -1,4 +1,4 @@
-"""Read nodes for the REST API, with the jobs on each, in a constant number of queries."""
+"""Read nodes with the jobs on each, in a constant number of queries. Pages must mask other tenants' parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a job's use from a node's measurements: it was used, it was not, or it is not known. Pure.
+"""Look at the measurements of jobs that end when nobody uses them: count, warn, and end them.
 
 A stretch (one batch of a node, five seconds mostly) counts as idle when the job's mean use of cores and of GPUs in it lies
 below the limits. Idle time is the sum of such stretches since the last one in which the job was used. So only time that was

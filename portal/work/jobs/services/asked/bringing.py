@@ -1,4 +1,4 @@
-"""What a job brings: its command, uploads, secrets, and artefacts of earlier jobs. An upload is kept while a job may run.
+"""Things that a job brings: its command, uploads, secrets, and artefacts of earlier jobs. An upload is kept while a job may run.
 
 A higher room, `artefacts`, knows which artefacts are kept, and registers how to ask.
 """
