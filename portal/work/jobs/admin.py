@@ -143,5 +143,4 @@ class JobAdmin(ConsoleAdmin):
 
     @admin.display(description="Command")
     def command(self, obj: Job) -> str:
-        job = obj.array or obj
-        return block(job.payload.command)
+        return block(obj.brought.command)

@@ -98,7 +98,7 @@ def _terminal_url(job: Job, user: User | None) -> str | None:
 
 def _template(job: Job) -> OfTemplate:
     """Return the way to the template that it was made of, and to one made of it."""
-    made_of = (job.array.payload if job.array_id else job.payload).template
+    made_of = job.brought.template
     is_there = bool(made_of) and JobTemplate.objects.filter(pk=made_of["id"]).exists()
     again = f"{reverse('template-use', args=[made_of['id']])}?from={job.number}" if is_there else None
     words = f"{made_of['name']} {made_of['version']}" if made_of else None
@@ -123,7 +123,7 @@ def body_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobBodyCon
         "attempts": [_attempt(attempt) for attempt in attempts],
         "profiles": profiles_make(profiles),
         "events": events_make(job),
-        "files": payload_rows(job.array.payload if job.array_id else job.payload),
+        "files": payload_rows(job.brought),
         "artefacts": artefacts_card(job),
         "lineage": lineage_make(job),
     }

@@ -45,8 +45,7 @@ def start_context(user: User) -> dict[str, Any]:
 
 def again_values(job: Job, artefact: str) -> dict[str, Any]:
     """Return the form's values for a job like this one; `artefact`: the file that it begins with."""
-    payload = job.array.payload if job.array_id else job.payload
-    return initial_of(description_again(job, artefact)) | {"files": payload.files, "depends_on": ""}
+    return initial_of(description_again(job, artefact)) | {"files": job.brought.files, "depends_on": ""}
 
 
 def description_saved(user: User, number: str) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from portal.planning.templating.submitting import order_make, order_problems, or
 from portal.planning.templating.suggesting import document_suggested
 from portal.planning.templating.yaml_text import yaml_read, yaml_write
 from portal.work.jobs.listing import job_find
-from portal.work.jobs.serializers.jobs import payload_of
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -118,7 +117,7 @@ def _beginning(request: HttpRequest, document: Document) -> dict[str, Any]:
     """Return the values that the form begins with."""
     if job_number := request.GET.get("from"):
         job = job_find(user=request.user, number=job_number)
-        kept = payload_of(job).template.get("values", {})
+        kept = job.brought.template.get("values", {})
         return {"values": values_known(document, kept), "tenant": job.tenant.name, "from_job": job.number}
     if saved := _number(request.GET.get("saved")):
         kept = saved_get(saved, user=request.user)
@@ -200,7 +199,7 @@ def _begin(request: HttpRequest) -> tuple[str, str]:
     """Return the text that the page begins with, and whose template it would be."""
     if job_number := request.GET.get("from"):
         job = job_find(user=request.user, number=job_number)
-        description = payload_of(job).description
+        description = job.brought.description
         note = "# The files that were uploaded for this job do not come along; small ones may stand in job.files.\n"
         text = yaml_write(document_suggested(description))
         return (note if description.get("upload") else "") + text, job.tenant.name

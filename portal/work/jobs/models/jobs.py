@@ -1,5 +1,7 @@
 """A job: its description, and how far it came."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform
@@ -252,6 +254,11 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"#{self.number} {self.name}"
+
+    @property
+    def brought(self) -> Any:
+        """Return its payload; an array's tasks use their parent's."""
+        return self.array.payload if self.array_id else self.payload
 
     @property
     def number(self) -> str:

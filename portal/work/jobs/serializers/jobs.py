@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
@@ -15,8 +15,18 @@ from portal.work.jobs.models import Attempt, Job
 from portal.work.jobs.serializers.attempts import AttemptSerializer, ProfileSerializer, ProgressSerializer
 from portal.work.jobs.states import JobState
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
+_ANY_MAP = {"type": "object", "additionalProperties": {}}
 _COUNT_MAP = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+def as_it_is(schema: Mapping[str, Any], **options: Any) -> serializers.Field:
+    """Return a field that shows a value as it is stored."""
+    kind = type("AsItIs", (serializers.ReadOnlyField,), {})
+    return extend_schema_field(schema)(kind)(**options)
 
 
 def waited_s(job: Job) -> float:
@@ -35,14 +45,15 @@ class JobSerializer(RowSerializer, serializers.ModelSerializer):
     tenant = serializers.CharField(source="tenant.name", read_only=True)
     owner = serializers.CharField(source="owner.username", read_only=True)
     state = serializers.ChoiceField(choices=JobState.choices, read_only=True)
-    labels = serializers.SerializerMethodField()
-    gpus = serializers.SerializerMethodField(
-        help_text="The GPU counts that it accepts, for example [1, 2, 4]; [0] is a CPU job."
+    labels = as_it_is(_TEXT_MAP)
+    gpus = as_it_is(
+        {"type": "array", "items": {"type": "integer"}},
+        help_text="The GPU counts that it accepts, for example [1, 2, 4]; [0] is a CPU job.",
     )
-    gpu_types = serializers.SerializerMethodField()
+    gpu_types = as_it_is({"type": "array", "items": {"type": "string"}})
     array_job = serializers.IntegerField(source="array_id", read_only=True, allow_null=True)
-    array_counts = serializers.SerializerMethodField(
-        help_text="How many tasks of the array are in each state; empty for other jobs."
+    array_counts = as_it_is(
+        _COUNT_MAP, help_text="How many tasks of the array are in each state; empty for other jobs."
     )
     gpu_compute = serializers.SerializerMethodField(
         help_text="Of a shareable job: the share of one GPU's compute that it asks for; else null."
@@ -55,7 +66,7 @@ class JobSerializer(RowSerializer, serializers.ModelSerializer):
         help_text="Its waiting time divided by its expected run time; null while that is not known."
     )
     nodes = serializers.SerializerMethodField(help_text="The names of the nodes where it runs now, by rank.")
-    reason_figures = serializers.SerializerMethodField()
+    reason_figures = as_it_is(_ANY_MAP)
 
     class Meta:
         model = Job
@@ -70,23 +81,9 @@ class JobSerializer(RowSerializer, serializers.ModelSerializer):
     def get_url(self, job: Job) -> str:
         return f"/api/v1/jobs/{job.number}"
 
-    @extend_schema_field(_TEXT_MAP)
-    def get_labels(self, job: Job) -> dict[str, str]:
-        return job.labels
-
-    def get_gpus(self, job: Job) -> list[int]:
-        return job.gpus
-
     @extend_schema_field({"type": "number", "nullable": True})
     def get_gpu_compute(self, job: Job) -> float | None:
         return None if job.gpu_compute is None else job.gpu_compute / 1000
-
-    def get_gpu_types(self, job: Job) -> list[str]:
-        return job.gpu_types
-
-    @extend_schema_field(_COUNT_MAP)
-    def get_array_counts(self, job: Job) -> dict[str, int]:
-        return job.array_counts
 
     def get_waited_s(self, job: Job) -> float:
         return waited_s(job)
@@ -98,10 +95,6 @@ class JobSerializer(RowSerializer, serializers.ModelSerializer):
     def get_nodes(self, job: Job) -> list[str]:
         attempts: list[Attempt] = getattr(job, "live_attempts", [])
         return [part.node.name for attempt in attempts for part in attempt.allocations.all()]
-
-    @extend_schema_field({"type": "object", "additionalProperties": {}})
-    def get_reason_figures(self, job: Job) -> dict[str, Any]:
-        return job.reason_figures
 
 
 class DependencySerializer(serializers.Serializer):
@@ -156,20 +149,20 @@ class CodeSerializer(serializers.Serializer):
 class JobDetailSerializer(JobSerializer):
     """One job: also what it runs, its attempts, and what it waits for."""
 
-    command = serializers.SerializerMethodField()
-    working_directory = serializers.SerializerMethodField()
-    environment = serializers.SerializerMethodField()
+    command = serializers.CharField(source="brought.command", read_only=True)
+    working_directory = serializers.CharField(source="brought.working_directory", read_only=True)
+    environment = as_it_is(_TEXT_MAP, source="brought.environment")
     secrets = serializers.SerializerMethodField(help_text="Variables, and the names of the secrets that they get.")
     code = serializers.SerializerMethodField(
         help_text="Where its code comes from besides its files; null: nowhere else."
     )
-    software = serializers.SerializerMethodField(help_text="Beside its node's own; empty: none.")
+    software = as_it_is(_TEXT_MAP, source="brought.software", help_text="Beside its node's own; empty: none.")
     files = serializers.SerializerMethodField()
     upload = serializers.SerializerMethodField(help_text="The digest of the upload that it brings; null: none.")
     depends_on = DependencySerializer(source="dependency_rows", many=True, read_only=True)
     attempts = AttemptSerializer(source="attempt_rows", many=True, read_only=True)
     profiles = ProfileSerializer(source="profile_rows", many=True, read_only=True)
-    learning_rate = serializers.SerializerMethodField()
+    learning_rate = as_it_is({**_ANY_MAP, "nullable": True})
     inputs = BeganSerializer(source="began_rows", many=True, read_only=True)
     continued_by = ContinuedSerializer(source="continued_rows", read_only=True)
     template = serializers.SerializerMethodField(help_text="The job template that it was made of; null: none.")
@@ -184,48 +177,23 @@ class JobDetailSerializer(JobSerializer):
         fields = [*JobSerializer.Meta.fields, *told, *(each.name for each in PLAIN if not each.listed)]
         read_only_fields = fields
 
-    def get_command(self, job: Job) -> str:
-        return payload_of(job).command
-
-    def get_working_directory(self, job: Job) -> str:
-        return payload_of(job).working_directory
-
-    @extend_schema_field(_TEXT_MAP)
-    def get_environment(self, job: Job) -> dict[str, str]:
-        return payload_of(job).environment
-
     @extend_schema_field(_TEXT_MAP)
     def get_secrets(self, job: Job) -> dict[str, str]:
-        return payload_of(job).description.get("secrets") or {}
+        return job.brought.description.get("secrets") or {}
 
     @extend_schema_field(CodeSerializer(allow_null=True))
     def get_code(self, job: Job) -> dict[str, Any] | None:
-        found = payload_of(job).code
+        found = job.brought.code
         return {name: found.get(name) for name in CodeSerializer().fields} if found else None
-
-    @extend_schema_field(_TEXT_MAP)
-    def get_software(self, job: Job) -> dict[str, str]:
-        return payload_of(job).software
 
     @extend_schema_field(FileSerializer(many=True))
     def get_files(self, job: Job) -> list[dict[str, Any]]:
-        return [
-            {"name": name, "bytes": len(base64.b64decode(content))} for name, content in payload_of(job).files.items()
-        ]
+        return [{"name": name, "bytes": len(base64.b64decode(content))} for name, content in job.brought.files.items()]
 
     @extend_schema_field(OfTemplateSerializer(allow_null=True))
     def get_template(self, job: Job) -> dict[str, Any] | None:
-        found = payload_of(job).template
+        found = job.brought.template
         return {name: found.get(name) for name in ("name", "version", "tenant", "values")} if found else None
 
     def get_upload(self, job: Job) -> str | None:
-        return payload_of(job).description.get("upload")
-
-    @extend_schema_field({"type": "object", "additionalProperties": {}, "nullable": True})
-    def get_learning_rate(self, job: Job) -> dict[str, Any] | None:
-        return job.learning_rate
-
-
-def payload_of(job: Job) -> Any:
-    """Return a job's payload; an array's tasks use their parent's."""
-    return job.array.payload if job.array_id else job.payload
+        return job.brought.description.get("upload")

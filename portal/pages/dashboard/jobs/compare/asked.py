@@ -26,20 +26,15 @@ if TYPE_CHECKING:
 FILES_MOST = 40
 
 
-def payload_of(job: Job) -> JobPayload:
-    """Return the job's program; an array's tasks have their parent's."""
-    return (job.array if job.array_id else job).payload
-
-
 def asked_of(jobs: Sequence[Job]) -> list[dict[str, str]]:
     """Return label -> text of each job, with two queries."""
     found = [_asked(job) for job in jobs]
-    files = _files([payload_of(job) for job in jobs])
+    files = _files([job.brought for job in jobs])
     return [{**rows, **own} for rows, own in zip(found, files, strict=True)]
 
 
 def _asked(job: Job) -> dict[str, str]:
-    payload = payload_of(job)
+    payload = job.brought
     secrets = payload.description.get("secrets") or {}
     rows = {"Command": payload.command}
     if payload.template:
