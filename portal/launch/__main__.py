@@ -31,7 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     restore = _verb(verbs, "restore", "restore a backup; Berth must be stopped")
     restore.add_argument("file", type=Path, metavar="FILE", help="a file that ./berth backup made")
     for verb in (up, down, status, backup, restore):
-        verb.add_argument("--data", default=default_data(), metavar="DIR", help="data directory (default %(default)s)")
+        verb.add_argument(
+            "--data", type=Path, default=default_data(), metavar="DIR", help="data directory (default %(default)s)"
+        )
     return parser
 
 
@@ -74,18 +76,7 @@ def _up(arguments: argparse.Namespace) -> int:
     from portal.launch.up import Launch, up_detached
 
     hide()
-    options = Options(
-        data=Path(arguments.data),
-        demo=arguments.demo,
-        host=arguments.host,
-        port=arguments.port,
-        detach=arguments.detach,
-        tls_cert=arguments.tls_cert,
-        tls_key=arguments.tls_key,
-        insecure=arguments.insecure,
-        demo_minutes=arguments.demo_minutes,
-        with_node=arguments.with_node,
-    )
+    options = Options(**{name: value for name, value in vars(arguments).items() if name != "verb"})
     preflight.check_variables()
     preflight.check_transport(
         host=options.host, insecure=options.insecure, tls_cert=options.tls_cert, tls_key=options.tls_key

@@ -92,29 +92,29 @@ class PartSerializer(serializers.Serializer):
     end_reason = serializers.CharField()
 
 
-def _shared_part(part: Allocation) -> dict[str, Any]:
-    held = next((each for each in part.gpu_allocations.all() if each.mode == Gpu.Mode.SHARED), None)
+@extend_schema_field(PartSerializer(many=True))
+class PartsField(serializers.ReadOnlyField):
+    """The parts of an attempt."""
+
+    def to_representation(self, value: Attempt) -> list[dict[str, Any]]:
+        return [_part(each) for each in value.allocations.all()]
+
+
+def _part(part: Allocation) -> dict[str, Any]:
+    gpus = part.gpu_allocations.all()
+    shared = next((each for each in gpus if each.mode == Gpu.Mode.SHARED), None)
     return {
-        "gpu_compute": None if held is None else held.compute / 1000,
-        "gpu_memory_mib": None if held is None else held.memory_mib,
+        "node": part.node.name,
+        "rank": part.rank,
+        "gpus": [held.gpu.index for held in gpus],
+        "cores": part.core_ids,
+        "memory_mib": part.memory_mib,
+        "gpu_compute": None if shared is None else shared.compute / 1000,
+        "gpu_memory_mib": None if shared is None else shared.memory_mib,
+        "exit_code": part.exit_code,
+        "signal": part.signal,
+        "end_reason": part.end_reason,
     }
-
-
-def parts_shown(attempt: Attempt) -> list[dict[str, Any]]:
-    return [
-        {
-            "node": part.node.name,
-            "rank": part.rank,
-            "gpus": [held.gpu.index for held in part.gpu_allocations.all()],
-            "cores": part.core_ids,
-            "memory_mib": part.memory_mib,
-            **_shared_part(part),
-            "exit_code": part.exit_code,
-            "signal": part.signal,
-            "end_reason": part.end_reason,
-        }
-        for part in attempt.allocations.all()
-    ]
 
 
 class QueriesSerializer(serializers.Serializer):
@@ -173,7 +173,7 @@ class AttemptSerializer(serializers.ModelSerializer):
     stop_for = serializers.SerializerMethodField(
         help_text="The job it was stopped for; null for none and for another tenant's."
     )
-    parts = serializers.SerializerMethodField()
+    parts = PartsField(source="*")
     speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for an attempt that recorded nothing.")
     core_search = CoreSearchSerializer(read_only=True, allow_null=True, help_text="Null where cores were not tuned.")
     slowings = SlowingSerializer(
@@ -196,10 +196,6 @@ class AttemptSerializer(serializers.ModelSerializer):
         wanted = attempt.stop_for
         return wanted.number if wanted and wanted.tenant_id == attempt.job.tenant_id else None
 
-    @extend_schema_field(PartSerializer(many=True))
-    def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:
-        return parts_shown(attempt)
-
 
 class ProfileSerializer(serializers.ModelSerializer):
     """A measurement of the job's speed on one GPU while it waited; not one of its attempts."""
@@ -209,7 +205,7 @@ class ProfileSerializer(serializers.ModelSerializer):
     )
     state = serializers.ChoiceField(choices=AttemptState.choices, read_only=True)
     gpu_type = serializers.CharField(source="profile_type.name", default=None, allow_null=True)
-    parts = serializers.SerializerMethodField()
+    parts = PartsField(source="*")
     speed = SpeedSerializer(read_only=True, allow_null=True, help_text="Null for a profile that recorded nothing.")
 
     class Meta:
@@ -219,7 +215,3 @@ class ProfileSerializer(serializers.ModelSerializer):
             exit_code signal end_detail
         """.split()
         read_only_fields = fields
-
-    @extend_schema_field(PartSerializer(many=True))
-    def get_parts(self, attempt: Attempt) -> list[dict[str, Any]]:
-        return parts_shown(attempt)

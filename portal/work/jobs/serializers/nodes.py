@@ -133,7 +133,7 @@ class NodeDetailSerializer(NodeSerializer):
     gpu_list = serializers.SerializerMethodField()
     findings = NodeFindingSerializer(many=True, read_only=True, help_text="What its checks find now.")
     memory_traffic = serializers.SerializerMethodField(help_text="Null: an older agent, which does not say.")
-    running = serializers.SerializerMethodField()
+    running = NodePartSerializer(source="used.parts", many=True, read_only=True)
     events = serializers.SerializerMethodField(help_text="The last 20.")
 
     class Meta(NodeSerializer.Meta):
@@ -166,10 +166,6 @@ class NodeDetailSerializer(NodeSerializer):
     @extend_schema_field(NodeMemoryTrafficSerializer(allow_null=True))
     def get_memory_traffic(self, node: Node) -> dict[str, Any] | None:
         return node.memory_traffic or None
-
-    @extend_schema_field(NodePartSerializer(many=True))
-    def get_running(self, node: Node) -> list[dict[str, Any]]:
-        return node.used["parts"]
 
     @extend_schema_field(NodeEventSerializer(many=True))
     def get_events(self, node: Node) -> list[dict[str, Any]]:
