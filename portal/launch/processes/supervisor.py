@@ -17,8 +17,7 @@ from typing import Any
 
 from portal.foundation.layout import Layout, write_json
 from portal.launch.processes import together
-from portal.launch.processes.children import FIRST_DELAY_S, Child, Program
-from portal.launch.processes.children import exit_words as exit_words  # noqa: PLC0414 - told from here
+from portal.launch.processes.children import FIRST_DELAY_S, Child, Program, exit_words
 from portal.launch.processes.identity import boot_id, identity_of
 from portal.launch.processes.liveness import Liveness
 
