@@ -210,7 +210,7 @@ SPECTACULAR_SETTINGS = {
         "JobState": "portal.work.jobs.states.JobState",
         "AttemptState": "portal.work.jobs.states.AttemptState",
         "StopReason": "portal.work.jobs.states.StopReason",
-        "LogStream": "portal.nodes.api_logs.STREAMS",
+        "LogStream": "portal.nodes.api_bytes.STREAMS",
         "SimulationState": "portal.pages.laboratory.models.Simulation.State",
         "SharedWith": "portal.pages.laboratory.models.SharedWith",
         "PlanningStatus": "portal.planning.rounds.models.Planning.Status",

@@ -14,7 +14,7 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from portal.cluster.selectors import software_told
-from portal.cluster.services import environments, joining
+from portal.cluster.services import joining, operating
 from portal.cluster.services.joining import join_line
 from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always, calls
 from portal.foundation.console.show import mark
@@ -40,7 +40,7 @@ class NamedEnvironmentAdmin(ConsoleAdmin):
             "remove",
             "Remove",
             "Jobs can ask for it no more. What lies on nodes stays there, and what runs in it runs on.",
-            calls(environments.environment_remove, "environment"),
+            calls(operating.environment_remove, "environment"),
             always,
             is_destructive=True,
         ),
@@ -85,9 +85,9 @@ class NamedEnvironmentAdmin(ConsoleAdmin):
     def save_model(self, request: HttpRequest, obj: NamedEnvironment, form: forms.ModelForm, change: bool) -> None:
         values = {name: form.cleaned_data[name] for name in ("directory", "note")}
         if change:
-            made = environments.environment_change(environment=obj, actor=request.user, **values)
+            made = operating.environment_change(environment=obj, actor=request.user, **values)
         else:
-            made = environments.environment_add(name=form.cleaned_data["name"], actor=request.user, **values)
+            made = operating.environment_add(name=form.cleaned_data["name"], actor=request.user, **values)
         adopt(obj, made)
 
 

@@ -9,7 +9,7 @@ from portal.foundation.alive import MARK
 from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json
 from portal.launch.processes import identity
-from portal.launch.processes.lock import SupervisorLock
+from portal.launch.processes.identity import SupervisorLock
 from portal.launch.programs import portal_environment
 
 

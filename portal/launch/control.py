@@ -11,7 +11,7 @@ from portal.foundation.errors import LaunchError
 from portal.foundation.layout import Layout, read_json, write_json
 from portal.launch import health, nodes
 from portal.launch.processes import identity
-from portal.launch.processes.lock import SupervisorLock, supervisor_state
+from portal.launch.processes.identity import SupervisorLock, supervisor_state
 
 DOWN_LIMIT_S = 120.0
 PATIENCE_S = 7.0

@@ -1,6 +1,10 @@
-"""The messages of `up`: one line for each step, with the seconds since the start, to the terminal and logs/supervisor.log."""
+"""The messages of `up`: one line for each step, with the seconds since the start, to the terminal and logs/supervisor.log.
+
+A process of the first start prints JSON lines for `up`; `portal.launch.preparation` reads them.
+"""
 
 import contextlib
+import json
 import os
 import sys
 import time
@@ -51,3 +55,16 @@ class Notices:
         except (BrokenPipeError, OSError):
             self._terminal = False
             self._record("the terminal was closed; Berth goes on without it")
+
+
+def emit(**said: str) -> None:
+    print(json.dumps(said), flush=True)  # noqa: T201 - read by portal.launch.preparation
+
+
+def step(text: str) -> None:
+    emit(step=text)
+
+
+def farewell(text: str) -> None:
+    """Send a line to show when all is up. It may hold a password, so it never goes into a log."""
+    emit(farewell=text)

@@ -7,9 +7,9 @@ import sys
 import django
 
 from portal.foundation.layout import Layout
+from portal.launch.notices import emit, farewell, step
 from portal.launch.preparation import nodes_unregistered
 from portal.launch.programs import node_names
-from portal.launch.saying import emit, farewell, step
 
 JOIN_TOKEN_LIFE_S = 3600
 

@@ -22,8 +22,8 @@ from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices
 from portal.launch.options import Options
 from portal.launch.processes import identity
+from portal.launch.processes.identity import lock_or_refuse
 from portal.launch.processes.liveness import Liveness
-from portal.launch.processes.lock import lock_or_refuse
 from portal.launch.processes.supervisor import AGAIN, REFUSED_S, Supervisor
 from portal.launch.serving.limits import files_most
 from portal.launch.tls import Tls, certificate_ensure, certificate_given

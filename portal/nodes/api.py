@@ -27,7 +27,7 @@ from portal.nodes.fields import MEASURES, clock_check
 from portal.nodes.serializers import Inventory
 from portal.nodes.serializers_spec import Secrets, Spec
 from portal.planning.estimation.records import records_apply
-from portal.work.artefacts.inputs import input_content, with_inputs
+from portal.work.artefacts.selectors import input_content, with_inputs
 from portal.work.jobs.fields.handing import part_secrets
 from portal.work.jobs.selectors import attempts_of, part_content_check, part_spec
 from portal.work.jobs.services.logs import CHUNK_BYTES

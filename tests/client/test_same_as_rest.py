@@ -10,7 +10,7 @@ from drf_spectacular.generators import SchemaGenerator
 from berth_client import Berth, fields, shapes
 from berth_client.jobs import FINAL
 from portal.work.jobs import states
-from portal.work.jobs.declaration.client import client_text
+from portal.work.jobs.declaration.openapi import client_text
 from portal.work.jobs.services.logs import log_append
 from tests.messages import unlike
 from tests.portal import given

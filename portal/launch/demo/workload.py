@@ -14,7 +14,7 @@ import django
 from portal.foundation.layout import SOURCE
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.sharers import SHARING, sharers
-from portal.launch.saying import step
+from portal.launch.notices import step
 
 NODES_LIMIT_S = 60.0
 # The category of a tenant's jobs, and its users: they submit in turn.

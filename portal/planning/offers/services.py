@@ -19,7 +19,7 @@ from portal.planning.offers.models import JobOffers
 from portal.planning.rounds.asking.changes import CHANGES, changes_work
 from portal.planning.rounds.read.selectors import planning_last
 from portal.planning.rounds.settings.knobs import knobs_current
-from portal.work.jobs.services.asked.widening import asked_of, job_widen
+from portal.work.jobs.services.asked.editing import asked_of, job_widen
 from portal.work.jobs.states import QUEUED, JobState
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ class ArtefactsConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_delete
 
-        from portal.work.artefacts.inputs import kept_among
         from portal.work.artefacts.models import JobArtefacts
+        from portal.work.artefacts.selectors import kept_among
         from portal.work.artefacts.services.removing import job_gone
         from portal.work.jobs.services.asked.bringing import kept_asked_by
 

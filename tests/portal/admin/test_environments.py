@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from portal.cluster.models import NamedEnvironment, Node
-from portal.cluster.services.environments import environment_add, environment_change, environment_remove
+from portal.cluster.services.operating import environment_add, environment_change, environment_remove
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.models import OutboxMessage
 from portal.people.tenants.models import AuditEvent

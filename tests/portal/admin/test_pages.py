@@ -6,7 +6,7 @@ import pytest
 from django.core import checks
 from django.urls import reverse
 
-from portal.cluster.services.environments import environment_add
+from portal.cluster.services.operating import environment_add
 from portal.people.tenants.models import ApiToken
 from portal.people.tenants.services import token_create
 from portal.planning.rounds.models import Planning

@@ -14,7 +14,7 @@ from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json, write_json
 from portal.launch import broker
 from portal.launch.processes import identity
-from portal.launch.processes.lock import SupervisorLock, lock_or_refuse, supervisor_state
+from portal.launch.processes.identity import SupervisorLock, lock_or_refuse, supervisor_state
 
 pytestmark = pytest.mark.impure  # processes of their own
 
@@ -68,7 +68,7 @@ def test_only_one_holds_the_lock(layout):
 
 def test_the_lock_falls_when_its_holder_is_killed(layout, spawn):
     code = (
-        "import sys, time; from portal.foundation.layout import Layout; from portal.launch.processes.lock import lock_or_refuse\n"
+        "import sys, time; from portal.foundation.layout import Layout; from portal.launch.processes.identity import lock_or_refuse\n"
         f"lock = lock_or_refuse(Layout.at({str(layout.root)!r})); time.sleep(600)"
     )
     holder = spawn(sys.executable, "-c", code, PYTHONPATH=str(SOURCE))

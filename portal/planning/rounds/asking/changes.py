@@ -22,7 +22,7 @@ from portal.planning.rounds.serializers import finite
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
-from portal.work.jobs.services.asked.widening import widening_refused
+from portal.work.jobs.services.asked.editing import widening_refused
 from scheduler.asking.changes import OFFERED, Kind, minutes
 from scheduler.asking.gathering import gathering
 from scheduler.asking.over import TOLD

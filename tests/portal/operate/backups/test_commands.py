@@ -12,7 +12,7 @@ import pytest
 
 from portal.foundation.layout import SOURCE, Layout, read_json, write_json
 from portal.launch.broker import free_port
-from portal.launch.processes.lock import SupervisorLock
+from portal.launch.processes.identity import SupervisorLock
 from portal.operate.backups.archive import MANIFEST, archive_unpack, archive_written
 from portal.operate.backups.older import COMMIT, NAMED_BEFORE
 

@@ -7,7 +7,7 @@ from django.test import Client
 
 from portal.foundation.errors import BerthError
 from portal.people.tenants.models import Tenant
-from portal.work.artefacts.inputs import ABSENT
+from portal.work.artefacts.selectors import ABSENT
 from portal.work.artefacts.services.removing import artefacts_remove
 from tests.portal import given
 from tests.portal.work.artefacts.sending import NS, Sender

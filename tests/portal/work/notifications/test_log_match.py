@@ -16,7 +16,7 @@ from portal.work.notifications import matches
 from portal.work.notifications.choosing import wishes_set
 from portal.work.notifications.matches import GAPS, Tail, digests_note, lines_find
 from portal.work.notifications.models import Happening, Item, LogMatch, LogTail
-from portal.work.notifications.spreading import happenings_spread, messages_expire
+from portal.work.notifications.noting import happenings_spread, messages_expire
 from tests.portal import given
 
 # ---- finding ---------------------------------------------------------------------------------------------------------
@@ -255,6 +255,6 @@ def test_tails_go_a_day_after_the_attempt(says, monkeypatch):
     messages_expire()
     assert LogTail.objects.count() == 1
     later = timezone.now() + timedelta(days=2)
-    monkeypatch.setattr("portal.work.notifications.spreading.timezone", SimpleNamespace(now=lambda: later))
+    monkeypatch.setattr("portal.work.notifications.noting.timezone", SimpleNamespace(now=lambda: later))
     messages_expire()
     assert not LogTail.objects.exists()

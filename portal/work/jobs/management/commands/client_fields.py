@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from portal.work.jobs.declaration.client import client_text
+from portal.work.jobs.declaration.openapi import client_text
 
 
 class Command(BaseCommand):
