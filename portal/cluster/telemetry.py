@@ -3,7 +3,7 @@
     TelemetryFrame   one batch as a node sent it, only ever added           the last ten minutes or so
     TelemetryBlock   ten minutes of a node's samples: as sent for an hour, as means over 10 s for at least a day
                      (`telemetry_packing`)
-    TelemetryMean    a day of a node's five-minute means, and hourly ones   90 days (`telemetry_rollup`)
+    TelemetryMean    a day of a node's five-minute means, and hourly ones   90 days (`telemetry_packing`)
 
 A packed value is a sequence of frames: four bytes of length, then zlib over JSON. Readers see all three as batches.
 """

@@ -5,7 +5,6 @@ class LaunchConfig(AppConfig):
     """Holds the operator's commands, forgets the first password once used, watches for a read-only database; no models."""
 
     name = "portal.launch"
-    label = "launch"
 
     def ready(self) -> None:
         from celery.signals import beat_init, worker_process_init, worker_ready

@@ -3,8 +3,6 @@ from django.apps import AppConfig
 
 class EventsConfig(AppConfig):
     name = "portal.foundation.events"
-    label = "events"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from celery.signals import worker_process_init, worker_ready

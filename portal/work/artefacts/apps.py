@@ -3,8 +3,6 @@ from django.apps import AppConfig
 
 class ArtefactsConfig(AppConfig):
     name = "portal.work.artefacts"
-    label = "artefacts"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from django.db.models.signals import post_delete

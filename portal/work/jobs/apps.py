@@ -4,8 +4,6 @@ from django.db.models.signals import post_migrate, pre_migrate
 
 class JobsConfig(AppConfig):
     name = "portal.work.jobs"
-    label = "jobs"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from portal.work.jobs.services.nodes import nodes_follow

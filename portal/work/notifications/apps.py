@@ -3,8 +3,6 @@ from django.apps import AppConfig
 
 class NotificationsConfig(AppConfig):
     name = "portal.work.notifications"
-    label = "notifications"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from portal.foundation.events import followers
