@@ -5,7 +5,7 @@ import re
 import pytest
 
 from portal.launch import broker
-from portal.launch.demo.sharers import asker, server, small_training
+from portal.launch.demo.workload import asker, server, small_training
 from tests.system.helpers.client import Tenant, operator_settings, rows
 from tests.system.helpers.watching import Watch, until
 

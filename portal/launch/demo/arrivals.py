@@ -18,8 +18,7 @@ from django.db.models import Sum
 from portal.foundation.environment import env
 from portal.foundation.errors import BerthError
 from portal.foundation.layout import Layout
-from portal.launch.demo.sharers import small_training
-from portal.launch.demo.workload import TENANTS, TRAININGS, over_nodes, training, word_count
+from portal.launch.demo.workload import TENANTS, TRAININGS, over_nodes, small_training, training, word_count
 
 if TYPE_CHECKING:
     from random import Random

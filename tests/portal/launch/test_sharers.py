@@ -6,8 +6,7 @@ from portal.cluster.models import Gpu, GpuType
 from portal.cluster.services.sharing import gpu_modes_balance
 from portal.foundation.layout import Layout
 from portal.launch.demo.people import demo_ensure
-from portal.launch.demo.sharers import sharers
-from portal.launch.demo.workload import gpus_shared
+from portal.launch.demo.workload import gpus_shared, sharers
 from portal.launch.operator import operator_ensure
 from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds.planning.run import planning_run
