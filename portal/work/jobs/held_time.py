@@ -39,12 +39,10 @@ def _held_s(start: str, *, since: datetime, now: datetime) -> Expression:
     return SecondsUntil(Greatest(F(start), Value(since)), Coalesce(F("released_at"), Value(now)))
 
 
-def gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None = None) -> dict[int, float]:
+def gpu_held_s(*, hours: float, now: datetime) -> dict[int, float]:
     """Return for how many of the last h hours' seconds each GPU (by row id) was held, by whomever. One query."""
     since = now - timedelta(hours=hours)
     rows = GpuAllocation.objects.filter(Q(released_at=None) | Q(released_at__gt=since)).order_by()
-    if node_ids is not None:
-        rows = rows.filter(gpu__node__in=among(node_ids))
     # Of a GPU for one job at a time the sum; of a shared one each row by itself, for there they overlap.
     own = Case(When(mode=Gpu.Mode.SHARED, then=F("pk")))
     sums = (

@@ -117,14 +117,14 @@ def lines_of_tail(part: LogPart, *, limit: int) -> list[str]:
     return [*shown, line_shown(cutter.rest)]
 
 
-def last_line(*, job: Job, chars: int = 200) -> str | None:
+def last_line(*, job: Job) -> str | None:
     """Return the last line that a job's last attempt printed, on stderr if it printed any there; None without any."""
     chunks = LogChunk.objects.filter(attempt__job=job, attempt__kind="run", attempt__epoch=job.epoch)
     for stream in reversed(STREAMS):
         last = chunks.filter(stream=stream).order_by("-offset").select_related("attempt").defer("data").first()
         lines = lines_of_tail(LogPart(last.attempt, last.rank, stream), limit=LINE_BYTES) if last else []
         if said := [text for line in lines if (text := line.strip())]:
-            return said[-1][:chars]
+            return said[-1][:200]
     return None
 
 
