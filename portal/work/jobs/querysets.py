@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.db import models
 
-from portal.work.jobs.states import FINAL, LIVE, JobState
+from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
     from portal.people.tenants.models import User
@@ -28,12 +28,6 @@ class JobQuerySet(models.QuerySet):
     def top_level(self) -> JobQuerySet:
         """Leave out array tasks: lists show their parent."""
         return self.filter(array=None)
-
-    def pending(self) -> JobQuerySet:
-        return self.filter(state=JobState.PENDING)
-
-    def live(self) -> JobQuerySet:
-        return self.filter(state__in=LIVE)
 
     def unfinished(self) -> JobQuerySet:
         return self.exclude(state__in=FINAL)

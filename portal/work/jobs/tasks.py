@@ -6,20 +6,9 @@ from portal.work.jobs.services.reconciling import reconcile
 from portal.work.jobs.services.submission import idempotency_keys_expire
 from portal.work.uploads.services import uploads_expire
 
-
-@shared_task(name="jobs.reconcile", expires=30)
-def jobs_reconcile() -> dict[str, int]:
-    return reconcile()
-
-
-@shared_task(name="jobs.idle", expires=30)
-def jobs_idle() -> int:
-    return idle_look()
-
-
-@shared_task(name="jobs.expire")
-def jobs_expire() -> int:
-    return idempotency_keys_expire()
+shared_task(reconcile, name="jobs.reconcile", expires=30)
+shared_task(idle_look, name="jobs.idle", expires=30)
+shared_task(idempotency_keys_expire, name="jobs.expire")
 
 
 @shared_task(name="jobs.uploads_expire")

@@ -6,18 +6,11 @@ from portal.work.notifications.matches import digests_note
 from portal.work.notifications.noting import messages_expire, times_note
 from portal.work.notifications.sending import PASS_LIMIT_S, deliver
 
-
-@shared_task(name="notifications.deliver", time_limit=PASS_LIMIT_S)
-def deliver_due() -> int | None:
-    return deliver()
+shared_task(deliver, name="notifications.deliver", time_limit=PASS_LIMIT_S)
+shared_task(messages_expire, name="notifications.expire")
 
 
 @shared_task(name="notifications.watch")
 def watch() -> int:
     """Look for jobs that wait long or near their time limit, and for further lines of logs that are due."""
     return times_note() + digests_note()
-
-
-@shared_task(name="notifications.expire")
-def expire() -> int:
-    return messages_expire()
