@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Self
 
 from django.contrib.auth.models import AbstractUser
 from django.core.validators import MinValueValidator, RegexValidator
@@ -20,14 +20,20 @@ class Reader(Protocol):
     is_operator: bool
 
 
-class TenantQuerySet(models.QuerySet):
-    def visible_to(self, user: Reader) -> TenantQuerySet:
-        """Return the tenants of which `user` is a member; all of them for an operator."""
+class OfTenants(models.QuerySet):
+    """Rows of tenants. `members`: the way from a row to the members of its tenant."""
+
+    members = "tenant__memberships__user"
+
+    def visible_to(self, user: Reader) -> Self:
+        """Return the rows of the tenants of which `user` is a member; all of them for an operator."""
         if not user.is_authenticated:
             return self.none()
-        if user.is_operator:
-            return self
-        return self.filter(memberships__user=user).distinct()
+        return self if user.is_operator else self.filter(**{self.members: user})
+
+
+class TenantQuerySet(OfTenants):
+    members = "memberships__user"
 
 
 class TokenQuerySet(models.QuerySet):
@@ -38,16 +44,6 @@ class TokenQuerySet(models.QuerySet):
     def usable(self) -> TokenQuerySet:
         fresh = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
         return self.filter(fresh, revoked_at=None, user__is_active=True)
-
-
-class AuditEventQuerySet(models.QuerySet):
-    def visible_to(self, user: Reader) -> AuditEventQuerySet:
-        """Return the trail of the tenants a user belongs to; all of it for an operator."""
-        if not user.is_authenticated:
-            return self.none()
-        if user.is_operator:
-            return self
-        return self.filter(tenant__memberships__user=user).distinct()
 
 
 NAME_RULE = RegexValidator(
@@ -191,7 +187,7 @@ class AuditEvent(models.Model):
     target = models.CharField(max_length=100, db_index=True, help_text="kind:id, as in job:42")
     detail = models.JSONField(default=dict)
 
-    objects = AuditEventQuerySet.as_manager()
+    objects = OfTenants.as_manager()
 
     class Meta:
         ordering = ["-at", "-id"]

@@ -1,26 +1,14 @@
-"""Which jobs a user may see, and the filters of jobs and attempts that services and selectors share."""
+"""Filters of jobs and attempts that services and selectors share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.db import models
 
+from portal.people.tenants.models import OfTenants
 from portal.work.jobs.states import FINAL
 
-if TYPE_CHECKING:
-    from portal.people.tenants.models import User
 
-
-class JobQuerySet(models.QuerySet):
-    def visible_to(self, user: User) -> JobQuerySet:
-        """Return the jobs of the user's tenants; all of them for an operator."""
-        if not user.is_authenticated:
-            return self.none()
-        if user.is_operator:
-            return self
-        return self.filter(tenant__memberships__user=user)
-
+class JobQuerySet(OfTenants):
     def runnable(self) -> JobQuerySet:
         """Leave out array parents: they stand for their tasks and never run themselves."""
         return self.filter(array_size=None)

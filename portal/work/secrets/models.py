@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.db import models
 
-from portal.people.tenants.models import Tenant
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import Reader
-
-
-class SecretQuerySet(models.QuerySet):
-    def visible_to(self, user: Reader) -> SecretQuerySet:
-        """Return those of the user's tenants, an operator's are all: names, for no page opens what is sealed."""
-        if not user.is_authenticated:
-            return self.none()
-        return self if user.is_operator else self.filter(tenant__memberships__user=user).distinct()
+from portal.people.tenants.models import OfTenants, Tenant
 
 
 class Secret(models.Model):
@@ -29,7 +16,7 @@ class Secret(models.Model):
     changed_by = models.CharField(max_length=150, help_text="Who set it last, as the person was called then.")
     changed_at = models.DateTimeField()
 
-    objects = SecretQuerySet.as_manager()
+    objects = OfTenants.as_manager()
 
     class Meta:
         ordering = ["tenant__name", "name"]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.db import models
 
-from portal.people.tenants.models import Tenant
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import User
+from portal.people.tenants.models import OfTenants, Tenant
 
 
 class Blob(models.Model):
@@ -36,14 +31,6 @@ class Holding(models.Model):
         return f"{self.tenant_id} has {self.blob_id}"
 
 
-class UploadQuerySet(models.QuerySet):
-    def visible_to(self, user: User) -> UploadQuerySet:
-        """Return those of the user's tenants; an operator's are all."""
-        if not user.is_authenticated:
-            return self.none()
-        return self if user.is_operator else self.filter(tenant__in=user.tenants.all())
-
-
 class Upload(models.Model):
     """A set of files with their paths, named by the hash of its list. It never changes; jobs refer to it."""
 
@@ -54,7 +41,7 @@ class Upload(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     used_at = models.DateTimeField(db_index=True, help_text="When it was last sent or submitted with a job.")
 
-    objects = UploadQuerySet.as_manager()
+    objects = OfTenants.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "digest"], name="upload_once")]
