@@ -10,8 +10,7 @@ from portal.pages.dashboard.home import views as home_views
 from portal.pages.dashboard.jobs import saved as job_saved
 from portal.pages.dashboard.jobs import views as job_views
 from portal.pages.dashboard.jobs.compare import views as compare_views
-from portal.pages.dashboard.jobs.extending import job_extend
-from portal.pages.dashboard.jobs.unused import job_keep_running
+from portal.pages.dashboard.jobs.running import job_extend, job_keep_running
 from portal.pages.dashboard.jobs.waiting import views as waiting_views
 from portal.pages.dashboard.people import notifications as people_notifications
 from portal.pages.dashboard.people import secrets as people_secrets

@@ -23,10 +23,8 @@ from portal.planning.estimation.selectors import node_speed
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node
-    from portal.pages.dashboard.cluster.context import NodeJob, NodePageContext
     from portal.pages.dashboard.parts import figures
     from portal.pages.dashboard.parts.context import Fact
-    from portal.pages.dashboard.parts.slowed import SlowedRow
     from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.work.jobs.models import Allocation, Job
 
@@ -39,7 +37,7 @@ def node_get(snapshot: Snapshot, name: str) -> Node:
     return found
 
 
-def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) -> NodePageContext:
+def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) -> dict[str, Any]:
     node = node_get(snapshot, name)
     range_seconds(chosen)
     return {
@@ -60,7 +58,7 @@ def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) ->
     }
 
 
-def _slowed(node: Node, snapshot: Snapshot) -> list[SlowedRow]:
+def _slowed(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:
     def called(job: Job) -> str:
         return f"#{job.number}" if snapshot.reader.sees(job.tenant_id) else ANOTHERS
 
@@ -242,7 +240,7 @@ def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
     return "on", why or "jobs are kept out of Berth's files and processes and of each other's"
 
 
-def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
+def _job(part: Allocation, snapshot: Snapshot) -> dict[str, Any]:
     attempt, job = part.attempt, part.attempt.job
     shown = snapshot.reader.sees(job.tenant_id)
     indices = [

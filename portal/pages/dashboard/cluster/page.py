@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.cluster.models import Node, NodeEvent
-    from portal.pages.dashboard.cluster.context import ClusterContext, ClusterEvent, NodeRow, NodeTypeGroup
     from portal.people.tenants.models import User
 
 
@@ -38,7 +37,7 @@ PLOT_HOURS = 6
 NO_TYPE = "Without GPUs"
 
 
-def cluster_context(snapshot: Snapshot) -> ClusterContext:
+def cluster_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the page's frame, and in `html` its fragments as readers share them."""
     is_large = snapshot.is_large
     names = [name for name in FRAGMENTS if name != "nodes" or not is_large]
@@ -86,9 +85,9 @@ def _subtitle(snapshot: Snapshot) -> str:
     return f"{count} node{'s' if nodes != 1 else ''} up, {has}"
 
 
-def node_groups(snapshot: Snapshot) -> list[NodeTypeGroup]:
+def node_groups(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the nodes under their GPU type; those without GPUs come last."""
-    by_type: dict[str, list[NodeRow]] = {}
+    by_type: dict[str, list[dict[str, Any]]] = {}
     for node in sorted(snapshot.nodes, key=lambda node: (_type_of(node) == NO_TYPE, _type_of(node), node.name)):
         by_type.setdefault(_type_of(node), []).append(node_row(node, snapshot))
     return [{"title": title, "note": _group_note(rows), "rows": rows} for title, rows in by_type.items()]
@@ -98,13 +97,13 @@ def _type_of(node: Node) -> str:
     return " + ".join(name for name, _ in gpu_types(node).most_common()) or NO_TYPE
 
 
-def _group_note(rows: list[NodeRow]) -> str:
+def _group_note(rows: list[dict[str, Any]]) -> str:
     nodes = count_of(len(rows), "node")
     gpus = sum(row["gpu_count"] for row in rows)
     return f"{nodes}, {sum(row['gpus_held'] for row in rows)} of {count_of(gpus, 'GPU')} held" if gpus else nodes
 
 
-def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
+def node_row(node: Node, snapshot: Snapshot) -> dict[str, Any]:
     parts = snapshot.parts_by_node[node.pk]
     cells = gpu_cells(node, snapshot)
     cores = {True: 0, False: 0}
@@ -117,7 +116,7 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "name": node.name,
         "url": reverse("node-detail", args=[node.name]),
         "contact_at": node.last_contact_at.isoformat() if node.last_contact_at else None,
-        "health": node.health,  # type: ignore[typeddict-item]
+        "health": node.health,
         "health_word": health_word(node, snapshot.now),
         "cells": cells,
         "gpus_held": len(cells) - idle_gpus - closed - sharing,
@@ -144,7 +143,7 @@ def _note(idle_gpus: int, idle_cores: int, closed: int, sharing: int) -> str | N
     return "; ".join(said) or None
 
 
-def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:
+def event_rows(events: list[NodeEvent], user: User) -> list[dict[str, Any]]:
     """Return events, as far as this user may read them."""
     told = [(event, *event_told(event, user)) for event in events]
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
@@ -21,22 +21,9 @@ SHOWN = 10
 FRACTIONS = {0.5: "half", 0.25: "a quarter", 0.125: "an eighth", 0.0625: "a sixteenth"}
 
 
-class SlowedRow(TypedDict):
-    """`who` was slowed from `from_at` to `to_at` (None: it still is) because of `why`."""
-
-    who: str
-    url: str | None
-    from_at: str
-    to_at: str | None
-    seconds: int | None  # where it was for less than a minute: both clocks may show the same
-    why: str
-    kept: str
-    end: str
-
-
 def slowed_rows(
     slowings: Iterable[Slowing], called: Callable[[Job], str], link: Callable[[Job], str | None]
-) -> list[SlowedRow]:
+) -> list[dict[str, Any]]:
     """Return rows. `called`: how the reader may call a job; `link`: its page, where the reader may go there."""
     return [_row(each, called, link) for each in slowings]
 
@@ -60,7 +47,7 @@ def _brief(slowing: Slowing) -> int | None:
     return None if seconds is None or seconds >= 60 else round(seconds)
 
 
-def _row(slowing: Slowing, called: Callable[[Job], str], link: Callable[[Job], str | None]) -> SlowedRow:
+def _row(slowing: Slowing, called: Callable[[Job], str], link: Callable[[Job], str | None]) -> dict[str, Any]:
     job = slowing.attempt.job
     helped = called(slowing.helped.job) if slowing.helped else "a training job"
     outcome = slowing.get_outcome_display()

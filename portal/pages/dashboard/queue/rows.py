@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from portal.pages.dashboard.parts.snapshot import Snapshot
-    from portal.pages.dashboard.queue.context import QueueRow, Side, WhyItWaits
     from portal.planning.rounds.record.decisions import Decisions
 
 
-NO_WAIT: WhyItWaits = {"reason": None, "sentence": None, "to_start": None, "starts": None}
+NO_WAIT: dict[str, Any] = {"reason": None, "sentence": None, "to_start": None, "starts": None}
 
 
-def _anothers(position: int, side: Side) -> QueueRow:
+def _anothers(position: int, side: str) -> dict[str, Any]:
     """Return the row of a job that the reader may not see."""
     return {
         "position": position,
@@ -66,7 +65,7 @@ class Rows:
         details = (detail["figures"] for detail in self._details.values())
         self._numbers = JobNumbers([*details, *(job.reason_figures for job in self._jobs.values())])
 
-    def row(self, place: int, position: int) -> QueueRow:
+    def row(self, place: int, position: int) -> dict[str, Any]:
         """Return the row of the decision at `place`, which is the array's `position`-th."""
         entry = self._decisions.entry(place)
         job = self._jobs.get(entry["job"])
@@ -88,7 +87,7 @@ class Rows:
             **(self._waits(place, job, entry) if job.state in QUEUED else NO_WAIT),
         }
 
-    def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> WhyItWaits:
+    def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> dict[str, Any]:
         """Say why a job waits, and its need."""
         figures = self._turns.told(place, job, figures_of(entry, job, self._details.get(job.pk)))
         figures = self._numbers.told(self._keepers.told(job, entry["reason"], figures))

@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
     from portal.foundation.errors import BerthError
     from portal.pages.dashboard.parts.context import Fact, StartsContext
-    from portal.pages.dashboard.submit.context import DryRunContext, DryRunRow
     from portal.people.tenants.models import User
 
 
-def dry_run_context(user: User, description: dict[str, Any]) -> DryRunContext:
+def dry_run_context(user: User, description: dict[str, Any]) -> dict[str, Any]:
     """Return the result of a planning of a valid description now. Raises BerthError where it is refused after all."""
     tenant, parsed = submission_check(user=user, description=description, r_num=knobs_current()["r_num"])
     answer = plan_dry_run(description=parsed, tenant=tenant, user=user)
     none = "part of a GPU" if parsed.shareable else "CPU"
-    rows: list[DryRunRow] = [
+    rows: list[dict[str, Any]] = [
         {
             "configuration": f"{part['node']} \u00d7 {part['gpus'] or none}",
             "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
@@ -74,7 +73,7 @@ def _iso(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-def refused_context(problems: list[BerthError]) -> DryRunContext:
+def refused_context(problems: list[BerthError]) -> dict[str, Any]:
     """Return the words of a card without anything to plan yet."""
     impossible = problems[0].code == "unsatisfiable" and len(problems) == 1
     more = f" {len(problems) - 1} more beside the fields." if len(problems) > 1 else ""

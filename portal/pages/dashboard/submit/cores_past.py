@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from portal.pages.dashboard.submit.speeds import whole_of
 from portal.work.jobs.services.tuning import cores_past
@@ -13,14 +13,7 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import Tenant, User
 
 
-class CoresPastContext(TypedDict):
-    """`take`: the number that one press takes; None where the form asks for it already."""
-
-    sentence: str
-    take: int | None
-
-
-def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> CoresPastContext | None:
+def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None

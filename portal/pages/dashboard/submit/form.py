@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from django.http import QueryDict
 
     from portal.pages.dashboard.parts.context import Choice, FieldContext
-    from portal.pages.dashboard.submit.context import GroupContext
     from portal.work.jobs.declaration.table import Input, JobField
 
 GPU_COUNTS = (1, 2, 4, 8, 16)
@@ -144,9 +143,9 @@ def fields_make(
     return found
 
 
-def grouped(fields: Mapping[str, FieldContext]) -> dict[str, GroupContext]:
+def grouped(fields: Mapping[str, FieldContext]) -> dict[str, dict[str, Any]]:
     """Return the fields group by group, in the table's order."""
-    found: dict[str, GroupContext] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, made in fields.items():
         group = found.setdefault(INPUTS[name].group, {"fields": [], "wrong": False, "used": False})
         group["fields"].append(made)

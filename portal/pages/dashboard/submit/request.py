@@ -11,13 +11,12 @@ if TYPE_CHECKING:
 
     from django.http import HttpRequest, QueryDict
 
-    from portal.pages.dashboard.submit.context import RequestContext
 
 NAMES = "file_names"
 MARK = "@@berth-file-{}@@"
 
 
-def request_text(request: HttpRequest, description: Mapping[str, Any]) -> RequestContext:
+def request_text(request: HttpRequest, description: Mapping[str, Any]) -> dict[str, Any]:
     """Return both. Files are read where the text is run, so their names stand here, never their contents."""
     url = f"{request.scheme}://{request.get_host()}/api/v1/jobs"
     names = names_of(request.POST)

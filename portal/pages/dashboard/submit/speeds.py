@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import DASH, count_of, duration, number
@@ -13,8 +13,6 @@ from portal.work.jobs.description_parts import requirement_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from django.utils.safestring import SafeString
 
     from portal.people.tenants.models import Tenant
     from portal.planning.rounds.asking.scaling import Scaling, SizeSpeed, TypeScaling
@@ -31,37 +29,7 @@ FULL, LITTLE = 0.85, 0.5
 """The gain of each further GPU, in GPUs: from here on nearly a whole one, below there little."""
 
 
-class SpeedColumn(TypedDict):
-    """A size on one GPU type. Figures are words; an en dash where the cluster has no such size."""
-
-    gpus: int
-    accepted: bool
-    speed: str
-    times: str
-    run: str
-    error: str
-
-
-class SpeedPanel(TypedDict):
-    gpu_type: str
-    total: int
-    picture: SafeString
-    columns: list[SpeedColumn]
-    words: list[str]
-
-
-class SpeedsContext(TypedDict):
-    """`unit`: of the speeds. `runs`, `errors`: whether these rows say something."""
-
-    sentence: str
-    unit: str
-    runs: bool
-    errors: bool
-    panels: list[SpeedPanel]
-    left_out: int
-
-
-def speeds_context(tenant: Tenant | None, values: Mapping[str, Any]) -> SpeedsContext | None:
+def speeds_context(tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the picture for the form's values; None for a CPU job, without a tenant, and where no GPU is."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
@@ -116,7 +84,7 @@ def _sentence(tenant: Tenant, label: str, found: Scaling) -> str:
     return f"{nothing} Berth plans with these assumptions, the same for every such job."
 
 
-def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None) -> SpeedPanel:
+def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None) -> dict[str, Any]:
     sizes = [each.sizes.get(gpus) for gpus in found.sizes]
     top = max(size.speed for every in found.types for size in every.sizes.values())
     marks = [
@@ -146,7 +114,7 @@ def _figure(speed: float, found: Scaling) -> str:
 
 def _column(
     gpus: int, size: SizeSpeed | None, each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None
-) -> SpeedColumn:
+) -> dict[str, Any]:
     known = found.unit_type is None and size is not None
     return {
         "gpus": gpus,

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from portal.pages.dashboard.parts.context import FieldContext
-    from portal.pages.dashboard.submit.context import FormProblem, GpuChoice, SubmitContext
     from portal.pages.dashboard.submit.reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
@@ -156,7 +155,7 @@ def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> 
     return {**description, "software": {"requirements": "as-in-the-file"}} if known else dict(description)
 
 
-def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
+def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> dict[str, Any]:
     mine = tenants_of(request.user)
     tenants, tenant = [each.name for each in mine], tenant_chosen(mine, values)
     types = gpu_type_names()
@@ -204,7 +203,7 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
     return [found for each in limited if (found := quota_sentence(each, use[each.pk]))]
 
 
-def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
+def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[dict[str, Any]]:
     """List mistakes in the order of the form; a field that the form does not show belongs to the whole form."""
     labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
     labels |= {name: field["label"] for name, field in fields.items()}
@@ -216,12 +215,12 @@ def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> l
     ]
 
 
-def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]:
+def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[dict[str, Any]]:
     """Show for each size how many idle blocks of it each type has now."""
     blocks = idle_blocks()
     largest = max([8, *(max(sizes, default=0) for sizes in blocks.values())])
     chosen = {int(v) for v in values.get("gpus") or []}
-    choices: list[GpuChoice] = []
+    choices: list[dict[str, Any]] = []
     for count in sorted({*(c for c in GPU_COUNTS if c <= largest), *chosen} - {0}):
         fitting = {name: sum(size // count for size in blocks.get(name, ())) for name in types}
         total = sum(fitting.values())

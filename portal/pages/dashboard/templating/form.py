@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from portal.foundation.errors import BerthError
     from portal.pages.dashboard.parts.context import Choice, FieldContext
-    from portal.pages.dashboard.submit.context import FormProblem
     from portal.planning.templating.document import Document
     from portal.planning.templating.parameters import Parameter
 
@@ -101,7 +100,7 @@ def errors_of(document: Document, problems: list[BerthError]) -> dict[str, str]:
     return found
 
 
-def summary_of(document: Document, errors: Mapping[str, str]) -> list[FormProblem]:
+def summary_of(document: Document, errors: Mapping[str, str]) -> list[dict[str, Any]]:
     """List mistakes in the form's order; those without a field stand first."""
     labels = {PREFIX + each.name: each.label for each in document.parameters}
     labels |= {"tenant": "Tenant", "name": "Name", "save_as": "Save these settings as"}

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count
 
-from portal.pages.dashboard.jobs.facts import facts_asked
-from portal.pages.dashboard.jobs.files import decoded_bytes
+from portal.pages.dashboard.jobs.facts import decoded_bytes, facts_asked
 from portal.pages.dashboard.parts.formatting import size
 from portal.pages.dashboard.parts.gpu_sharing import part_words
 from portal.work.jobs.fields.code import code_words

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
-    from portal.pages.dashboard.artefacts.context import CurvesContext
     from portal.pages.dashboard.jobs.compare.chosen import Chosen
     from portal.pages.dashboard.parts.context import Choice, LegendItem, PlotContext
     from portal.work.jobs.models import Job
@@ -51,7 +50,7 @@ def legend_of(jobs: Sequence[Job]) -> list[LegendItem]:
     ]
 
 
-def curves_make(chosen: Chosen) -> CurvesContext | None:
+def curves_make(chosen: Chosen) -> dict[str, Any] | None:
     """Return the plots of all curves, those of several jobs first; None where no job wrote any."""
     told = [curves_of(job) for job in chosen.jobs]
     series = [each["series"] if each else {} for each in told]
