@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.artefacts.curves import curves_of
-from portal.pages.dashboard.artefacts.figures import AXES, SCALES, SMOOTHINGS
+from portal.pages.dashboard.artefacts.curves import AXES, SCALES, SMOOTHINGS, curves_of
 from portal.pages.dashboard.artefacts.previews import picture_url, preview_or_why
 from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
 from portal.pages.dashboard.parts.formatting import number

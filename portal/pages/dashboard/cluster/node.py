@@ -14,12 +14,12 @@ from portal.pages.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_r
 from portal.pages.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
 from portal.pages.dashboard.overview.nodes import active_words, gpu_groups, gpu_types, gpu_words
 from portal.pages.dashboard.parts.formatting import GIB_MIB, number
-from portal.pages.dashboard.parts.gpu_sharing import part_words
-from portal.pages.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
-from portal.pages.dashboard.parts.slowed import on_node, slowed_rows
+from portal.pages.dashboard.parts.neighbours import on_node, part_words, slowed_rows
+from portal.pages.dashboard.parts.snapshot import OTHER_TENANT
 from portal.planning.estimation.links import links_words
 from portal.planning.estimation.models import Link
 from portal.planning.estimation.selectors import node_speed
+from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node

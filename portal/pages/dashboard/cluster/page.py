@@ -12,15 +12,14 @@ from django.utils.http import urlencode
 from portal.cluster.selectors import event_told, node_events
 from portal.foundation.errors import BerthError, NotFound
 from portal.foundation.layout import Layout, read_json
+from portal.pages.dashboard.board.board import group_titles, groupings
 from portal.pages.dashboard.board.facts import UP
-from portal.pages.dashboard.board.groups import group_titles, groupings
 from portal.pages.dashboard.cluster.blocks import blocks_context
 from portal.pages.dashboard.overview.nodes import active_words, gpu_cells, gpu_types, health_word
 from portal.pages.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
 from portal.pages.dashboard.parts.formatting import GIB_MIB, count_of, number
-from portal.pages.dashboard.parts.kept import kept_rows
-from portal.pages.dashboard.parts.sharing_html import shared_html
-from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.parts.neighbours import kept_rows
+from portal.pages.dashboard.parts.snapshot import Snapshot, shared_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from portal.pages.dashboard.home.lines import HOURS, start_line
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
 from portal.pages.dashboard.jobs.rows import array_summary, gpus_words
 from portal.pages.dashboard.jobs.why import remedy_for
-from portal.pages.dashboard.parts.ends import expected_end, ran_s
+from portal.pages.dashboard.parts.expected import expected_end, ran_s
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.rounds.read.forecasts import ranges_trust, starts_of

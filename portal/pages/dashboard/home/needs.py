@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
-from portal.pages.dashboard.parts.ends import expected_end, limit_at
+from portal.pages.dashboard.parts.expected import expected_end, limit_at
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.pages.dashboard.parts.quotas import near
 from portal.people.accounts.models import Looked

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from portal.pages.dashboard.jobs.rows import gpus_words
 from portal.pages.dashboard.parts.formatting import GIB_MIB
-from portal.pages.dashboard.parts.gpu_sharing import beside_words, part_words, place_of
+from portal.pages.dashboard.parts.neighbours import beside_words, part_words, place_of
 from portal.work.jobs.declaration.table import PLAIN
 from portal.work.jobs.fields.code import code_words
 from portal.work.jobs.models import Job

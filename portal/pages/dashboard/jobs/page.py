@@ -18,8 +18,7 @@ from portal.pages.dashboard.jobs.speed import speed_make, tuning_make
 from portal.pages.dashboard.jobs.timeline import attempt_cause, profiles_make, timeline_make
 from portal.pages.dashboard.jobs.waiting.page import waiting_make
 from portal.pages.dashboard.jobs.why import why_make
-from portal.pages.dashboard.parts.kept import kept_note
-from portal.pages.dashboard.parts.slowed import of_job, slowed_rows
+from portal.pages.dashboard.parts.neighbours import kept_note, of_job, slowed_rows
 from portal.people.tenants.rights import WORK, may
 from portal.planning.rounds.contention.words import named
 from portal.planning.rounds.read.explained import explanation

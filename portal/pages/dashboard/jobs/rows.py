@@ -9,8 +9,7 @@ from django.db.models import F, Prefetch
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.parts.ends import expected_end
-from portal.pages.dashboard.parts.starts import starts_make
+from portal.pages.dashboard.parts.expected import expected_end, starts_make
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from portal.pages.dashboard.parts.gpu_sharing import beside_words, place_of
+from portal.pages.dashboard.parts.neighbours import beside_words, place_of
 from portal.planning.estimation.selectors import progress_of
 from portal.work.jobs.models import CoreSearch
 from portal.work.jobs.states import FINAL

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from portal.foundation.environment import env
 from portal.pages.dashboard.jobs.numbers import span_words
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import duration
-from portal.pages.dashboard.parts.starts import starts_make
 from portal.pages.dashboard.queue.page import PAGE_ROWS, record_words
 from portal.planning.rounds.read.forecasts import Start
 from portal.planning.rounds.read.places import queue_words

@@ -11,9 +11,9 @@ from django.urls import reverse
 from portal.cluster.gpu_states import GpuState, gpu_state
 from portal.cluster.instances import count_words
 from portal.pages.dashboard.parts.formatting import duration
-from portal.pages.dashboard.parts.gpu_sharing import names_words, part_words
-from portal.pages.dashboard.parts.masking import ANOTHERS
+from portal.pages.dashboard.parts.neighbours import names_words, part_words
 from portal.work.jobs.occupancy import active_share
+from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from portal.cluster.models import Gpu, Node
     from portal.pages.dashboard.parts.context import GpuCell, GpuGroup
-    from portal.pages.dashboard.parts.masking import Reader
-    from portal.pages.dashboard.parts.snapshot import Snapshot
+    from portal.pages.dashboard.parts.snapshot import Reader, Snapshot
     from portal.work.jobs.held_time import ActiveRates
     from portal.work.jobs.models import Allocation
 

@@ -13,14 +13,14 @@ from django.urls import reverse
 from portal.cluster.models import HEALTHS
 from portal.foundation.errors import NotFound
 from portal.operate.health.health import health
-from portal.pages.dashboard.board.groups import GROUPINGS, groupings
-from portal.pages.dashboard.board.horizons import HORIZONS_H
+from portal.pages.dashboard.board.board import GROUPINGS, groupings
+from portal.pages.dashboard.board.feed import HORIZONS_H
 from portal.pages.dashboard.overview.nodes import node_contexts
 from portal.pages.dashboard.overview.queue import idle_notice, next_context, tenant_shares
 from portal.pages.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import count_of, number
-from portal.pages.dashboard.parts.sharing_html import shared_html
+from portal.pages.dashboard.parts.snapshot import shared_html
 from portal.pages.dashboard.rounds.listing import solve_ms
 from portal.planning.rounds.read.bars import fragment_bars
 from portal.planning.rounds.read.history import points_since, raqlr_course

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.board.facts import UP
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import number
-from portal.pages.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
-from portal.pages.dashboard.parts.starts import starts_make
+from portal.pages.dashboard.parts.snapshot import OTHER_TENANT
 from portal.pages.dashboard.parts.waiting_words import aside_words
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.read.forecasts import foretold_first, ranges_trust, start_told
@@ -20,6 +20,7 @@ from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.selectors import waited_s
 from portal.planning.rounds.record.decisions import decisions_or_none
 from portal.work.jobs.queue_counts import first_in_order
+from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.use import gpus_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.overview.queue import needs_words
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import share
-from portal.pages.dashboard.parts.masking import ANOTHERS
-from portal.pages.dashboard.parts.starts import starts_make
 from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.read.keepers import KeepersNow
 from portal.planning.rounds.read.needs import start_need
@@ -18,6 +17,7 @@ from portal.planning.rounds.read.places import Turns
 from portal.planning.rounds.read.selectors import figures_of, reason_sentence, waited_s
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.models import Job
+from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.states import QUEUED
 
 if TYPE_CHECKING:

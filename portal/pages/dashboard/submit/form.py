@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from portal.foundation.environment import env
 from portal.pages.dashboard.parts.formatting import GIB_MIB
-from portal.pages.dashboard.submit.code import code_values, secret_choices, secrets_help
-from portal.pages.dashboard.submit.rates import RULES, rate_values
-from portal.pages.dashboard.submit.software import software_choices, software_help, software_values
+from portal.pages.dashboard.submit.apart import (
+    RULES,
+    code_values,
+    rate_values,
+    secret_choices,
+    secrets_help,
+    software_choices,
+    software_help,
+    software_values,
+)
 from portal.planning.rounds.read.selectors import CATEGORIES
 from portal.work.jobs.declaration.table import BY_NAME, INPUTS
 from portal.work.jobs.description import SHORT_NAMES

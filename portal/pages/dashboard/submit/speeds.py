@@ -1,4 +1,4 @@
-"""The submit form's picture of predicted throughput: a panel a GPU type, a column a size, one scale for all of them."""
+"""The submit form's picture of predicted throughput: a panel a GPU type, a column a size, one scale; and past tuning."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from portal.pages.dashboard.submit.speed_marks import Mark, picture
 from portal.planning.rounds.asking.scaling import MEASURED, scaling
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.description_parts import requirement_set
+from portal.work.jobs.services.tuning import cores_past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from portal.people.tenants.models import Tenant
+    from portal.people.tenants.models import Tenant, User
     from portal.planning.rounds.asking.scaling import Scaling, SizeSpeed, TypeScaling
 
 SOURCES = {
@@ -156,3 +157,20 @@ def _not_offered(each: TypeScaling, found: Scaling) -> list[str]:
         return []
     detail = f"over several nodes it would lose more than the operator's limit of {found.sigma:g} allows"
     return [f"Not offered: {', '.join(out)}; {detail}."]
+
+
+def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned."""
+    if tenant is None or values.get("gpu_mode") == "cpu":
+        return None
+    label, category = (str(values.get(name) or "").strip() for name in ("model", "category"))
+    past, by_label = cores_past(owner=user, tenant=tenant, category=category, label=label)
+    if not past:
+        return None
+    kind = f"jobs with the label {label}" if by_label else f"{category} jobs" if category else "jobs without a category"
+    least, most = min(each.found for each in past), max(each.found for each in past)
+    who = f"last {len(past)} {kind} kept their" if len(past) > 1 else f"last {kind.replace('jobs', 'job', 1)} kept its"
+    cores = f"{least} to {most} cores" if least < most else f"{most} core{'s' if most > 1 else ''}"
+    asked = whole_of(values.get("cores_per_gpu"))
+    sentence = f"Your {who} GPUs busy with {cores} a GPU{f'; you ask for {asked}' if asked else ''}."
+    return {"sentence": sentence, "take": None if asked == most else most}

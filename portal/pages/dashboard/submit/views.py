@@ -14,14 +14,12 @@ from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offer
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.quotas import quota_sentence
-from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
-from portal.pages.dashboard.submit.code import code_choices, secrets_of
-from portal.pages.dashboard.submit.cores_past import cores_past_context
+from portal.pages.dashboard.submit.answer import dry_run_context, names_of, refused_context, request_text
+from portal.pages.dashboard.submit.apart import code_choices, secrets_of
 from portal.pages.dashboard.submit.files import files_context
 from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
 from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
-from portal.pages.dashboard.submit.request import names_of, request_text
-from portal.pages.dashboard.submit.speeds import speeds_context, tenant_chosen
+from portal.pages.dashboard.submit.speeds import cores_past_context, speeds_context, tenant_chosen
 from portal.pages.dashboard.submit.start import again_values, description_saved, import_read, start_context
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.selectors import tenants_of

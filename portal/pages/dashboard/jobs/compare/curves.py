@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.foundation.errors import NotFound
-from portal.pages.dashboard.artefacts.curves import curves_of
-from portal.pages.dashboard.artefacts.figures import SCALES, SMOOTHINGS, smoothed_of
+from portal.pages.dashboard.artefacts.curves import SCALES, SMOOTHINGS, curves_of, smoothed_of
 from portal.pages.dashboard.artefacts.page import PAGE_PLOTS, REFRESH_S
 from portal.pages.dashboard.jobs.figures import job_figure_make
 from portal.work.jobs.models import Attempt

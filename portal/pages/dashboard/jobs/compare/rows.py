@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.foundation.checks import lines_of
 from portal.pages.dashboard.jobs.compare.asked import asked_of
 from portal.pages.dashboard.jobs.why import remedy_for
-from portal.pages.dashboard.parts.ends import ran_s
+from portal.pages.dashboard.parts.expected import ran_s
 from portal.pages.dashboard.parts.formatting import duration, number, size
 from portal.work.artefacts.models import JobArtefacts
 from portal.work.jobs.models import Allocation, Attempt

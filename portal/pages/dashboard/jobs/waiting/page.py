@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.pages.dashboard.jobs.waiting.line import axis_make, line_make, range_mark, steps_of
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import duration, number, share
-from portal.pages.dashboard.parts.starts import starts_make
 from portal.planning.offers.services import is_offered, offers_kept
 from portal.planning.rounds.models import StartForecast
 from portal.planning.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at, start_told
