@@ -1,4 +1,4 @@
-"""The expected end of a running job: by its own report, else by its expected run time."""
+"""When a job is expected to start and to end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,21 @@ from portal.work.jobs.declaration.table import MAX_SECONDS
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from portal.pages.dashboard.parts.context import StartsContext
+    from portal.planning.rounds.read.forecasts import Start
     from portal.work.jobs.models import Attempt, Job
+
+
+def starts_make(start: Start | None) -> StartsContext | None:
+    if start is None:
+        return None
+    return {
+        "earliest": start.earliest_at.isoformat(),
+        "median": start.median_at.isoformat() if start.median_at else None,
+        "latest": start.latest_at.isoformat() if start.latest_at else None,
+        "passed": start.passed,
+    }
+
 
 LEAST_FRACTION = 0.02
 """Below this a job's own word says too little of the rest."""
