@@ -66,7 +66,7 @@ class Candidates:
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._estimator = start, final, estimator
         self._trail, self._worth = outcome.trail, outcome.worth
-        self._chosen, self._kept_ids = outcome.answers.chosen, outcome.obstacles.kept.keys()
+        self._chosen, self._kept_ids = outcome.draft.chosen, outcome.obstacles.kept.keys()
         self._withholds = final.withholds
         self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
 

@@ -59,7 +59,7 @@ class Details:
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
     ) -> None:
         self._start, self._queue = start, queue
-        self._answers, self._standings, self._worth = outcome.answers, outcome.standings, outcome.worth
+        self._draft, self._standings, self._worth = outcome.draft, outcome.standings, outcome.worth
         self._classed, self._kept = outcome.trail.classed.keys(), outcome.obstacles.kept.keys()
         self._boundaries: dict[str, dict[str, Any]] = {}
         self._outside: dict[tuple[str, int], dict[str, Any]] = {}
@@ -162,7 +162,7 @@ class Details:
 
     def _choice(self, job: Job, found: Sequence[Alike]) -> dict[str, Any]:
         """Weight, candidates, the chosen one, and the best rejected one with its binding constraint."""
-        chosen = self._answers.chosen.get(job.id)
+        chosen = self._draft.chosen.get(job.id)
         best = self._best_rejected(found, chosen)
         rejected = None
         if best is not None:
@@ -215,7 +215,7 @@ class Details:
             "gain": chosen.gain,
             "factor": self._candidates.factor(job, made),
             "value": self._value(job, chosen),
-            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._answers),
+            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._draft),
         }
 
     def _value(self, job: Job, chosen: Chosen) -> float:

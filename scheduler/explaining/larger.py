@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.candidates import Alike
     from scheduler.model import Chosen, Job, Ranked
-    from scheduler.placement.answers import Answers
+    from scheduler.placement.outcome import DraftPlan
 
 MOST_LOOKED_AT = 256
 """The most waiting jobs, the first ones, that are looked at for one that could use the GPUs."""
 
 
 def next_larger(
-    job: Job, chosen: Chosen, gpu_type: str, found: Sequence[Alike], queue: Sequence[Ranked], answers: Answers
+    job: Job, chosen: Chosen, gpu_type: str, found: Sequence[Alike], queue: Sequence[Ranked], draft: DraftPlan
 ) -> dict[str, Any] | None:
     """{gpus, adds, job}, or None if no job waits for such GPUs.
 
@@ -28,15 +28,15 @@ def next_larger(
     if not larger:
         return None
     best = min(larger, key=lambda each: (each.gpus, -each.throughput))
-    waits = _first_waiting(best.gpus - made.gpus, gpu_type, queue, answers)
+    waits = _first_waiting(best.gpus - made.gpus, gpu_type, queue, draft)
     if waits is None or best.throughput <= made.throughput:
         return None
     own = waits.job.id if waits.job.tenant == job.tenant else None
     return {"gpus": best.gpus, "adds": best.throughput / made.throughput - 1.0, "job": own}
 
 
-def _first_waiting(gpus: int, gpu_type: str, queue: Sequence[Ranked], answers: Answers) -> Ranked | None:
-    without = (each for each in queue if not each.job.is_cpu and not answers.has(each.job.id))
+def _first_waiting(gpus: int, gpu_type: str, queue: Sequence[Ranked], draft: DraftPlan) -> Ranked | None:
+    without = (each for each in queue if not each.job.is_cpu and not draft.has(each.job.id))
     for _, each in zip(range(MOST_LOOKED_AT), without, strict=False):
         if each.job.min_gpus <= gpus and each.job.may_use(gpu_type):
             return each

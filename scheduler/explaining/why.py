@@ -53,12 +53,12 @@ class Hindsight:
         self._details, self._late, self._is_late = details, late, False
         self._start, self._final, self._limit_s = start, final, limit_s
         self._outcome, self._queue = outcome, queue
-        self._answers, self._standings, self._obstacles = outcome.answers, outcome.standings, outcome.obstacles
+        self._draft, self._standings, self._obstacles = outcome.draft, outcome.standings, outcome.obstacles
         self._idle, self._left = idle_offers(start), idle_offers(final)
-        self._promised = outcome.promised.keys() | {given.job for given in outcome.answers.promises}
+        self._promised = outcome.promised.keys() | {given.job for given in outcome.draft.promises}
         self._keepers = keepers if final.withholds else ()
         self._with_kept = idle_offers(final.with_kept()) if self._keepers else []
-        self._takers = Takers(queue, outcome.answers.chosen, self._idle)
+        self._takers = Takers(queue, outcome.draft.chosen, self._idle)
         self._told = self._promised | {each.job for each in outcome.reservations}
         self._alone = self._told.union(outcome.standings.window, outcome.standings.sated, self._obstacles.jobs())
         self._known = _Known()
@@ -74,9 +74,9 @@ class Hindsight:
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
             why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "until_s": each.until_s}
-        for given in self._answers.promises:
+        for given in self._draft.promises:
             if given.job == ranked.job.id:
-                stopped = sum(order.for_job == given.job for order in self._answers.stops)
+                stopped = sum(order.for_job == given.job for order in self._draft.stops)
                 nodes = self._names(share.node for share in given.shares)
                 why.figures["promised"] = {"nodes": nodes, "cause": given.cause, "stopping": stopped}
         if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
@@ -85,7 +85,7 @@ class Hindsight:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._queue, self._answers, self._standings, self._final)
+        return Places(self._queue, self._draft, self._standings, self._final)
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
         return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]

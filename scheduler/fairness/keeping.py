@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
     from scheduler.placement.access import Access
-    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 GPU_ARRAYS = (Array.GPU_SMALL, Array.GPU_LARGE)
 
 
 def kept_from(
-    picked: Sequence[Ranked], work: Work, access_rules: AccessRules, answers: Answers
+    picked: Sequence[Ranked], work: Work, access_rules: AccessRules, draft: DraftPlan
 ) -> dict[int, Mapping[str, object]]:
     """For the jobs that would fit idle GPUs if these were not kept for others: job id -> the figures of those others."""
     kept: dict[int, Mapping[str, object]] = {}
@@ -30,7 +30,7 @@ def kept_from(
     known: dict[tuple[object, ...], dict[str, object] | None] = {}
     for ranked in picked:
         job = ranked.job
-        if job.id in answers.chosen or job.id in answers.invalid:
+        if job.id in draft.chosen or job.id in draft.invalid:
             continue
         if work.remaining_s <= 0:
             break

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
-    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 LIMIT_SHARE = 0.05
@@ -58,14 +58,14 @@ class Sweep:
         picked: Sequence[Ranked],
         work: Work,
         access_rules: AccessRules,
-        answers: Answers,
+        draft: DraftPlan,
         worth: Worth,
         candidates: dict[int, tuple[Configuration, ...]],
         *,
         fair: bool,
     ) -> None:
         self._queue, self._picked, self._work, self._access_rules = queue, picked, work, access_rules
-        self._answers, self._worth, self._candidates, self._fair = answers, worth, candidates, fair
+        self._draft, self._worth, self._candidates, self._fair = draft, worth, candidates, fair
         self.kept: dict[int, Mapping[str, object]] = {}  # job id -> the keepers of the idle GPUs that it would fit
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
@@ -80,8 +80,8 @@ class Sweep:
     def unswept(self) -> frozenset[int]:
         """The jobs that fit what is idle, but time ended before their turn. To be asked when the sweep is finished."""
         left = {each.job.id for jobs in (self._behind, *(own.jobs for own in self._left)) for each in jobs}
-        promised = (given.job for given in self._answers.promises)
-        return frozenset(left.difference(self._answers.chosen, self._answers.invalid, promised))
+        promised = (given.job for given in self._draft.promises)
+        return frozenset(left.difference(self._draft.chosen, self._draft.invalid, promised))
 
     def start(self, cpu_share: float = 0.0, cpu_walks: float = 0.0) -> None:
         """Make the first two passes: start jobs where they may be, then on resources that no job of the owner array can use.
@@ -90,7 +90,7 @@ class Sweep:
         """
         before = self._work.before(cpu_share, cpu_walks)
         nodes = IdleNodes(self._work.ledger, self._access_rules)
-        promised = {given.job for given in self._answers.promises}
+        promised = {given.job for given in self._draft.promises}
         self._ends_s = before.before(LIMIT_SHARE).ends_s(LIMIT_SHARE / 2)
         self._shapes, self._behind = shapes_of(
             self._queue, nodes, self._access_rules, self._work.estimator, promised, self._is_late
@@ -183,7 +183,7 @@ class Sweep:
             if shape is not None and shape.fits and self._waits(ranked):
                 yield ranked, shape
         yield from by_share(
-            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._answers.chosen.__contains__
+            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._draft.chosen.__contains__
         )
 
     def _wants(self, ranked: Ranked) -> bool:
@@ -191,7 +191,7 @@ class Sweep:
         return ranked.job.id not in self._picked_shape and self._waits(ranked)
 
     def _waits(self, ranked: Ranked) -> bool:
-        return ranked.job.id not in self._answers.chosen and ranked.job.id not in self._answers.invalid
+        return ranked.job.id not in self._draft.chosen and ranked.job.id not in self._draft.invalid
 
     def _place(self, ranked: Ranked, access: Access, nodes: IdleNodes) -> bool:
         """Start the job at its smallest size, if it fits. Returns whether another job of its shape may still fit."""
@@ -202,7 +202,7 @@ class Sweep:
         found = self._generate(job, (job.min_gpus,), offers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is None:
-            return job.id in self._answers.invalid
+            return job.id in self._draft.invalid
         self._take(ranked, best, found)
         self._placed.append(ranked)
         for share in best.shares:
@@ -216,18 +216,18 @@ class Sweep:
                 replace(job, requirement=sizes), offers, work.ledger, work.estimator, sigma=work.parameters.sigma
             )
         except InvalidJob as error:
-            self._answers.invalid[job.id] = error
+            self._draft.invalid[job.id] = error
             return ()
 
     def _take(self, ranked: Ranked, best: Configuration, found: tuple[Configuration, ...]) -> None:
         number, placement = ranked.job.id, self._work.ledger.take(best, ranked.job.tenant)
-        self._answers.chosen[number] = self._worth.chosen(best, placement, found)
+        self._draft.chosen[number] = self._worth.chosen(best, placement, found)
         self._candidates.setdefault(number, found)
         self._access_rules.refresh()
 
     def _grow(self, ranked: Ranked) -> None:
         """Give a started job more of its node if that makes it faster. After the passes no other job can use it."""
-        job, ledger, chosen = ranked.job, self._work.ledger, self._answers.chosen[ranked.job.id]
+        job, ledger, chosen = ranked.job, self._work.ledger, self._draft.chosen[ranked.job.id]
         small = chosen.configuration
         if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
             return

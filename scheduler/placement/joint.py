@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules
     from scheduler.placement.aggregated.answer import Aggregated
-    from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
-    from scheduler.placement.outcome import Trail
+    from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.work import Work
 
 LOCATED_NODES = 16
@@ -36,7 +35,7 @@ LOCATED_NODES = 16
 def place_jointly(
     stage: Sequence[Ranked],
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     trail: Trail,
     *,
@@ -50,8 +49,8 @@ def place_jointly(
     that the solver has to place. `solved`: the number of stages that this planning solved by class before.
     """
     if is_located(work) or work.parameters.placement != "ilp":
-        return place_located(stage, work, answers, worth, trail, access_rules=access_rules, must_start=must_start)
-    return place_aggregated(stage, work, answers, worth, trail, access_rules=access_rules, solved=solved)
+        return place_located(stage, work, draft, worth, trail, access_rules=access_rules, must_start=must_start)
+    return place_aggregated(stage, work, draft, worth, trail, access_rules=access_rules, solved=solved)
 
 
 def is_located(work: Work) -> bool:
@@ -62,7 +61,7 @@ def is_located(work: Work) -> bool:
 def place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     trail: Trail,
     *,
@@ -85,24 +84,24 @@ def place_aggregated(
         rules=access_rules or NO_RULES,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
-    answers.invalid.update(answer.options.invalid)
+    draft.invalid.update(answer.options.invalid)
     worth.least.update(answer.options.least)
     rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
     trail.classed.update(
         {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
     )
-    _take(answer, work, answers, worth)
+    _take(answer, work, draft, worth)
     late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
     return Staged(_figures(answer, gap), late, (answer.left,))
 
 
-def _take(answer: Aggregated, work: Work, answers: Answers, worth: Worth) -> None:
+def _take(answer: Aggregated, work: Work, draft: DraftPlan, worth: Worth) -> None:
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
             weight = worth.weights[job.id]
-            answers.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
+            draft.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
 
 
 def _figures(answer: Aggregated, gap: float) -> SolverFigures:
@@ -158,7 +157,7 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
     )
 
 
-def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> int:
+def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan, worth: Worth, trail: Trail) -> int:
     """Greedily place whoever of the stage still fits, and count them: every addition raises the objective, so an optimum
     has none.
     """
@@ -168,11 +167,11 @@ def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, 
         if work.remaining_s <= 0 or not most:
             break
         job = ranked.job
-        if job.id in answers.chosen or job.id in answers.invalid:
+        if job.id in draft.chosen or job.id in draft.invalid:
             continue
         if not any(job.min_gpus <= gpus and job.may_use(name) for name, gpus in most.items()):
             continue
-        if turn.take_turn(ranked, work, answers, worth, trail) and job.id in answers.chosen:
+        if turn.take_turn(ranked, work, draft, worth, trail) and job.id in draft.chosen:
             topped_up += 1
             most = _most_idle(work)
     return topped_up

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules, Rules
-    from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
     from scheduler.placement.located import Candidate, Program
-    from scheduler.placement.outcome import Trail
+    from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.solver import Solution
     from scheduler.placement.work import Work
 
@@ -58,7 +57,7 @@ def least_of(
 def place_located(
     stage: Sequence[Ranked],
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     trail: Trail,
     *,
@@ -67,7 +66,7 @@ def place_located(
 ) -> Staged:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated, out_of_time = _generate(stage, work, answers, trail, access_rules)
+    generated, out_of_time = _generate(stage, work, draft, trail, access_rules)
     rules = access_rules or NO_RULES
     worth.least.update(least_of(stage, work, worth.weights, rules))
     worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
@@ -87,12 +86,12 @@ def place_located(
         bound = min(bound, figures.bound)
     figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
-        _take(candidates[column], work, answers, worth, trail)
+        _take(candidates[column], work, draft, worth, trail)
     return Staged(figures, out_of_time)
 
 
 def _generate(
-    stage: Sequence[Ranked], work: Work, answers: Answers, trail: Trail, access_rules: OfferingRules | None
+    stage: Sequence[Ranked], work: Work, draft: DraftPlan, trail: Trail, access_rules: OfferingRules | None
 ) -> tuple[int, frozenset[int]]:
     """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and which jobs had no time."""
     idle = idle_offers(work.ledger)
@@ -114,7 +113,7 @@ def _generate(
                 ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_choices=cores
             )
         except InvalidJob as error:
-            answers.invalid[ranked.job.id] = error
+            draft.invalid[ranked.job.id] = error
             continue
         generated += len(found)
         thinned = located.thin(found, most, ranked.rank)
@@ -165,10 +164,10 @@ def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[
     return at_best or solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
-def _take(candidate: Candidate, work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
+def _take(candidate: Candidate, work: Work, draft: DraftPlan, worth: Worth, trail: Trail) -> None:
     job, configuration = candidate.ranked.job, candidate.configuration
     if work.ledger.shortfall(configuration, job.tenant) is not None:
         return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
     placement = work.ledger.take(configuration, job.tenant)
     count, weight = len(trail.candidates[job.id]), worth.weights[job.id]
-    answers.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)
+    draft.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)

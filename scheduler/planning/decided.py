@@ -73,16 +73,16 @@ class Decided:
         for number, why in self.line.aside.items():
             if why.reason in INELIGIBLE:
                 yield number
-        answers, ledger = self.outcome.answers, self.inputs.ledger
+        draft, ledger = self.outcome.draft, self.inputs.ledger
         out_of_time, sated = self.outcome.obstacles.out_of_time, self.outcome.standings.sated
-        yield from answers.invalid
+        yield from draft.invalid
         sharing = self.measuring.sharing.waiting
         yield from (number for number, why in sharing.items() if why.reason in INELIGIBLE)
         if not ledger.quotas:
             return
         for ranked in self.line.queue:
             number = ranked.job.id
-            if number in answers.chosen or number in out_of_time or number in self.measuring.profiles.waiting:
+            if number in draft.chosen or number in out_of_time or number in self.measuring.profiles.waiting:
                 continue
             if number in sharing:
                 continue
@@ -101,7 +101,7 @@ class Decided:
         job outside the window fits the idle resources.
         """
         obstacles, ledger = self.outcome.obstacles, self.inputs.ledger
-        standings, chosen = self.outcome.standings, self.outcome.answers.chosen
+        standings, chosen = self.outcome.standings, self.outcome.draft.chosen
         if obstacles.unswept is not None:
             return bool(obstacles.unswept)  # every other job had its turn
         if not standings.window <= chosen.keys():

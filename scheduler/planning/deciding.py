@@ -77,7 +77,7 @@ def decide(
     means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
     work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, walk_s=intake_s, check=inputs.check)
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
-    outcome.answers.chosen.update(shared.chosen)
+    outcome.draft.chosen.update(shared.chosen)
     leftovers.hand_out(measuring.left, work, outcome)
     lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))
     replan_s = _next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s)
@@ -143,8 +143,8 @@ def _place(policy: Policy, work: Work, taking_part: Sequence[Running], line: Lin
 def _with_promises(outcome: Outcome, settled: Settled, parameters: Parameters) -> Outcome:
     """The outcome with the promises of earlier plannings."""
     if PROMISES in parameters.off:
-        outcome.answers.promises.clear()
-    outcome.answers.chosen.update(settled.started)
+        outcome.draft.promises.clear()
+    outcome.draft.chosen.update(settled.started)
     outcome.standings.window.update(settled.kept)
     return replace(outcome, promised=settled.waiting)
 
@@ -155,7 +155,7 @@ def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> f
         return None
     due_s = early.due_s(
         outcome.pressing,
-        outcome.answers,
+        outcome.draft,
         _without(work, outcome),
         work.ledger,
         work.state,
@@ -175,7 +175,7 @@ def _without(work: Work, outcome: Outcome) -> Iterator[Ranked]:
     return (
         each
         for each in work.queue
-        if not outcome.answers.has(each.job.id)
+        if not outcome.draft.has(each.job.id)
         and each.job.id not in outcome.standings.sated
         and work.ledger.over_quota(each.job) is None
     )

@@ -29,9 +29,9 @@ def decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details:
     queue = decided.line.queue
     if not isinstance(queue, Queue) or not queue or queue[-1].rank != len(queue):
         return _decide_each(queue, decided, final, hindsight, details)
-    answers = decided.outcome.answers
+    draft = decided.outcome.draft
     measuring = decided.measuring
-    others = {*answers.chosen, *answers.invalid, *measuring.profiles.waiting, *measuring.sharing.waiting}
+    others = {*draft.chosen, *draft.invalid, *measuring.profiles.waiting, *measuring.sharing.waiting}
     number, whys = hindsight.in_common(queue, others)
     together = _decide_together(queue, number, whys, decided, details)
     apart = [queue[place] for place in np.flatnonzero(number < 0).tolist()]
@@ -69,9 +69,9 @@ def _decide_together(
 def _decide_each(
     queue: Sequence[Ranked], decided: Decided, final: Ledger, hindsight: Hindsight, details: Details
 ) -> list[Decision]:
-    answers, standings = decided.outcome.answers, decided.outcome.standings
+    draft, standings = decided.outcome.draft, decided.outcome.standings
     measured_of, sharing = decided.measuring.profiles.waiting, decided.measuring.sharing
-    chosen_of, invalid, window, standing_of = answers.chosen, answers.invalid, standings.window, standings.of
+    chosen_of, invalid, window, standing_of = draft.chosen, draft.invalid, standings.window, standings.of
     decisions: list[Decision] = []
     for ranked in queue:
         job = ranked.job

@@ -31,7 +31,7 @@ CANDIDATES_KEPT = 64
 
 def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
     """Start jobs that this planning left waiting."""
-    ledger, answers, strict = work.ledger, outcome.answers, outcome.obstacles
+    ledger, draft, strict = work.ledger, outcome.draft, outcome.obstacles
     idle = {number for number, room in ledger.rooms.items() if room.gpus and is_instance(room.node.gpu_type)}
     idle -= {node for each in outcome.reservations for node in each.nodes}
     if not idle or strict.blocked_by is not None or strict.blocked_tenants:
@@ -41,14 +41,14 @@ def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
         if work.remaining_s <= 0:
             return
         job = on_instance(ranked.job, ledger)
-        if job is None or answers.has(job.id) or job.promise is not None or turn.shape(job) in failed:
+        if job is None or draft.has(job.id) or job.promise is not None or turn.shape(job) in failed:
             continue
         found = _configurations(job, idle, work)
         best = best_fit(found, ledger, job.tenant)
         if best is None:
             failed.add(turn.shape(job))
             continue
-        answers.chosen[job.id] = outcome.worth.chosen(best, ledger.take(best, job.tenant), found)
+        draft.chosen[job.id] = outcome.worth.chosen(best, ledger.take(best, job.tenant), found)
         kept = thin(found, CANDIDATES_KEPT, ranked.rank)
         outcome.trail.candidates[job.id] = tuple(kept) if best in kept else (*kept, best)
 

@@ -50,7 +50,7 @@ def record(
     ]
     left = _left(decided, inputs, decisions, now_s, parameters)
     lapsed = (job.id for job, _ in inputs.faulty_jobs if job.promise is not None)
-    faults = (*inputs.faults, *outcome.answers.invalid.values())
+    faults = (*inputs.faults, *outcome.draft.invalid.values())
     return Plan(
         now_s=now_s,
         decisions=tuple(decisions),
@@ -80,7 +80,7 @@ def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
 
 def _of_outcome(outcome: Outcome) -> dict[str, Any]:
     """The plan's fields from the policy's outcome."""
-    answers, standings, obstacles = outcome.answers, outcome.standings, outcome.obstacles
+    draft, standings, obstacles = outcome.draft, outcome.standings, outcome.obstacles
     blocking = [] if obstacles.blocked_by is None else [Blocking(obstacles.blocked_by.job.id, None)]
     blocking += [Blocking(each.job.id, tenant) for tenant, each in obstacles.blocked_tenants.items()]
     return {
@@ -90,8 +90,8 @@ def _of_outcome(outcome: Outcome) -> dict[str, Any]:
         "windows": tuple(standings.windows),
         "shares": tuple(standings.shares),
         "reservations": tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
-        "stops": tuple(answers.stops),
-        "promises": tuple(answers.promises),
+        "stops": tuple(draft.stops),
+        "promises": tuple(draft.promises),
         "blocking": tuple(blocking),
     }
 
@@ -109,7 +109,7 @@ def _hindsight(
     outcome, queue = decided.outcome, decided.line.queue
     keepers = promise_keepers(
         outcome.promised,
-        outcome.answers.promises,
+        outcome.draft.promises,
         inputs.ledger,
         queue,
         inputs.state.running,

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.model import Job, Node, Running
-    from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.outcome import Trail
+    from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.work import Work
 
 
@@ -46,7 +45,7 @@ class Reallocation:
     """
 
     work: Work
-    answers: Answers
+    draft: DraftPlan
     worth: Worth
     trail: Trail
     estimator: Estimator
@@ -114,7 +113,7 @@ class Reallocation:
             configuration = self.running[number].present if stays else self._configuration(job, spots)
         except InvalidJob as error:
             if number not in self.running:
-                self.answers.invalid[number] = error
+                self.draft.invalid[number] = error
             return
         if self.idle.shortfall(configuration, job.tenant) is not None:
             return
@@ -122,11 +121,11 @@ class Reallocation:
         gain = 1.0 if least is None else configuration.throughput / least
         self.trail.candidates[number] = (configuration,)
         self.worth.least[number] = configuration.throughput if least is None else least
-        self.answers.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
+        self.draft.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
 
     def realise(self) -> None:
         """Turn the differences to the running jobs into stops, promises and starts."""
-        realise(replace(self.work, participants=self.running), self.answers)
+        realise(replace(self.work, participants=self.running), self.draft)
 
     def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:
         """The configuration on these GPUs: each part gets the cores that the job wants, at most its share of the node's cores."""

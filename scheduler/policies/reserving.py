@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Ranked, Reservation
-    from scheduler.placement.answers import Answers
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 
@@ -50,11 +50,9 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules)
     return frozenset(must_start)
 
 
-def drop_reservations(access_rules: AccessRules, answers: Answers) -> None:
+def drop_reservations(access_rules: AccessRules, draft: DraftPlan) -> None:
     """Drop the reservations of jobs that have their answer."""
-    access_rules.reservations = [
-        (each, now_s) for each, now_s in access_rules.reservations if not answers.has(each.job)
-    ]
+    access_rules.reservations = [(each, now_s) for each, now_s in access_rules.reservations if not draft.has(each.job)]
 
 
 def pressing_of(windows: Windows, work: Work, mode: Mode) -> dict[int, float]:

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Configuration, Ranked
-    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
-    from scheduler.placement.outcome import Staged, Trail
+    from scheduler.placement.outcome import DraftPlan, Staged, Trail
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 
@@ -44,13 +43,11 @@ class Basis:
     must_start: AbstractSet[int] = frozenset()
 
 
-def _stages(windows: Windows, answers: Answers) -> list[list[Ranked]]:
+def _stages(windows: Windows, draft: DraftPlan) -> list[list[Ranked]]:
     """The fronts and the backfills, each in the order of picking, without jobs that have their answer."""
     place_in_order = {each.job.id: position for position, each in enumerate(windows.picked, start=1)}
-    front = [each for window in windows.by_array.values() for each in window.front if not answers.has(each.job.id)]
-    backfill = [
-        each for window in windows.by_array.values() for each in window.backfill if not answers.has(each.job.id)
-    ]
+    front = [each for window in windows.by_array.values() for each in window.front if not draft.has(each.job.id)]
+    backfill = [each for window in windows.by_array.values() for each in window.backfill if not draft.has(each.job.id)]
     return [
         sorted((replace(each, rank=place_in_order[each.job.id]) for each in stage), key=lambda each: each.rank)
         for stage in (front, backfill)
@@ -58,20 +55,20 @@ def _stages(windows: Windows, answers: Answers) -> list[list[Ranked]]:
     ]
 
 
-def first_stage(windows: Windows, answers: Answers) -> list[Ranked]:
-    return [each for stage in _stages(windows, answers)[:1] for each in stage]
+def first_stage(windows: Windows, draft: DraftPlan) -> list[Ranked]:
+    return [each for stage in _stages(windows, draft)[:1] for each in stage]
 
 
-def place_stages(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
+def place_stages(basis: Basis, work: Work, draft: DraftPlan, worth: Worth, trail: Trail, before: Staged) -> Staged:
     """Place the fronts, then the backfills. `before`: the figures of an earlier joint solve, which the answer includes."""
-    stages = _stages(basis.windows, answers)
+    stages = _stages(basis.windows, draft)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]
     place_all = _place_jointly if basis.mode.joint else _place_in_order
-    staged = place_all(stages, basis, work, answers, worth, trail, before)
-    spare_owners(work, answers, worth, trail, basis.access_rules.is_borrowed)
-    if not basis.mode.joint and answers.chosen:
+    staged = place_all(stages, basis, work, draft, worth, trail, before)
+    spare_owners(work, draft, worth, trail, basis.access_rules.is_borrowed)
+    if not basis.mode.joint and draft.chosen:
         return replace(staged, figures=SolverFigures(incumbent="greedy"))
     return staged
 
@@ -80,7 +77,7 @@ def _place_jointly(
     stages: Sequence[Sequence[Ranked]],
     basis: Basis,
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     trail: Trail,
     before: Staged,
@@ -96,7 +93,7 @@ def _place_jointly(
             place_jointly(
                 stage,
                 own if last else replace(own, deadline_s=until_s),
-                answers,
+                draft,
                 worth,
                 trail,
                 access_rules=basis.access_rules,
@@ -104,7 +101,7 @@ def _place_jointly(
                 solved=sum(len(each.left) for each in done),
             )
         )
-        tidy(own, answers, worth, trail)
+        tidy(own, draft, worth, trail)
     return all_of(done)
 
 
@@ -112,7 +109,7 @@ def _place_in_order(
     stages: Sequence[Sequence[Ranked]],
     basis: Basis,
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     trail: Trail,
     before: Staged,
@@ -125,34 +122,34 @@ def _place_in_order(
             if work.remaining_s <= 0:
                 late.update(each.job.id for each in stage[position:])
                 break
-            _take_turn(ranked, work, basis.access_rules, answers, worth, trail)
+            _take_turn(ranked, work, basis.access_rules, draft, worth, trail)
     return replace(before, out_of_time=before.out_of_time | late)
 
 
 def settle(
-    windows: Windows, work: Work, access_rules: AccessRules, answers: Answers, worth: Worth, trail: Trail
+    windows: Windows, work: Work, access_rules: AccessRules, draft: DraftPlan, worth: Worth, trail: Trail
 ) -> int:
     """Give jobs of the windows the GPUs that the stages left idle. Returns how many jobs found a place."""
-    drop_reservations(access_rules, answers)
+    drop_reservations(access_rules, draft)
     access_rules.refresh()
     if TOPPING_UP in work.parameters.off:
         return 0
     topped_up = 0
     failed = set[tuple[object, ...]]()  # kinds of jobs that found nothing: idle resources only shrink
-    promised = {given.job for given in answers.promises}
+    promised = {given.job for given in draft.promises}
     most = turn.most_on_a_node(work.ledger)
     for ranked in windows.picked:
         job = ranked.job
         if work.remaining_s <= 0:
             break
-        if job.id in answers.chosen or job.id in answers.invalid or job.id in promised:
+        if job.id in draft.chosen or job.id in draft.invalid or job.id in promised:
             continue
         if not turn.may_fit(job, most, work):
             continue
         kind = (turn.shape(job), access_rules.access(ranked))
         if kind in failed:
             continue
-        if _take_turn(ranked, work, access_rules, answers, worth, trail):
+        if _take_turn(ranked, work, access_rules, draft, worth, trail):
             topped_up += 1
             most = turn.most_on_a_node(work.ledger)
         else:
@@ -161,16 +158,16 @@ def settle(
 
 
 def _take_turn(
-    ranked: Ranked, work: Work, access_rules: AccessRules, answers: Answers, worth: Worth, trail: Trail
+    ranked: Ranked, work: Work, access_rules: AccessRules, draft: DraftPlan, worth: Worth, trail: Trail
 ) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
     found: tuple[Configuration, ...] = ()
     for home_only in (True, False):
-        found = _generate(ranked, access_rules.offers(ranked, home_only=home_only), work, answers)
+        found = _generate(ranked, access_rules.offers(ranked, home_only=home_only), work, draft)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            answers.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), found)
+            draft.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), found)
             trail.candidates.setdefault(job.id, found)
             access_rules.refresh()
             return True
@@ -178,9 +175,9 @@ def _take_turn(
     return False
 
 
-def _generate(ranked: Ranked, offers: Sequence[Offer], work: Work, answers: Answers) -> tuple[Configuration, ...]:
+def _generate(ranked: Ranked, offers: Sequence[Offer], work: Work, draft: DraftPlan) -> tuple[Configuration, ...]:
     try:
         return configurations.generate_on(ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        answers.invalid[ranked.job.id] = error
+        draft.invalid[ranked.job.id] = error
         return ()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import ArrayWindow
     from scheduler.model import Ranked, Running
-    from scheduler.placement.answers import Answers
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 
@@ -44,17 +44,17 @@ def call_back(
     work: Work,
     access_rules: AccessRules,
     division: Division,
-    answers: Answers,
+    draft: DraftPlan,
     *,
     replans: bool,
 ) -> None:
-    """Add to `answers` the stops and promises for jobs of the fronts.
+    """Add to `draft` the stops and promises for jobs of the fronts.
 
     `replans`: whether running elastic jobs take part in the policy's re-plans.
     """
     homes = access_rules.homes
     if CALL_BACKS in work.parameters.off or all(
-        answers.has(ranked.job.id) for window in by_array.values() for ranked in window.front
+        draft.has(ranked.job.id) for window in by_array.values() for ranked in window.front
     ):
         return
     lent = borrowers(work.state.running, {node.id: node for node in work.ledger.nodes}, division, homes)
@@ -63,12 +63,12 @@ def call_back(
     for array, window in by_array.items():
         for ranked in window.front if lent else ():
             job = ranked.job
-            if answers.has(job.id) or work.remaining_s <= 0:
+            if draft.has(job.id) or work.remaining_s <= 0:
                 continue
             if work.ledger.over_quota(job) is None:
-                stopped = {order.job for order in answers.stops}
+                stopped = {order.job for order in draft.stops}
                 lenders = [live for live in owner_borrowers(array, lent, division, homes) if live.job not in stopped]
-                _call_for(ranked, work, access_rules, lenders, answers)
+                _call_for(ranked, work, access_rules, lenders, draft)
 
 
 def _may_be_called(live: Running, work: Work) -> bool:
@@ -80,20 +80,20 @@ def _may_be_called(live: Running, work: Work) -> bool:
 
 
 def _call_for(
-    ranked: Ranked, work: Work, access_rules: AccessRules, lenders: Sequence[Running], answers: Answers
+    ranked: Ranked, work: Work, access_rules: AccessRules, lenders: Sequence[Running], draft: DraftPlan
 ) -> None:
     offers = [with_lent(offer, lenders) for offer in access_rules.offers(ranked, home_only=True)]
     smallest = replace(ranked.job, requirement=(ranked.job.min_gpus,))
     try:
         wanted = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        answers.invalid[ranked.job.id] = error
+        draft.invalid[ranked.job.id] = error
         return
     ways = [(each, stopped) for each in wanted if (stopped := whom_to_stop(each, work.ledger, lenders))]
     if ways:
         best, stopped = min(ways, key=lambda way: (len(way[1]), -min(live.started_s for live in way[1])))
         job = ranked.job
-        answers.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
-        answers.promises.append(Promised(job.id, best.shares, CAUSE))
+        draft.stops += [StopOrder(live.job, CAUSE, job.id, live.gpus, 0) for live in stopped]
+        draft.promises.append(Promised(job.id, best.shares, CAUSE))
         keep(best.shares, job.tenant, work.ledger, Coming(stopped))
         access_rules.refresh()

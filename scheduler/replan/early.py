@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from scheduler.model import ClusterState, Ranked
     from scheduler.parameters import Parameters
-    from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import DraftPlan
 
 GROWTH = 2.0
 """An urgent job's latency ratio has grown by this factor since the last re-plan, and is this many times that of a job that
@@ -60,7 +60,7 @@ def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | N
 
 def due_s(
     pressing: Mapping[int, float],
-    answers: Answers,
+    draft: DraftPlan,
     waiting: Iterable[Ranked],
     ledger: Ledger,
     state: ClusterState,
@@ -76,7 +76,7 @@ def due_s(
     least_s = parameters.replan_early_s
     if least_s is None or replanned_s is None or least_s >= parameters.replan_s:
         return None
-    wanted_s = [from_s for number, from_s in pressing.items() if not answers.has(number)]
+    wanted_s = [from_s for number, from_s in pressing.items() if not draft.has(number)]
     if _scattered(waiting, ledger):
         wanted_s.append(now_s)
     due_s = max(min(wanted_s, default=math.inf), replanned_s + least_s, now_s)

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
-    from scheduler.placement.answers import Answers
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 CAUSE = "preempt"
@@ -63,29 +63,29 @@ class _Way(NamedTuple):
 def make_room(
     urgent: Sequence[Ranked],
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     rules: Rules = ANYTHING,
 ) -> None:
-    """Add to `answers` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
+    """Add to `draft` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
     if not work.changeable or work.parameters.preemption != "on":
         return
-    for ranked in [each for each in urgent if not answers.has(each.job.id)][:MOST_JOBS]:
+    for ranked in [each for each in urgent if not draft.has(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, answers, worth, rules)
+        way = _best_way(ranked, work, draft, worth, rules)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
-        answers.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
-        answers.promises.append(Promised(number, shares, CAUSE))
+        draft.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
+        draft.promises.append(Promised(number, shares, CAUSE))
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules: Rules) -> _Way | None:
-    stopping = {order.job for order in answers.stops}
+def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, worth: Worth, rules: Rules) -> _Way | None:
+    stopping = {order.job for order in draft.stops}
     lenders = sorted(
         (
             each.live
@@ -101,7 +101,7 @@ def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules:
     try:
         found = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        answers.invalid[ranked.job.id] = error
+        draft.invalid[ranked.job.id] = error
         return None
     weight = worth.weight(ranked.job.id)
     ways = []

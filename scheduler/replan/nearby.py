@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
-    from scheduler.placement.answers import Answers
     from scheduler.placement.gain import Worth
-    from scheduler.placement.outcome import Staged, Trail
+    from scheduler.placement.outcome import DraftPlan, Staged, Trail
     from scheduler.placement.work import Work
 
 TIME_SHARE = 0.5
@@ -32,7 +31,7 @@ def replan_nearby(
     front: Sequence[Ranked],
     solving: Work,
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     worth: Worth,
     trail: Trail,
     access_rules: Callable[[Work], AccessRules | None],
@@ -53,7 +52,7 @@ def replan_nearby(
             break
         stage.append(ranked)
         asked += ranked.job.min_gpus
-    staged = place_jointly(stage, near, answers, worth, trail, access_rules=access_rules(near))
-    tidy(near, answers, worth, trail)
-    realise(work, answers)
+    staged = place_jointly(stage, near, draft, worth, trail, access_rules=access_rules(near))
+    tidy(near, draft, worth, trail)
+    realise(work, draft)
     return replace(staged, out_of_time=frozenset())  # they still have their turn with the whole window

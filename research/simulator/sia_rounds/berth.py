@@ -119,17 +119,17 @@ class BerthRounds:
         return again
 
     def _apply(self, decided: Decided, now_s: float) -> bool:
-        answers = decided.outcome.answers
+        draft = decided.outcome.draft
         for number in decided.lapsed:
             self._seen[number].promise = None
-        again = decided.window_ran_out and bool(answers.chosen)
-        for number, chosen in answers.chosen.items():
+        again = decided.window_ran_out and bool(draft.chosen)
+        for number, chosen in draft.chosen.items():
             self._start(self._seen[number], chosen.placement, decided, now_s)
-        for order in answers.stops:
+        for order in draft.stops:
             self._free(self._seen[order.job])
-        for given in answers.promises:
+        for given in draft.promises:
             self._seen[given.job].promise = Promise(given.shares, now_s, given.cause)
-        return again or bool(answers.stops)
+        return again or bool(draft.stops)
 
     def _start(self, seen: _Seen, placement: Placement, decided: Decided, now_s: float) -> None:
         if seen.age_s is None or seen.age_guessed:

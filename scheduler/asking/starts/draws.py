@@ -147,15 +147,15 @@ class Draw:
         for _ in range(REPEATS):
             outcome = self._plan(now_s, replan=replan)
             found += [
-                self._start(job_id, outcome.answers.chosen[job_id], now_s) for job_id in sorted(outcome.answers.chosen)
+                self._start(job_id, outcome.draft.chosen[job_id], now_s) for job_id in sorted(outcome.draft.chosen)
             ]
-            for order_ in outcome.answers.stops:
+            for order_ in outcome.draft.stops:
                 self._stop(order_, now_s)
-            for given in outcome.answers.promises:
+            for given in outcome.draft.promises:
                 if given.job in self._waiting:
                     promise = Promise(given.shares, now_s, given.cause)
                     self._waiting[given.job] = replace(self._waiting[given.job], promise=promise)
-            if not outcome.answers.stops:
+            if not outcome.draft.stops:
                 break
             replan = False
         return found
@@ -185,8 +185,8 @@ class Draw:
             work = replace(work, participants=taken_up, left_out=left_out)
             self._replanned_s = now_s
         outcome = scene.policy.place(work)
-        outcome.answers.chosen = {**settled.started, **outcome.answers.chosen}
-        for job_id in sorted(outcome.answers.invalid):
+        outcome.draft.chosen = {**settled.started, **outcome.draft.chosen}
+        for job_id in sorted(outcome.draft.invalid):
             self._waiting.pop(job_id, None)
         return outcome
 

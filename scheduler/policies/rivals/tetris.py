@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from scheduler.errors import InvalidJob
 from scheduler.model import Chosen, Configuration, Share
 from scheduler.placement import configurations, cpu, turn
-from scheduler.placement.answers import Answers
 from scheduler.placement.feasibility import Offer
 from scheduler.placement.gain import Worth
-from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail, greedy_figures
 from scheduler.policies.drf import pool_shares
 from scheduler.policies.policy import Policy
 
@@ -52,27 +51,27 @@ class Task(NamedTuple):
 
 
 def place(work: Work) -> Outcome:
-    answers, worth, trail = Answers(), Worth(), Trail()
+    draft, worth, trail = DraftPlan(), Worth(), Trail()
     waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
     standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
-    packing = _Packing(work, answers, trail, pool_shares(work))
+    packing = _Packing(work, draft, trail, pool_shares(work))
     for room in list(work.ledger.rooms.values()):
         while (taken := packing.fill(room, waiting)) is not None:
             waiting.remove(taken)
         if work.remaining_s <= 0:
             late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
-            return Outcome(answers, standings, worth, trail, late)
+            return Outcome(draft, standings, worth, trail, late)
     largest = max(work.ledger.largest.values(), default=0)
     for ranked in waiting:
-        if ranked.job.min_gpus > largest and not answers.has(ranked.job.id):
-            turn.take_turn(ranked, work, answers, worth, trail)
-    return Outcome(answers, standings, worth, trail, solver=greedy_figures(answers))
+        if ranked.job.min_gpus > largest and not draft.has(ranked.job.id):
+            turn.take_turn(ranked, work, draft, worth, trail)
+    return Outcome(draft, standings, worth, trail, solver=greedy_figures(draft))
 
 
 @dataclass(slots=True)
 class _Packing:
     work: Work
-    answers: Answers
+    draft: DraftPlan
     trail: Trail
     shares: tuple[Shares, Shares]
 
@@ -116,7 +115,7 @@ class _Packing:
                 job, [offer], self.work.ledger, self.work.estimator, sigma=self.work.parameters.sigma
             )
         except InvalidJob as error:
-            self.answers.invalid[job.id] = error
+            self.draft.invalid[job.id] = error
             return []
         largest = [(node.gpus_total, node.cores_total) for node in self.work.ledger.nodes]
         return [
@@ -130,7 +129,7 @@ class _Packing:
         job = task.ranked.job
         placement = self.work.ledger.take(task.configuration, job.tenant)
         gain = Worth().gain_of(task.configuration)
-        self.answers.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
+        self.draft.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
         self.trail.candidates[job.id] = (task.configuration,)
         for shares, held in zip(self.shares, (placement.gpus, placement.cores), strict=True):
             shares.add(job.tenant, held)
