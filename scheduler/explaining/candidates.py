@@ -65,7 +65,7 @@ class Candidates:
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._estimator = start, final, estimator
-        self._trail, self._worth = outcome.trail, outcome.worth
+        self._trail, self._objective = outcome.trail, outcome.objective
         self._chosen, self._kept_ids = outcome.draft.chosen, outcome.obstacles.kept.keys()
         self._withholds = final.withholds
         self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
@@ -74,8 +74,8 @@ class Candidates:
         """The job's classes, best value first; [] when no candidate was made."""
         classed = self._trail.classed.get(job.id)
         if not classed:
-            return sorted(self._of_located(job), key=_worth)
-        return sorted((self._option(classed, k) for k in range(len(classed.group.options))), key=_worth)
+            return sorted(self._of_located(job), key=_by_value)
+        return sorted((self._option(classed, k) for k in range(len(classed.group.options))), key=_by_value)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
         """The first of `of`, and how many configurations, or classes, there are. Cheap: the reason of every waiting job asks."""
@@ -92,7 +92,7 @@ class Candidates:
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
-        factors = self._worth.factors
+        factors = self._objective.factors
         return 1.0 if factors is None or job.is_cpu else factors(job, configuration)
 
     def gpu_type(self, configuration: Configuration) -> str:
@@ -100,9 +100,9 @@ class Candidates:
 
     def _of_located(self, job: Job) -> Iterator[Alike]:
         own = self._trail.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
-        weight = self._worth.weight(job.id)
+        weight = self._objective.weight(job.id)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
-        least = self._worth.least_of(job.id, own) if own else 1.0
+        least = self._objective.least_of(job.id, own) if own else 1.0
         for each in own:
             key = (
                 self.gpu_type(each),
@@ -111,7 +111,7 @@ class Candidates:
                 len(each.shares) > 1,
                 each.throughput,
                 each.source,
-                self._worth.gain.of(each.throughput / least),
+                self._objective.gain.of(each.throughput / least),
                 self.factor(job, each),
             )
             alike.setdefault(key, []).append(each)
@@ -150,7 +150,7 @@ class Candidates:
             option.spread,
             option.throughput,
             option.source,
-            self._worth.gain.of(option.throughput / group.least),
+            self._objective.gain.of(option.throughput / group.least),
             option.factor,
             float(group.values[k]),
             pools=pools,
@@ -210,7 +210,7 @@ class Candidates:
         return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
 
 
-def _worth(alike: Alike) -> tuple[float, int, int, str, bool]:
+def _by_value(alike: Alike) -> tuple[float, int, int, str, bool]:
     return (-alike.value, alike.gpus, alike.cores, alike.gpu_type, alike.spread)
 
 

@@ -17,7 +17,7 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
                     had it when the planning began, null where they are not distinguished; nodes: some of their names;
                     throughput in
                     samples/s where `source` is entity, type, theory or nodes, else in the assumed unit; gain G: see
-                    `placement.gain`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
+                    `placement.objective`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
     classes         how many classes there were in all
     chosen          null, or a candidate with `nodes` as {name: {gpus, cores, memory_mib}} and `larger`, null or
                     {gpus, adds, job}: see `scheduler.explaining.larger`
@@ -59,7 +59,7 @@ class Details:
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
     ) -> None:
         self._start, self._queue = start, queue
-        self._draft, self._standings, self._worth = outcome.draft, outcome.standings, outcome.worth
+        self._draft, self._standings, self._objective = outcome.draft, outcome.standings, outcome.objective
         self._classed, self._kept = outcome.trail.classed.keys(), outcome.obstacles.kept.keys()
         self._boundaries: dict[str, dict[str, Any]] = {}
         self._outside: dict[tuple[str, int], dict[str, Any]] = {}
@@ -93,7 +93,7 @@ class Details:
                 "throughput": best.throughput,
                 "source": best.source,
                 "gain": best.gain,
-                "weight": self._worth.weight(job.id),
+                "weight": self._objective.weight(job.id),
                 "value": best.value,
             },
             "binding": None if verdict.short is None else self._described(verdict.short),
@@ -168,7 +168,7 @@ class Details:
         if best is not None:
             rejected = {**self._candidate(job, best), "binding": self._binding(job, best, chosen)}
         return {
-            "weight": None if job.is_cpu else self._worth.weight(job.id),
+            "weight": None if job.is_cpu else self._objective.weight(job.id),
             "candidates": [self._candidate(job, each) for each in found[:CANDIDATES_SHOWN]],
             "classes": len(found),
             "chosen": None if chosen is None else self._chosen(job, chosen, found),

@@ -17,15 +17,15 @@ from scheduler.fairness.arrays import Array
 from scheduler.model import Job
 from scheduler.placement.access import Access, Zone
 from scheduler.placement.feasibility import Offer, first_failing, idle_offers, whole_offers
-from scheduler.placement.gain import LINEAR
+from scheduler.placement.objective import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from scheduler.fairness.arrays import Division
     from scheduler.model import Alike, Configuration, Ranked, Reservation, Running
-    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Gain
 
 BORROWED_WEIGHT = 0.95
 

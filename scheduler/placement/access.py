@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from scheduler.placement.gain import LINEAR
+from scheduler.placement.objective import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Gain
+    from scheduler.placement.objective import Gain
 
 
 class Zone(NamedTuple):

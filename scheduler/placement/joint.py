@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules
     from scheduler.placement.aggregated.answer import Aggregated
-    from scheduler.placement.gain import Worth
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.work import Work
 
@@ -36,7 +36,7 @@ def place_jointly(
     stage: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     *,
     access_rules: OfferingRules | None = None,
@@ -49,8 +49,8 @@ def place_jointly(
     that the solver has to place. `solved`: the number of stages that this planning solved by class before.
     """
     if is_located(work) or work.parameters.placement != "ilp":
-        return place_located(stage, work, draft, worth, trail, access_rules=access_rules, must_start=must_start)
-    return place_aggregated(stage, work, draft, worth, trail, access_rules=access_rules, solved=solved)
+        return place_located(stage, work, draft, objective, trail, access_rules=access_rules, must_start=must_start)
+    return place_aggregated(stage, work, draft, objective, trail, access_rules=access_rules, solved=solved)
 
 
 def is_located(work: Work) -> bool:
@@ -62,7 +62,7 @@ def place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     *,
     access_rules: OfferingRules | None = None,
@@ -76,7 +76,7 @@ def place_aggregated(
     limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
     answer = solve_aggregated(
         stage,
-        worth.weights,
+        objective.weights,
         work.ledger,
         work.estimator,
         limits,
@@ -85,22 +85,22 @@ def place_aggregated(
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
     draft.invalid.update(answer.options.invalid)
-    worth.least.update(answer.options.least)
+    objective.least.update(answer.options.least)
     rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
     trail.classed.update(
         {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
     )
-    _take(answer, work, draft, worth)
+    _take(answer, work, draft, objective)
     late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
     return Staged(_figures(answer, gap), late, (answer.left,))
 
 
-def _take(answer: Aggregated, work: Work, draft: DraftPlan, worth: Worth) -> None:
+def _take(answer: Aggregated, work: Work, draft: DraftPlan, objective: Objective) -> None:
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
-            weight = worth.weights[job.id]
+            weight = objective.weights[job.id]
             draft.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
 
 
@@ -157,7 +157,7 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
     )
 
 
-def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan, worth: Worth, trail: Trail) -> int:
+def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> int:
     """Greedily place whoever of the stage still fits, and count them: every addition raises the objective, so an optimum
     has none.
     """
@@ -171,7 +171,7 @@ def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan, worth: Worth, 
             continue
         if not any(job.min_gpus <= gpus and job.may_use(name) for name, gpus in most.items()):
             continue
-        if turn.take_turn(ranked, work, draft, worth, trail) and job.id in draft.chosen:
+        if turn.take_turn(ranked, work, draft, objective, trail) and job.id in draft.chosen:
             topped_up += 1
             most = _most_idle(work)
     return topped_up

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import node_of
 from scheduler.placement.access import NO_RULES
-from scheduler.placement.gain import LINEAR
+from scheduler.placement.objective import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
-    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Gain
 
 WEIGHT_FLOOR = 1e-6
 

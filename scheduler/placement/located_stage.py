@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules, Rules
-    from scheduler.placement.gain import Worth
     from scheduler.placement.located import Candidate, Program
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.solver import Solution
     from scheduler.placement.work import Work
@@ -58,7 +58,7 @@ def place_located(
     stage: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     *,
     access_rules: OfferingRules | None = None,
@@ -68,11 +68,11 @@ def place_located(
     began_s = work.clock()
     generated, out_of_time = _generate(stage, work, draft, trail, access_rules)
     rules = access_rules or NO_RULES
-    worth.least.update(least_of(stage, work, worth.weights, rules))
-    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
-    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
+    objective.least.update(least_of(stage, work, objective.weights, rules))
+    objective.least.update(least_of_all(objective.least, work.participants, trail.candidates))
+    candidates = located.candidates_of(stage, trail.candidates, objective.weights, least=objective.least, rules=rules)
     if candidates and work.participants:
-        candidates = revalued(candidates, work.participants, worth.weights)
+        candidates = revalued(candidates, work.participants, objective.weights)
     if not candidates:
         return Staged(out_of_time=out_of_time)
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
@@ -86,7 +86,7 @@ def place_located(
         bound = min(bound, figures.bound)
     figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
-        _take(candidates[column], work, draft, worth, trail)
+        _take(candidates[column], work, draft, objective, trail)
     return Staged(figures, out_of_time)
 
 
@@ -164,10 +164,10 @@ def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[
     return at_best or solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
-def _take(candidate: Candidate, work: Work, draft: DraftPlan, worth: Worth, trail: Trail) -> None:
+def _take(candidate: Candidate, work: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> None:
     job, configuration = candidate.ranked.job, candidate.configuration
     if work.ledger.shortfall(configuration, job.tenant) is not None:
         return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
     placement = work.ledger.take(configuration, job.tenant)
-    count, weight = len(trail.candidates[job.id]), worth.weights[job.id]
+    count, weight = len(trail.candidates[job.id]), objective.weights[job.id]
     draft.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, ShareView, Side, SolverFigures, Standing, WindowView
-from scheduler.placement.gain import Worth
+from scheduler.placement.objective import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -127,7 +127,7 @@ class Outcome:
 
     draft: DraftPlan = field(default_factory=DraftPlan)
     standings: Standings = field(default_factory=Standings)
-    worth: Worth = field(default_factory=Worth)
+    objective: Objective = field(default_factory=Objective)
     trail: Trail = field(default_factory=Trail)
     obstacles: Obstacles = field(default_factory=Obstacles)
     solver: SolverFigures = field(default_factory=SolverFigures)

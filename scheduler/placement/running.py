@@ -2,7 +2,7 @@
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one     more under `berth`: `scheduler.replan.paying`
-    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
+    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`objective.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. *Not* selecting a running job costs w
 * G_present * S / period. This is written as a gain of every way to select it: that is the same program up to a constant, and
@@ -103,7 +103,7 @@ def joint_weights(
 ) -> dict[int, float]:
     """The weights of waiting and running jobs, by one measure.
 
-    `floor`: a quantile of the waiting ones, see `gain.Gain.floor`. `slight`: see `gain.Gain.slight`.
+    `floor`: a quantile of the waiting ones, see `objective.Gain.floor`. `slight`: see `objective.Gain.slight`.
     """
     found = weights([*(each.ranked for each in participants.values()), *picked], lambda_, slight)
     if picked and participants:

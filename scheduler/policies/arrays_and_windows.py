@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from scheduler.fairness.cpu_queue import CpuTurns
     from scheduler.model import Ranked, Running, ShareView
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Objective
     from scheduler.placement.work import Work
     from scheduler.policies.lineup import Lineup
     from scheduler.policies.mode import Mode
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
     lineup = line_up(work, mode)
-    windows, access_rules, worth = lineup.windows, lineup.access_rules, lineup.worth()
+    windows, access_rules, objective = lineup.windows, lineup.access_rules, lineup.objective()
     pressing = pressing_of(windows, lineup.work, mode)
     basis = Basis(windows, mode, access_rules, reserve(windows, lineup.work, mode, access_rules))
     draft, trail = DraftPlan(), Trail()
-    rest, staged = _place_gpu_jobs(basis, lineup, draft, worth, trail)
+    rest, staged = _place_gpu_jobs(basis, lineup, draft, objective, trail)
     rules = Rules(_offers_beside(rest, access_rules), access_rules.factor, _taking(lineup.shares if mode.fair else ()))
     urgent = urgent_of(windows, pressing, work.now_s)
-    make_room(urgent, rest, draft, worth, rules)
+    make_room(urgent, rest, draft, objective, rules)
     drop_reservations(access_rules, draft)
     reservations = tuple(each for each, _ in access_rules.reservations)
-    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, draft, worth, trail)
+    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, draft, objective, trail)
     return Outcome(
         draft,
         lineup.standings(turns, fair=mode.fair),
-        worth,
+        objective,
         trail,
         replace(obstacles, out_of_time=staged.out_of_time | turns.out_of_time),
         staged.figures,
@@ -69,32 +69,38 @@ def place(work: Work, mode: Mode) -> Outcome:
     )
 
 
-def _place_gpu_jobs(basis: Basis, lineup: Lineup, draft: DraftPlan, worth: Worth, trail: Trail) -> tuple[Work, Staged]:
+def _place_gpu_jobs(
+    basis: Basis, lineup: Lineup, draft: DraftPlan, objective: Objective, trail: Trail
+) -> tuple[Work, Staged]:
     """Place the stages, in a re-plan together with running jobs. Returns the work of the later steps, and the stages' figures."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
-        return work, _settle_stages(basis, work, draft, worth, trail, Staged())
+        return work, _settle_stages(basis, work, draft, objective, trail, Staged())
     if is_located(work) or by_class(work):
         shared = _share_rules(solving, basis.access_rules)
-        staged = _settle_stages(replace(basis, access_rules=shared), solving, draft, worth, trail, Staged())
+        staged = _settle_stages(replace(basis, access_rules=shared), solving, draft, objective, trail, Staged())
         basis.access_rules.reservations = shared.reservations
         realise(work, draft)
         return work, staged
     front = first_stage(basis.windows, draft)
-    near = replan_nearby(front, solving, work, draft, worth, trail, lambda near: _share_rules(near, basis.access_rules))
+    near = replan_nearby(
+        front, solving, work, draft, objective, trail, lambda near: _share_rules(near, basis.access_rules)
+    )
     work = replace(work, participants={})
     drop_reservations(basis.access_rules, draft)
-    return work, _settle_stages(basis, work, draft, worth, trail, near)
+    return work, _settle_stages(basis, work, draft, objective, trail, near)
 
 
-def _settle_stages(basis: Basis, work: Work, draft: DraftPlan, worth: Worth, trail: Trail, before: Staged) -> Staged:
-    staged = place_stages(basis, work, draft, worth, trail, before)
-    topped_up = settle(basis.windows, work, basis.access_rules, draft, worth, trail)
+def _settle_stages(
+    basis: Basis, work: Work, draft: DraftPlan, objective: Objective, trail: Trail, before: Staged
+) -> Staged:
+    staged = place_stages(basis, work, draft, objective, trail, before)
+    topped_up = settle(basis.windows, work, basis.access_rules, draft, objective, trail)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
 def _serve_the_rest(
-    basis: Basis, lineup: Lineup, rest: Work, whole: Work, draft: DraftPlan, worth: Worth, trail: Trail
+    basis: Basis, lineup: Lineup, rest: Work, whole: Work, draft: DraftPlan, objective: Objective, trail: Trail
 ) -> tuple[CpuTurns, Obstacles]:
     """After the GPU jobs' stages: owners call back, then the sweep and the CPU jobs take idle resources."""
     mode, access_rules, windows = basis.mode, basis.access_rules, basis.windows
@@ -103,7 +109,7 @@ def _serve_the_rest(
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, rest, access_rules, lineup.division, draft, replans=mode.joint)
     sweep = (
-        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, draft, worth, trail.candidates, fair=mode.fair)
+        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, draft, objective, trail.candidates, fair=mode.fair)
         if mode.sweep
         else NO_SWEEP
     )

@@ -14,7 +14,7 @@ from scheduler.fairness.drf import Shares
 from scheduler.model import by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.placement.gain import Worth
+from scheduler.placement.objective import Objective
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail, greedy_figures
 from scheduler.policies.policy import Policy, always
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def place(work: Work) -> Outcome:
-    draft, worth, trail = DraftPlan(), Worth(), Trail()
+    draft, objective, trail = DraftPlan(), Objective(), Trail()
     standings = Standings(window_gpus=work.ledger.gpus_up)
     blocked: dict[int, Ranked] = {}
     out_of_time: frozenset[int] = frozenset()
@@ -42,7 +42,7 @@ def place(work: Work) -> Outcome:
         standings.window.add(ranked.job.id)
         # Where only its tenant's quota keeps a job back, the tenant goes on with its next one.
         held_back = work.ledger.over_quota(ranked.job) is not None
-        if not held_back and not turn.take_turn(ranked, work, draft, worth, trail):
+        if not held_back and not turn.take_turn(ranked, work, draft, objective, trail):
             blocked[tenant] = ranked
             continue
         if ranked.job.id in draft.chosen:
@@ -52,7 +52,7 @@ def place(work: Work) -> Outcome:
         if (following := next(lines[tenant], None)) is not None:
             heads[tenant] = following
     obstacles = Obstacles(out_of_time=out_of_time, blocked_tenants=blocked)
-    return Outcome(draft, standings, worth, trail, obstacles, greedy_figures(draft))
+    return Outcome(draft, standings, objective, trail, obstacles, greedy_figures(draft))
 
 
 def pool_shares(work: Work) -> tuple[Shares, Shares]:

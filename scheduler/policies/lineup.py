@@ -18,7 +18,7 @@ from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, WALKS
 from scheduler.model import Queue, labelled
 from scheduler.placement import cpu
-from scheduler.placement.gain import LINEAR, Gain, Worth, efficient
+from scheduler.placement.objective import LINEAR, Gain, Objective, efficient
 from scheduler.placement.outcome import Standings
 from scheduler.placement.running import joint_weights
 from scheduler.replan.participants import joint
@@ -142,14 +142,14 @@ class Lineup:
     solving: Work
     window_s: float
 
-    def worth(self) -> Worth:
+    def objective(self) -> Objective:
         """The worth of configurations. The weight of a job that gave back borrowed GPUs is 1."""
         picked, work = self.windows.picked, self.work
         knobs = work.parameters
         slight = self.gain.slight if knobs.priority == "lrf" else 0.0
         weights = joint_weights(picked, work.changeable, knobs.lambda_, floor=self.gain.floor, slight=slight)
         first = {each.job.id: 1.0 for each in picked if each.job.gave_back}
-        return Worth(self.gain, {**weights, **first}, self.access_rules.factor)
+        return Objective(self.gain, {**weights, **first}, self.access_rules.factor)
 
     def standings(self, turns: CpuTurns, *, fair: bool) -> Standings:
         """Where GPU and CPU jobs stood. Jobs with a promise are in no window of this planning, but have a home."""

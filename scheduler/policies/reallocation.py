@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.model import Job, Node, Running
-    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.work import Work
 
@@ -46,7 +46,7 @@ class Reallocation:
 
     work: Work
     draft: DraftPlan
-    worth: Worth
+    objective: Objective
     trail: Trail
     estimator: Estimator
     moving: Callable[[Running, Job], float | None]
@@ -120,7 +120,7 @@ class Reallocation:
         self.idle.take(configuration, job.tenant)
         gain = 1.0 if least is None else configuration.throughput / least
         self.trail.candidates[number] = (configuration,)
-        self.worth.least[number] = configuration.throughput if least is None else least
+        self.objective.least[number] = configuration.throughput if least is None else least
         self.draft.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
 
     def realise(self) -> None:

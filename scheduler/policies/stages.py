@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Worth
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan, Staged, Trail
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
@@ -59,15 +59,17 @@ def first_stage(windows: Windows, draft: DraftPlan) -> list[Ranked]:
     return [each for stage in _stages(windows, draft)[:1] for each in stage]
 
 
-def place_stages(basis: Basis, work: Work, draft: DraftPlan, worth: Worth, trail: Trail, before: Staged) -> Staged:
+def place_stages(
+    basis: Basis, work: Work, draft: DraftPlan, objective: Objective, trail: Trail, before: Staged
+) -> Staged:
     """Place the fronts, then the backfills. `before`: the figures of an earlier joint solve, which the answer includes."""
     stages = _stages(basis.windows, draft)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]
     place_all = _place_jointly if basis.mode.joint else _place_in_order
-    staged = place_all(stages, basis, work, draft, worth, trail, before)
-    spare_owners(work, draft, worth, trail, basis.access_rules.is_borrowed)
+    staged = place_all(stages, basis, work, draft, objective, trail, before)
+    spare_owners(work, draft, objective, trail, basis.access_rules.is_borrowed)
     if not basis.mode.joint and draft.chosen:
         return replace(staged, figures=SolverFigures(incumbent="greedy"))
     return staged
@@ -78,7 +80,7 @@ def _place_jointly(
     basis: Basis,
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     before: Staged,
 ) -> Staged:
@@ -94,14 +96,14 @@ def _place_jointly(
                 stage,
                 own if last else replace(own, deadline_s=until_s),
                 draft,
-                worth,
+                objective,
                 trail,
                 access_rules=basis.access_rules,
                 must_start=basis.must_start,
                 solved=sum(len(each.left) for each in done),
             )
         )
-        tidy(own, draft, worth, trail)
+        tidy(own, draft, objective, trail)
     return all_of(done)
 
 
@@ -110,7 +112,7 @@ def _place_in_order(
     basis: Basis,
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     before: Staged,
 ) -> Staged:
@@ -122,12 +124,12 @@ def _place_in_order(
             if work.remaining_s <= 0:
                 late.update(each.job.id for each in stage[position:])
                 break
-            _take_turn(ranked, work, basis.access_rules, draft, worth, trail)
+            _take_turn(ranked, work, basis.access_rules, draft, objective, trail)
     return replace(before, out_of_time=before.out_of_time | late)
 
 
 def settle(
-    windows: Windows, work: Work, access_rules: AccessRules, draft: DraftPlan, worth: Worth, trail: Trail
+    windows: Windows, work: Work, access_rules: AccessRules, draft: DraftPlan, objective: Objective, trail: Trail
 ) -> int:
     """Give jobs of the windows the GPUs that the stages left idle. Returns how many jobs found a place."""
     drop_reservations(access_rules, draft)
@@ -149,7 +151,7 @@ def settle(
         kind = (turn.shape(job), access_rules.access(ranked))
         if kind in failed:
             continue
-        if _take_turn(ranked, work, access_rules, draft, worth, trail):
+        if _take_turn(ranked, work, access_rules, draft, objective, trail):
             topped_up += 1
             most = turn.most_on_a_node(work.ledger)
         else:
@@ -158,7 +160,7 @@ def settle(
 
 
 def _take_turn(
-    ranked: Ranked, work: Work, access_rules: AccessRules, draft: DraftPlan, worth: Worth, trail: Trail
+    ranked: Ranked, work: Work, access_rules: AccessRules, draft: DraftPlan, objective: Objective, trail: Trail
 ) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
@@ -167,7 +169,7 @@ def _take_turn(
         found = _generate(ranked, access_rules.offers(ranked, home_only=home_only), work, draft)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            draft.chosen[job.id] = worth.chosen(best, work.ledger.take(best, job.tenant), found)
+            draft.chosen[job.id] = objective.chosen(best, work.ledger.take(best, job.tenant), found)
             trail.candidates.setdefault(job.id, found)
             access_rules.refresh()
             return True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Ranked, Running
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Gain
+    from scheduler.placement.objective import Gain
     from scheduler.placement.work import Work
 
 MARGIN = 1.1

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from scheduler.model import Configuration, Job, Ranked, Running
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
@@ -64,7 +64,7 @@ def make_room(
     urgent: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     rules: Rules = ANYTHING,
 ) -> None:
     """Add to `draft` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
@@ -75,7 +75,7 @@ def make_room(
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, draft, worth, rules)
+        way = _best_way(ranked, work, draft, objective, rules)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
@@ -84,7 +84,7 @@ def make_room(
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, worth: Worth, rules: Rules) -> _Way | None:
+def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, objective: Objective, rules: Rules) -> _Way | None:
     stopping = {order.job for order in draft.stops}
     lenders = sorted(
         (
@@ -103,21 +103,21 @@ def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, worth: Worth, rules:
     except InvalidJob as error:
         draft.invalid[ranked.job.id] = error
         return None
-    weight = worth.weight(ranked.job.id)
+    weight = objective.weight(ranked.job.id)
     ways = []
     for wanted in found:
         stopped = whom_to_stop(wanted, work.ledger, lenders)
         if stopped:
-            value = weight * worth.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
-            ways.append(_Way(value - sum(_loss(live, work, worth) for live in stopped), wanted, stopped))
+            value = weight * objective.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
+            ways.append(_Way(value - sum(_loss(live, work, objective) for live in stopped), wanted, stopped))
     return max(ways, key=lambda way: way.gain, default=None)
 
 
-def _loss(live: Running, work: Work, worth: Worth) -> float:
+def _loss(live: Running, work: Work, objective: Objective) -> float:
     """The objective's loss if the running job is stopped."""
     each = work.changeable[live.job]
     job, speed = each.job, each.present.throughput
     hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
     # Its smallest size on its slowest type: close to the smallest throughput that could be generated.
     least = min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())
-    return worth.weight(live.job) * worth.gain.of(speed / min(speed, least)) * (1.0 + each.unselected_cost)
+    return objective.weight(live.job) * objective.gain.of(speed / min(speed, least)) * (1.0 + each.unselected_cost)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
-    from scheduler.placement.gain import Worth
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan, Staged, Trail
     from scheduler.placement.work import Work
 
@@ -32,7 +32,7 @@ def replan_nearby(
     solving: Work,
     work: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     access_rules: Callable[[Work], AccessRules | None],
 ) -> Staged:
@@ -52,7 +52,7 @@ def replan_nearby(
             break
         stage.append(ranked)
         asked += ranked.job.min_gpus
-    staged = place_jointly(stage, near, draft, worth, trail, access_rules=access_rules(near))
-    tidy(near, draft, worth, trail)
+    staged = place_jointly(stage, near, draft, objective, trail, access_rules=access_rules(near))
+    tidy(near, draft, objective, trail)
     realise(work, draft)
     return replace(staged, out_of_time=frozenset())  # they still have their turn with the whole window

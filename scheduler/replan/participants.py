@@ -2,7 +2,7 @@
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
-    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
+    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`objective.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. A configuration is kept for
 max(period, `KEPT_RESTARTS` * S) at least. *Not* selecting a running job costs w * G_present * S / period. This is written as

@@ -18,7 +18,7 @@ back. Where it tells its work, the restart must pay within the rest of the run, 
 
     f = 1 - S / R
 
-All factors are on throughput, and so inside the exponent of G (`placement.gain`).
+All factors are on throughput, and so inside the exponent of G (`placement.objective`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Running
     from scheduler.parameters import Parameters
-    from scheduler.placement.gain import Gain
+    from scheduler.placement.objective import Gain
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 

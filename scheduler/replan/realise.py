@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scheduler.model import Configuration, Job, Ranked
-    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan, Trail
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
@@ -29,28 +29,30 @@ TIDY_ROUNDS = 10
 """The most passes that look for needless changes. Each pass but the last undoes one or more, so that few are needed."""
 
 
-def tidy(solving: Work, draft: DraftPlan, worth: Worth, trail: Trail) -> None:
+def tidy(solving: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> None:
     """Undo needless changes that a gap or a time limit let through: a running job that was stopped or moved, although it could
     stay with as much throughput.
     """
     for _ in range(TIDY_ROUNDS):
-        if not [number for number in solving.participants if _stays_after_all(number, solving, draft, worth, trail)]:
+        if not [
+            number for number in solving.participants if _stays_after_all(number, solving, draft, objective, trail)
+        ]:
             break
 
 
-def _stays_after_all(number: int, solving: Work, draft: DraftPlan, worth: Worth, trail: Trail) -> bool:
+def _stays_after_all(number: int, solving: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> bool:
     each, chosen = solving.participants[number], draft.chosen.get(number)
     present, tenant = each.present, each.live.tenant
     if chosen is not None:
-        least = worth.least_of(number, (chosen.configuration, present))
-        staying = worth.gain.of(present.throughput / least)
+        least = objective.least_of(number, (chosen.configuration, present))
+        staying = objective.gain.of(present.throughput / least)
         if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor_of(chosen.configuration):
             return False
         solving.ledger.release(chosen.placement.pieces, tenant, number)
     fits = solving.ledger.shortfall(present, tenant) is None
     if fits:
-        weight = worth.weight(number)
-        gain = worth.gain_of(present, trail.candidates.get(number, ()))
+        weight = objective.weight(number)
+        gain = objective.gain_of(present, trail.candidates.get(number, ()))
         draft.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
     elif chosen is not None:
         placement = solving.ledger.take(chosen.configuration, tenant)
@@ -59,7 +61,7 @@ def _stays_after_all(number: int, solving: Work, draft: DraftPlan, worth: Worth,
 
 
 def spare_owners(
-    solving: Work, draft: DraftPlan, worth: Worth, trail: Trail, borrows: Callable[[Job, Configuration], bool]
+    solving: Work, draft: DraftPlan, objective: Objective, trail: Trail, borrows: Callable[[Job, Configuration], bool]
 ) -> None:
     """Undo stops of running jobs in their own array that were made for waiting jobs that would only borrow there.
 
@@ -71,14 +73,14 @@ def spare_owners(
         if solving.remaining_s <= 0:
             return
         if number not in draft.chosen and not borrows(each.job, each.present):
-            _keep_at_home(number, solving, draft, worth, trail, waiting, borrows)
+            _keep_at_home(number, solving, draft, objective, trail, waiting, borrows)
 
 
 def _keep_at_home(
     number: int,
     solving: Work,
     draft: DraftPlan,
-    worth: Worth,
+    objective: Objective,
     trail: Trail,
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
@@ -95,14 +97,14 @@ def _keep_at_home(
 
     def gained(one: int) -> tuple[float, int]:
         way, given_up = ways[one]
-        value = worth.weight(number) * worth.gain_of(way, candidates) * each.factor_of(way)
+        value = objective.weight(number) * objective.gain_of(way, candidates) * each.factor_of(way)
         return value - sum(lent[other].weight * lent[other].gain for other in given_up), -one
 
     if ways:
         way, given_up = ways[max(range(len(ways)), key=gained)]
         for other in given_up:
             ledger.release(draft.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
-        gain, weight = worth.gain_of(way, candidates), worth.weight(number)
+        gain, weight = objective.gain_of(way, candidates), objective.weight(number)
         draft.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 
 

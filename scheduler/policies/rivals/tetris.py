@@ -24,7 +24,7 @@ from scheduler.errors import InvalidJob
 from scheduler.model import Chosen, Configuration, Share
 from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.feasibility import Offer
-from scheduler.placement.gain import Worth
+from scheduler.placement.objective import Objective
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail, greedy_figures
 from scheduler.policies.drf import pool_shares
 from scheduler.policies.policy import Policy
@@ -51,7 +51,7 @@ class Task(NamedTuple):
 
 
 def place(work: Work) -> Outcome:
-    draft, worth, trail = DraftPlan(), Worth(), Trail()
+    draft, objective, trail = DraftPlan(), Objective(), Trail()
     waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
     standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
     packing = _Packing(work, draft, trail, pool_shares(work))
@@ -60,12 +60,12 @@ def place(work: Work) -> Outcome:
             waiting.remove(taken)
         if work.remaining_s <= 0:
             late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
-            return Outcome(draft, standings, worth, trail, late)
+            return Outcome(draft, standings, objective, trail, late)
     largest = max(work.ledger.largest.values(), default=0)
     for ranked in waiting:
         if ranked.job.min_gpus > largest and not draft.has(ranked.job.id):
-            turn.take_turn(ranked, work, draft, worth, trail)
-    return Outcome(draft, standings, worth, trail, solver=greedy_figures(draft))
+            turn.take_turn(ranked, work, draft, objective, trail)
+    return Outcome(draft, standings, objective, trail, solver=greedy_figures(draft))
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class _Packing:
     def _start(self, task: Task, candidates: int) -> Ranked:
         job = task.ranked.job
         placement = self.work.ledger.take(task.configuration, job.tenant)
-        gain = Worth().gain_of(task.configuration)
+        gain = Objective().gain_of(task.configuration)
         self.draft.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
         self.trail.candidates[job.id] = (task.configuration,)
         for shares, held in zip(self.shares, (placement.gpus, placement.cores), strict=True):

@@ -27,9 +27,9 @@ from scheduler.placement.aggregated.pricing import Problem, price
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.core_choices import core_choices_of, per_gpu, share_of_speed, spread_rates
 from scheduler.placement.feasibility import idle_offers
-from scheduler.placement.gain import Gain
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.matrix_solver import solve_matrix
+from scheduler.placement.objective import Gain
 from scheduler.placement.running import Factors, Participant, least_of_all, revalued
 from scheduler.placement.solver import solve_arrays
 from tests.scheduler.builders import job, node, ticking

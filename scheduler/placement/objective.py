@@ -94,7 +94,7 @@ LINEAR = Gain()
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class Objective:
     """The worth of the configurations of a planning: weight * G * factor."""
 
     gain: Gain = LINEAR
