@@ -65,21 +65,21 @@ class Candidates:
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._estimator = start, final, estimator
-        self._trail, self._objective = outcome.trail, outcome.objective
+        self._draft, self._objective = outcome.draft, outcome.draft.objective
         self._chosen, self._kept_ids = outcome.draft.chosen, outcome.obstacles.kept.keys()
         self._withholds = final.withholds
         self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
 
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
-        classed = self._trail.classed.get(job.id)
+        classed = self._draft.classed.get(job.id)
         if not classed:
             return sorted(self._of_located(job), key=_by_value)
         return sorted((self._option(classed, k) for k in range(len(classed.group.options))), key=_by_value)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
         """The first of `of`, and how many configurations, or classes, there are. Cheap: the reason of every waiting job asks."""
-        classed = self._trail.classed.get(job.id)
+        classed = self._draft.classed.get(job.id)
         if classed is None:
             found = self.of(job)
             return (found[0] if found else None), sum(len(each.located) for each in found)
@@ -99,7 +99,7 @@ class Candidates:
         return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
 
     def _of_located(self, job: Job) -> Iterator[Alike]:
-        own = self._trail.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
+        own = self._draft.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
         weight = self._objective.weight(job.id)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
         least = self._objective.least_of(job.id, own) if own else 1.0
@@ -120,7 +120,7 @@ class Candidates:
 
     def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
         """For a job that took the best rest: all configurations that it could have had when the planning began."""
-        if job.id not in self._trail.had_turns:
+        if job.id not in self._draft.had_turns:
             return ()
         chosen = self._chosen.get(job.id)
         if job.is_cpu:
@@ -173,7 +173,7 @@ class Candidates:
     def _of_pools(self, ledger: Ledger, alike: Alike) -> list[Kind]:
         found: list[Kind] = []
         for pool in alike.pools:
-            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the trail does
+            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the draft plan does
             if key not in self._kinds:
                 self._kinds[key] = kind_of(ledger, alike.nodes_of[pool], limited=pool.limited)
             found.append(self._kinds[key])

@@ -59,8 +59,8 @@ class Details:
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
     ) -> None:
         self._start, self._queue = start, queue
-        self._draft, self._standings, self._objective = outcome.draft, outcome.standings, outcome.objective
-        self._classed, self._kept = outcome.trail.classed.keys(), outcome.obstacles.kept.keys()
+        self._draft, self._standings, self._objective = outcome.draft, outcome.standings, outcome.draft.objective
+        self._classed, self._kept = outcome.draft.classed.keys(), outcome.obstacles.kept.keys()
         self._boundaries: dict[str, dict[str, Any]] = {}
         self._outside: dict[tuple[str, int], dict[str, Any]] = {}
         self._shares: dict[tuple[int, str], float] | None = None

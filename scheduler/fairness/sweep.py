@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
@@ -59,13 +58,12 @@ class Sweep:
         work: Work,
         access_rules: AccessRules,
         draft: DraftPlan,
-        objective: Objective,
         candidates: dict[int, tuple[Configuration, ...]],
         *,
         fair: bool,
     ) -> None:
         self._queue, self._picked, self._work, self._access_rules = queue, picked, work, access_rules
-        self._draft, self._objective, self._candidates, self._fair = draft, objective, candidates, fair
+        self._draft, self._candidates, self._fair = draft, candidates, fair
         self.kept: dict[int, Mapping[str, object]] = {}  # job id -> the keepers of the idle GPUs that it would fit
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
@@ -221,7 +219,7 @@ class Sweep:
 
     def _take(self, ranked: Ranked, best: Configuration, found: tuple[Configuration, ...]) -> None:
         number, placement = ranked.job.id, self._work.ledger.take(best, ranked.job.tenant)
-        self._draft.chosen[number] = self._objective.chosen(best, placement, found)
+        self._draft.chosen[number] = self._draft.objective.chosen(best, placement, found)
         self._candidates.setdefault(number, found)
         self._access_rules.refresh()
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules
     from scheduler.placement.aggregated.answer import Aggregated
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 LOCATED_NODES = 16
@@ -36,8 +35,6 @@ def place_jointly(
     stage: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     *,
     access_rules: OfferingRules | None = None,
     must_start: AbstractSet[int] = frozenset(),
@@ -49,8 +46,8 @@ def place_jointly(
     that the solver has to place. `solved`: the number of stages that this planning solved by class before.
     """
     if is_located(work) or work.parameters.placement != "ilp":
-        return place_located(stage, work, draft, objective, trail, access_rules=access_rules, must_start=must_start)
-    return place_aggregated(stage, work, draft, objective, trail, access_rules=access_rules, solved=solved)
+        return place_located(stage, work, draft, access_rules=access_rules, must_start=must_start)
+    return place_aggregated(stage, work, draft, access_rules=access_rules, solved=solved)
 
 
 def is_located(work: Work) -> bool:
@@ -62,8 +59,6 @@ def place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     *,
     access_rules: OfferingRules | None = None,
     solved: int = 0,
@@ -76,7 +71,7 @@ def place_aggregated(
     limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
     answer = solve_aggregated(
         stage,
-        objective.weights,
+        draft.objective.weights,
         work.ledger,
         work.estimator,
         limits,
@@ -85,22 +80,22 @@ def place_aggregated(
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
     draft.invalid.update(answer.options.invalid)
-    objective.least.update(answer.options.least)
+    draft.objective.least.update(answer.options.least)
     rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
-    trail.classed.update(
+    draft.classed.update(
         {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
     )
-    _take(answer, work, draft, objective)
+    _take(answer, work, draft)
     late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
     return Staged(_figures(answer, gap), late, (answer.left,))
 
 
-def _take(answer: Aggregated, work: Work, draft: DraftPlan, objective: Objective) -> None:
+def _take(answer: Aggregated, work: Work, draft: DraftPlan) -> None:
     for placed in answer.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
-            weight = objective.weights[job.id]
+            weight = draft.objective.weights[job.id]
             draft.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
 
 
@@ -157,7 +152,7 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
     )
 
 
-def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> int:
+def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan) -> int:
     """Greedily place whoever of the stage still fits, and count them: every addition raises the objective, so an optimum
     has none.
     """
@@ -171,7 +166,7 @@ def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan, objective: Obj
             continue
         if not any(job.min_gpus <= gpus and job.may_use(name) for name, gpus in most.items()):
             continue
-        if turn.take_turn(ranked, work, draft, objective, trail) and job.id in draft.chosen:
+        if turn.take_turn(ranked, work, draft) and job.id in draft.chosen:
             topped_up += 1
             most = _most_idle(work)
     return topped_up

@@ -101,8 +101,8 @@ def candidates_of(
     for ranked in queue:
         job = ranked.job
         own = configurations.get(job.id, ())
-        for each, worth in zip(own, gains(own, (least or {}).get(job.id), rules.gain), strict=True):
-            found.append(Candidate(ranked, each, worth, weight[job.id] * worth * rules.factor(job, each)))
+        for each, gain in zip(own, gains(own, (least or {}).get(job.id), rules.gain), strict=True):
+            found.append(Candidate(ranked, each, gain, weight[job.id] * gain * rules.factor(job, each)))
     return found
 
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules, Rules
     from scheduler.placement.located import Candidate, Program
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.solver import Solution
     from scheduler.placement.work import Work
 
@@ -58,21 +57,21 @@ def place_located(
     stage: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     *,
     access_rules: OfferingRules | None = None,
     must_start: AbstractSet[int] = frozenset(),
 ) -> Staged:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated, out_of_time = _generate(stage, work, draft, trail, access_rules)
+    generated, out_of_time = _generate(stage, work, draft, access_rules)
     rules = access_rules or NO_RULES
-    objective.least.update(least_of(stage, work, objective.weights, rules))
-    objective.least.update(least_of_all(objective.least, work.participants, trail.candidates))
-    candidates = located.candidates_of(stage, trail.candidates, objective.weights, least=objective.least, rules=rules)
+    draft.objective.least.update(least_of(stage, work, draft.objective.weights, rules))
+    draft.objective.least.update(least_of_all(draft.objective.least, work.participants, draft.candidates))
+    candidates = located.candidates_of(
+        stage, draft.candidates, draft.objective.weights, least=draft.objective.least, rules=rules
+    )
     if candidates and work.participants:
-        candidates = revalued(candidates, work.participants, objective.weights)
+        candidates = revalued(candidates, work.participants, draft.objective.weights)
     if not candidates:
         return Staged(out_of_time=out_of_time)
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
@@ -86,21 +85,21 @@ def place_located(
         bound = min(bound, figures.bound)
     figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
-        _take(candidates[column], work, draft, objective, trail)
+        _take(candidates[column], work, draft)
     return Staged(figures, out_of_time)
 
 
 def _generate(
-    stage: Sequence[Ranked], work: Work, draft: DraftPlan, trail: Trail, access_rules: OfferingRules | None
+    stage: Sequence[Ranked], work: Work, draft: DraftPlan, access_rules: OfferingRules | None
 ) -> tuple[int, frozenset[int]]:
-    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and which jobs had no time."""
+    """Fill the draft's candidates in rank order until time is up: their number before thinning, and the jobs without time."""
     idle = idle_offers(work.ledger)
     core_choices = core_choices_of(work.ledger)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
     # A running job may always keep its place.
-    trail.candidates.update({number: (each.present,) for number, each in work.participants.items()})
+    draft.candidates.update({number: (each.present,) for number, each in work.participants.items()})
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
             return generated, frozenset(late.job.id for late in stage[position:])
@@ -117,7 +116,7 @@ def _generate(
             continue
         generated += len(found)
         thinned = located.thin(found, most, ranked.rank)
-        trail.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
+        draft.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
     return generated, frozenset()
 
 
@@ -164,10 +163,10 @@ def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[
     return at_best or solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
-def _take(candidate: Candidate, work: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> None:
+def _take(candidate: Candidate, work: Work, draft: DraftPlan) -> None:
     job, configuration = candidate.ranked.job, candidate.configuration
     if work.ledger.shortfall(configuration, job.tenant) is not None:
         return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
     placement = work.ledger.take(configuration, job.tenant)
-    count, weight = len(trail.candidates[job.id]), objective.weights[job.id]
+    count, weight = len(draft.candidates[job.id]), draft.objective.weights[job.id]
     draft.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)

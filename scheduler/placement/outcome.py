@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from scheduler.placement.memory import Solved
 
 
-@dataclass(slots=True)
-class DraftPlan:
-    """The plan while it is made. Each step adds to it, so that whatever stands here when time is up is the plan."""
-
-    chosen: dict[int, Chosen] = field(default_factory=dict)  # job id -> the configuration with which it starts
-    stops: list[StopOrder] = field(default_factory=list)
-    promises: list[Promised] = field(default_factory=list)  # given by this planning
-    invalid: dict[int, InvalidJob] = field(default_factory=dict)  # job id -> what a step found wrong with it
-
-    def has(self, job: int) -> bool:
-        """Whether the job is placed, promised a place, or cannot be planned."""
-        if job in self.chosen or job in self.invalid:
-            return True
-        return bool(self.promises) and any(given.job == job for given in self.promises)
-
-
 @dataclass(frozen=True, slots=True)
 class Classed:
     """A job's candidates by class of node: its group's options, the piece of each row, and the pools' nodes."""
@@ -48,13 +32,25 @@ class Classed:
     nodes_of: Mapping[Pool, Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
-    """The candidates that the steps looked at, by job id. Steps add to it; explanations read it."""
+@dataclass(slots=True)
+class DraftPlan:
+    """The plan while it is made. Each step adds to it, so that whatever stands here when time is up is the plan."""
 
+    chosen: dict[int, Chosen] = field(default_factory=dict)  # job id -> the configuration with which it starts
+    stops: list[StopOrder] = field(default_factory=list)
+    promises: list[Promised] = field(default_factory=list)  # given by this planning
+    invalid: dict[int, InvalidJob] = field(default_factory=dict)  # job id -> what a step found wrong with it
+    objective: Objective = field(default_factory=Objective)
+    # The candidates that the steps looked at, by job id: explanations read them.
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
     classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
     had_turns: set[int] = field(default_factory=set)  # jobs that took the best of the rest, with no candidates listed
+
+    def has(self, job: int) -> bool:
+        """Whether the job is placed, promised a place, or cannot be planned."""
+        if job in self.chosen or job in self.invalid:
+            return True
+        return bool(self.promises) and any(given.job == job for given in self.promises)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +123,6 @@ class Outcome:
 
     draft: DraftPlan = field(default_factory=DraftPlan)
     standings: Standings = field(default_factory=Standings)
-    objective: Objective = field(default_factory=Objective)
-    trail: Trail = field(default_factory=Trail)
     obstacles: Obstacles = field(default_factory=Obstacles)
     solver: SolverFigures = field(default_factory=SolverFigures)
     reservations: tuple[Reservation, ...] = ()

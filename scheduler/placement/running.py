@@ -1,4 +1,4 @@
-"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): the worth of each way to run on.
+"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): the value of each way to run on.
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one     more under `berth`: `scheduler.replan.paying`
@@ -87,7 +87,7 @@ class Participant:
         factor = self.factor_of(candidate.configuration)
         return candidate.value * factor + weight * present_gain * self.unselected_cost
 
-    def worth(self, weight: float, gain: Values, present_gain: float, factor: Values) -> Values:
+    def value_of(self, weight: float, gain: Values, present_gain: float, factor: Values) -> Values:
         """The same from w, G (times what borrowing costs) and f."""
         found: Values = weight * (gain * factor + present_gain * self.unselected_cost)
         return found

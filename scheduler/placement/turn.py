@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 
@@ -35,7 +34,7 @@ def shape(job: Job) -> tuple[object, ...]:
     return (*size, job.gpu_types, job.bound, job.tenant, job.model_label)
 
 
-def take_turn(ranked: Ranked, work: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> bool:
+def take_turn(ranked: Ranked, work: Work, draft: DraftPlan) -> bool:
     """Place the job on what the ledger has left, if it fits, and record it. InvalidJob is recorded, not raised."""
     job = ranked.job
     try:
@@ -47,21 +46,21 @@ def take_turn(ranked: Ranked, work: Work, draft: DraftPlan, objective: Objective
     except InvalidJob as error:
         draft.invalid[job.id] = error
         return True  # it does not block anyone
-    trail.had_turns.add(job.id)
+    draft.had_turns.add(job.id)
     if best is None:
         return False
-    draft.chosen[job.id] = objective.chosen(best, work.ledger.take(best, job.tenant), offers)
+    draft.chosen[job.id] = draft.objective.chosen(best, work.ledger.take(best, job.tenant), offers)
     return True
 
 
-def place_cpu_jobs(queue: Iterable[Ranked], work: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> Turns:
+def place_cpu_jobs(queue: Iterable[Ranked], work: Work, draft: DraftPlan) -> Turns:
     """Step 8 of section 7: place CPU jobs that fit, in queue order. They have no window, because they need no GPUs."""
     failed: set[tuple[object, ...]] = set()
     waiting, ends_s = list(queue), work.ends_s(cpu.LIMIT_SHARE)
     for position, ranked in enumerate(waiting):
         if work.clock() >= ends_s:
             return turns(waiting, position)
-        if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, draft, objective, trail):
+        if cpu.shape(ranked.job) not in failed and not take_turn(ranked, work, draft):
             failed.add(cpu.shape(ranked.job))
     return turns(waiting, len(waiting))
 

@@ -166,7 +166,7 @@ def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> f
     if due_s is not None and due_s <= work.now_s:
         return due_s
     reserved = {node for each in outcome.reservations for node in each.nodes}
-    grown_s = growing.due_s(work, _without(work, outcome), outcome.objective.gain, reserved, replanned_s, due_s)
+    grown_s = growing.due_s(work, _without(work, outcome), outcome.draft.objective.gain, reserved, replanned_s, due_s)
     return due_s if grown_s is None else grown_s
 
 

@@ -48,9 +48,9 @@ def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
         if best is None:
             failed.add(turn.shape(job))
             continue
-        draft.chosen[job.id] = outcome.objective.chosen(best, ledger.take(best, job.tenant), found)
+        draft.chosen[job.id] = outcome.draft.objective.chosen(best, ledger.take(best, job.tenant), found)
         kept = thin(found, CANDIDATES_KEPT, ranked.rank)
-        outcome.trail.candidates[job.id] = tuple(kept) if best in kept else (*kept, best)
+        outcome.draft.candidates[job.id] = tuple(kept) if best in kept else (*kept, best)
 
 
 def _configurations(job: Job, nodes: set[int], work: Work) -> tuple[Configuration, ...]:

@@ -17,7 +17,7 @@ from scheduler.fairness.keeping import kept_from
 from scheduler.fairness.sweep import NO_SWEEP, Sweep
 from scheduler.placement import cpu
 from scheduler.placement.joint import is_located
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged, Trail
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged
 from scheduler.policies.lineup import line_up
 from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
 from scheduler.policies.stages import Basis, first_stage, place_stages, settle
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked, Running, ShareView
     from scheduler.placement.feasibility import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.objective import Objective
     from scheduler.placement.work import Work
     from scheduler.policies.lineup import Lineup
     from scheduler.policies.mode import Mode
@@ -44,22 +43,20 @@ if TYPE_CHECKING:
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
     lineup = line_up(work, mode)
-    windows, access_rules, objective = lineup.windows, lineup.access_rules, lineup.objective()
+    windows, access_rules = lineup.windows, lineup.access_rules
     pressing = pressing_of(windows, lineup.work, mode)
     basis = Basis(windows, mode, access_rules, reserve(windows, lineup.work, mode, access_rules))
-    draft, trail = DraftPlan(), Trail()
-    rest, staged = _place_gpu_jobs(basis, lineup, draft, objective, trail)
+    draft = DraftPlan(objective=lineup.objective())
+    rest, staged = _place_gpu_jobs(basis, lineup, draft)
     rules = Rules(_offers_beside(rest, access_rules), access_rules.factor, _taking(lineup.shares if mode.fair else ()))
     urgent = urgent_of(windows, pressing, work.now_s)
-    make_room(urgent, rest, draft, objective, rules)
+    make_room(urgent, rest, draft, rules)
     drop_reservations(access_rules, draft)
     reservations = tuple(each for each, _ in access_rules.reservations)
-    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, draft, objective, trail)
+    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, draft)
     return Outcome(
         draft,
         lineup.standings(turns, fair=mode.fair),
-        objective,
-        trail,
         replace(obstacles, out_of_time=staged.out_of_time | turns.out_of_time),
         staged.figures,
         reservations,
@@ -69,38 +66,32 @@ def place(work: Work, mode: Mode) -> Outcome:
     )
 
 
-def _place_gpu_jobs(
-    basis: Basis, lineup: Lineup, draft: DraftPlan, objective: Objective, trail: Trail
-) -> tuple[Work, Staged]:
+def _place_gpu_jobs(basis: Basis, lineup: Lineup, draft: DraftPlan) -> tuple[Work, Staged]:
     """Place the stages, in a re-plan together with running jobs. Returns the work of the later steps, and the stages' figures."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
-        return work, _settle_stages(basis, work, draft, objective, trail, Staged())
+        return work, _settle_stages(basis, work, draft, Staged())
     if is_located(work) or by_class(work):
         shared = _share_rules(solving, basis.access_rules)
-        staged = _settle_stages(replace(basis, access_rules=shared), solving, draft, objective, trail, Staged())
+        staged = _settle_stages(replace(basis, access_rules=shared), solving, draft, Staged())
         basis.access_rules.reservations = shared.reservations
         realise(work, draft)
         return work, staged
     front = first_stage(basis.windows, draft)
-    near = replan_nearby(
-        front, solving, work, draft, objective, trail, lambda near: _share_rules(near, basis.access_rules)
-    )
+    near = replan_nearby(front, solving, work, draft, lambda near: _share_rules(near, basis.access_rules))
     work = replace(work, participants={})
     drop_reservations(basis.access_rules, draft)
-    return work, _settle_stages(basis, work, draft, objective, trail, near)
+    return work, _settle_stages(basis, work, draft, near)
 
 
-def _settle_stages(
-    basis: Basis, work: Work, draft: DraftPlan, objective: Objective, trail: Trail, before: Staged
-) -> Staged:
-    staged = place_stages(basis, work, draft, objective, trail, before)
-    topped_up = settle(basis.windows, work, basis.access_rules, draft, objective, trail)
+def _settle_stages(basis: Basis, work: Work, draft: DraftPlan, before: Staged) -> Staged:
+    staged = place_stages(basis, work, draft, before)
+    topped_up = settle(basis.windows, work, basis.access_rules, draft)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
 def _serve_the_rest(
-    basis: Basis, lineup: Lineup, rest: Work, whole: Work, draft: DraftPlan, objective: Objective, trail: Trail
+    basis: Basis, lineup: Lineup, rest: Work, whole: Work, draft: DraftPlan
 ) -> tuple[CpuTurns, Obstacles]:
     """After the GPU jobs' stages: owners call back, then the sweep and the CPU jobs take idle resources."""
     mode, access_rules, windows = basis.mode, basis.access_rules, basis.windows
@@ -109,7 +100,7 @@ def _serve_the_rest(
     if mode.borrow and mode.arrays:
         call_back(windows.by_array, rest, access_rules, lineup.division, draft, replans=mode.joint)
     sweep = (
-        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, draft, objective, trail.candidates, fair=mode.fair)
+        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, draft, draft.candidates, fair=mode.fair)
         if mode.sweep
         else NO_SWEEP
     )

@@ -14,8 +14,7 @@ from scheduler.fairness.drf import Shares
 from scheduler.model import by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.placement.objective import Objective
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 from scheduler.policies.policy import Policy, always
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def place(work: Work) -> Outcome:
-    draft, objective, trail = DraftPlan(), Objective(), Trail()
+    draft = DraftPlan()
     standings = Standings(window_gpus=work.ledger.gpus_up)
     blocked: dict[int, Ranked] = {}
     out_of_time: frozenset[int] = frozenset()
@@ -42,7 +41,7 @@ def place(work: Work) -> Outcome:
         standings.window.add(ranked.job.id)
         # Where only its tenant's quota keeps a job back, the tenant goes on with its next one.
         held_back = work.ledger.over_quota(ranked.job) is not None
-        if not held_back and not turn.take_turn(ranked, work, draft, objective, trail):
+        if not held_back and not turn.take_turn(ranked, work, draft):
             blocked[tenant] = ranked
             continue
         if ranked.job.id in draft.chosen:
@@ -52,7 +51,7 @@ def place(work: Work) -> Outcome:
         if (following := next(lines[tenant], None)) is not None:
             heads[tenant] = following
     obstacles = Obstacles(out_of_time=out_of_time, blocked_tenants=blocked)
-    return Outcome(draft, standings, objective, trail, obstacles, greedy_figures(draft))
+    return Outcome(draft, standings, obstacles, greedy_figures(draft))
 
 
 def pool_shares(work: Work) -> tuple[Shares, Shares]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.placement import turn
-from scheduler.placement.objective import Objective
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 
 if TYPE_CHECKING:
     from scheduler.placement.work import Work
@@ -18,7 +17,7 @@ def greedy(work: Work, *, passes: bool = True) -> Outcome:
     `passes`: whether a job that does not fit is passed by the jobs behind it; else it ends the planning. A job that only its
     tenant's quota keeps back never blocks the others.
     """
-    draft, objective, trail = DraftPlan(), Objective(), Trail()
+    draft = DraftPlan()
     standings, obstacles = Standings(window_gpus=work.ledger.gpus_up), Obstacles()
     failed: set[tuple[object, ...]] = set()
     for position, ranked in enumerate(work.queue):
@@ -31,9 +30,9 @@ def greedy(work: Work, *, passes: bool = True) -> Outcome:
         # Within a planning room only shrinks, so a shape that failed stays failed.
         if failed and turn.shape(ranked.job) in failed:
             continue
-        if not turn.take_turn(ranked, work, draft, objective, trail):
+        if not turn.take_turn(ranked, work, draft):
             if not passes:
                 obstacles = Obstacles(blocked_by=ranked)
                 break
             failed.add(turn.shape(ranked.job))
-    return Outcome(draft, standings, objective, trail, obstacles, greedy_figures(draft))
+    return Outcome(draft, standings, obstacles, greedy_figures(draft))

@@ -15,7 +15,7 @@ from scheduler.parameters.choices import POLICIES
 from scheduler.placement import cpu, turn
 from scheduler.placement.joint import all_of, is_located, place_jointly, top_up
 from scheduler.placement.objective import Objective
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged, Standings, Trail
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged, Standings
 from scheduler.placement.running import joint_weights
 from scheduler.policies.policy import Policy, by_knob
 from scheduler.replan.nearby import replan_nearby
@@ -41,47 +41,41 @@ def place(work: Work) -> Outcome:
         more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
         view = replace(view, picked=(*view.picked, *more))
     window_s = work.clock() - began_s
-    draft, trail = DraftPlan(), Trail()
-    objective = Objective(weights=joint_weights(view.picked, work.changeable, work.parameters.lambda_))
+    weights = joint_weights(view.picked, work.changeable, work.parameters.lambda_)
+    draft = DraftPlan(objective=Objective(weights=weights))
     place_gpu_jobs = _place_at_once if is_located(work) or by_class(work) else _place_large
-    staged = place_gpu_jobs(view.picked, solving, work, draft, objective, trail)
-    turns = turn.place_cpu_jobs(cpu_queue, whole, draft, objective, trail)
+    staged = place_gpu_jobs(view.picked, solving, work, draft)
+    turns = turn.place_cpu_jobs(cpu_queue, whole, draft)
     inside = {*(ranked.job.id for ranked in view.picked), *turns.came}
     return Outcome(
         draft,
         Standings(inside, set(view.sated), view.gpus, window_s),
-        objective,
-        trail,
         Obstacles(out_of_time=staged.out_of_time | turns.out_of_time),
         staged.figures,
         left=staged.left,
     )
 
 
-def _place_at_once(
-    picked: Sequence[Ranked], solving: Work, work: Work, draft: DraftPlan, objective: Objective, trail: Trail
-) -> Staged:
+def _place_at_once(picked: Sequence[Ranked], solving: Work, work: Work, draft: DraftPlan) -> Staged:
     """Place the window together with the running jobs that take part."""
     running = [each.ranked for each in work.participants.values()]
-    staged = place_jointly([*running, *picked], solving, draft, objective, trail)
-    tidy(solving, draft, objective, trail)
-    topped_up = top_up(picked, solving, draft, objective, trail)
+    staged = place_jointly([*running, *picked], solving, draft)
+    tidy(solving, draft)
+    topped_up = top_up(picked, solving, draft)
     if work.participants:
         realise(work, draft)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
-def _place_large(
-    picked: Sequence[Ranked], solving: Work, work: Work, draft: DraftPlan, objective: Objective, trail: Trail
-) -> Staged:
+def _place_large(picked: Sequence[Ranked], solving: Work, work: Work, draft: DraftPlan) -> Staged:
     """Solve for the running jobs of a part of the cluster with the head of the window, then place the rest of the window."""
     near = Staged()
     if work.participants:
-        near = replan_nearby(picked, solving, work, draft, objective, trail, lambda _: None)
+        near = replan_nearby(picked, solving, work, draft, lambda _: None)
     own = replace(work, participants={})
     rest = [ranked for ranked in picked if not draft.has(ranked.job.id)]
-    staged = all_of([near, place_jointly(rest, own, draft, objective, trail, solved=len(near.left))])
-    topped_up = top_up(rest, own, draft, objective, trail)
+    staged = all_of([near, place_jointly(rest, own, draft, solved=len(near.left))])
+    topped_up = top_up(rest, own, draft)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 

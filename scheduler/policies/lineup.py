@@ -143,7 +143,7 @@ class Lineup:
     window_s: float
 
     def objective(self) -> Objective:
-        """The worth of configurations. The weight of a job that gave back borrowed GPUs is 1."""
+        """The objective of the planning. The weight of a job that gave back borrowed GPUs is 1."""
         picked, work = self.windows.picked, self.work
         knobs = work.parameters
         slight = self.gain.slight if knobs.priority == "lrf" else 0.0

@@ -18,5 +18,5 @@ class Mode:
     joint: bool
     rigid: bool
     reserve_lr: float | None
-    efficient: bool = False  # a size is worth less the worse the jobs scale
+    efficient: bool = False  # a size has less value the worse the jobs scale
     sweep: bool = False

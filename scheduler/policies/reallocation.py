@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 
@@ -40,14 +39,12 @@ def speeds_by_type(work: Work) -> Estimator:
 
 @dataclass(slots=True)
 class Reallocation:
-    """One round. `moving`: the factor on the worth of a running job if it is moved; if it is None, or raises InvalidJob
+    """One round. `moving`: the factor on the value of a running job if it is moved; if it is None, or raises InvalidJob
     because a speed is unsound, the job runs on.
     """
 
     work: Work
     draft: DraftPlan
-    objective: Objective
-    trail: Trail
     estimator: Estimator
     moving: Callable[[Running, Job], float | None]
     running: dict[int, Participant] = field(init=False)
@@ -119,8 +116,8 @@ class Reallocation:
             return
         self.idle.take(configuration, job.tenant)
         gain = 1.0 if least is None else configuration.throughput / least
-        self.trail.candidates[number] = (configuration,)
-        self.objective.least[number] = configuration.throughput if least is None else least
+        self.draft.candidates[number] = (configuration,)
+        self.draft.objective.least[number] = configuration.throughput if least is None else least
         self.draft.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
 
     def realise(self) -> None:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.feasibility import Offer
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Staged, Trail
+    from scheduler.placement.outcome import DraftPlan, Staged
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 
@@ -59,17 +58,15 @@ def first_stage(windows: Windows, draft: DraftPlan) -> list[Ranked]:
     return [each for stage in _stages(windows, draft)[:1] for each in stage]
 
 
-def place_stages(
-    basis: Basis, work: Work, draft: DraftPlan, objective: Objective, trail: Trail, before: Staged
-) -> Staged:
+def place_stages(basis: Basis, work: Work, draft: DraftPlan, before: Staged) -> Staged:
     """Place the fronts, then the backfills. `before`: the figures of an earlier joint solve, which the answer includes."""
     stages = _stages(basis.windows, draft)
     if work.participants:
         running = [each.ranked for each in work.participants.values()]
         stages = [running + (stages[0] if stages else []), *stages[1:]]
     place_all = _place_jointly if basis.mode.joint else _place_in_order
-    staged = place_all(stages, basis, work, draft, objective, trail, before)
-    spare_owners(work, draft, objective, trail, basis.access_rules.is_borrowed)
+    staged = place_all(stages, basis, work, draft, before)
+    spare_owners(work, draft, basis.access_rules.is_borrowed)
     if not basis.mode.joint and draft.chosen:
         return replace(staged, figures=SolverFigures(incumbent="greedy"))
     return staged
@@ -80,8 +77,6 @@ def _place_jointly(
     basis: Basis,
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     before: Staged,
 ) -> Staged:
     """Place each stage by one solve. Running jobs take part in the first, which leaves time for the second."""
@@ -96,14 +91,12 @@ def _place_jointly(
                 stage,
                 own if last else replace(own, deadline_s=until_s),
                 draft,
-                objective,
-                trail,
                 access_rules=basis.access_rules,
                 must_start=basis.must_start,
                 solved=sum(len(each.left) for each in done),
             )
         )
-        tidy(own, draft, objective, trail)
+        tidy(own, draft)
     return all_of(done)
 
 
@@ -112,8 +105,6 @@ def _place_in_order(
     basis: Basis,
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     before: Staged,
 ) -> Staged:
     """Place the stages job by job, and note the jobs whose turn did not come in time."""
@@ -124,13 +115,11 @@ def _place_in_order(
             if work.remaining_s <= 0:
                 late.update(each.job.id for each in stage[position:])
                 break
-            _take_turn(ranked, work, basis.access_rules, draft, objective, trail)
+            _take_turn(ranked, work, basis.access_rules, draft)
     return replace(before, out_of_time=before.out_of_time | late)
 
 
-def settle(
-    windows: Windows, work: Work, access_rules: AccessRules, draft: DraftPlan, objective: Objective, trail: Trail
-) -> int:
+def settle(windows: Windows, work: Work, access_rules: AccessRules, draft: DraftPlan) -> int:
     """Give jobs of the windows the GPUs that the stages left idle. Returns how many jobs found a place."""
     drop_reservations(access_rules, draft)
     access_rules.refresh()
@@ -151,7 +140,7 @@ def settle(
         kind = (turn.shape(job), access_rules.access(ranked))
         if kind in failed:
             continue
-        if _take_turn(ranked, work, access_rules, draft, objective, trail):
+        if _take_turn(ranked, work, access_rules, draft):
             topped_up += 1
             most = turn.most_on_a_node(work.ledger)
         else:
@@ -159,9 +148,7 @@ def settle(
     return topped_up
 
 
-def _take_turn(
-    ranked: Ranked, work: Work, access_rules: AccessRules, draft: DraftPlan, objective: Objective, trail: Trail
-) -> bool:
+def _take_turn(ranked: Ranked, work: Work, access_rules: AccessRules, draft: DraftPlan) -> bool:
     """Place one job on its own array, else on what it may borrow."""
     job = ranked.job
     found: tuple[Configuration, ...] = ()
@@ -169,11 +156,11 @@ def _take_turn(
         found = _generate(ranked, access_rules.offers(ranked, home_only=home_only), work, draft)
         best = best_fit(found, work.ledger, job.tenant)
         if best is not None:
-            draft.chosen[job.id] = objective.chosen(best, work.ledger.take(best, job.tenant), found)
-            trail.candidates.setdefault(job.id, found)
+            draft.chosen[job.id] = draft.objective.chosen(best, work.ledger.take(best, job.tenant), found)
+            draft.candidates.setdefault(job.id, found)
             access_rules.refresh()
             return True
-    trail.candidates.setdefault(job.id, found)
+    draft.candidates.setdefault(job.id, found)
     return False
 
 

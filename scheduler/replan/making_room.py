@@ -42,7 +42,7 @@ MOST_JOBS = 8
 
 
 class Rules(NamedTuple):
-    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of borrowed ones. `may_take`: whether
+    """`offers`: which idle resources of a ledger a job may use. `factor`: on the value of borrowed ones. `may_take`: whether
     an urgent job may take from a running one.
     """
 
@@ -64,7 +64,6 @@ def make_room(
     urgent: Sequence[Ranked],
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
     rules: Rules = ANYTHING,
 ) -> None:
     """Add to `draft` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
@@ -75,7 +74,7 @@ def make_room(
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, draft, objective, rules)
+        way = _best_way(ranked, work, draft, rules)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
@@ -84,7 +83,7 @@ def make_room(
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, objective: Objective, rules: Rules) -> _Way | None:
+def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, rules: Rules) -> _Way | None:
     stopping = {order.job for order in draft.stops}
     lenders = sorted(
         (
@@ -103,13 +102,13 @@ def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, objective: Objective
     except InvalidJob as error:
         draft.invalid[ranked.job.id] = error
         return None
-    weight = objective.weight(ranked.job.id)
+    weight = draft.objective.weight(ranked.job.id)
     ways = []
     for wanted in found:
         stopped = whom_to_stop(wanted, work.ledger, lenders)
         if stopped:
-            value = weight * objective.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
-            ways.append(_Way(value - sum(_loss(live, work, objective) for live in stopped), wanted, stopped))
+            value = weight * draft.objective.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
+            ways.append(_Way(value - sum(_loss(live, work, draft.objective) for live in stopped), wanted, stopped))
     return max(ways, key=lambda way: way.gain, default=None)
 
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Staged, Trail
+    from scheduler.placement.outcome import DraftPlan, Staged
     from scheduler.placement.work import Work
 
 TIME_SHARE = 0.5
@@ -32,8 +31,6 @@ def replan_nearby(
     solving: Work,
     work: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     access_rules: Callable[[Work], AccessRules | None],
 ) -> Staged:
     """Solve for the participants and the head of the front on their nodes, and take the result from `work.ledger`."""
@@ -52,7 +49,7 @@ def replan_nearby(
             break
         stage.append(ranked)
         asked += ranked.job.min_gpus
-    staged = place_jointly(stage, near, draft, objective, trail, access_rules=access_rules(near))
-    tidy(near, draft, objective, trail)
+    staged = place_jointly(stage, near, draft, access_rules=access_rules(near))
+    tidy(near, draft)
     realise(work, draft)
     return replace(staged, out_of_time=frozenset())  # they still have their turn with the whole window

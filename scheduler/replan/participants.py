@@ -1,4 +1,4 @@
-"""Running elastic jobs in a re-plan: which take part, and their worth (algorithms.md sections 6 and 7; Hops 3.6).
+"""Running elastic jobs in a re-plan: which take part, and their value (algorithms.md sections 6 and 7; Hops 3.6).
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.objective import Objective
-    from scheduler.placement.outcome import DraftPlan, Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 
@@ -29,30 +28,28 @@ TIDY_ROUNDS = 10
 """The most passes that look for needless changes. Each pass but the last undoes one or more, so that few are needed."""
 
 
-def tidy(solving: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> None:
+def tidy(solving: Work, draft: DraftPlan) -> None:
     """Undo needless changes that a gap or a time limit let through: a running job that was stopped or moved, although it could
     stay with as much throughput.
     """
     for _ in range(TIDY_ROUNDS):
-        if not [
-            number for number in solving.participants if _stays_after_all(number, solving, draft, objective, trail)
-        ]:
+        if not [number for number in solving.participants if _stays_after_all(number, solving, draft)]:
             break
 
 
-def _stays_after_all(number: int, solving: Work, draft: DraftPlan, objective: Objective, trail: Trail) -> bool:
+def _stays_after_all(number: int, solving: Work, draft: DraftPlan) -> bool:
     each, chosen = solving.participants[number], draft.chosen.get(number)
     present, tenant = each.present, each.live.tenant
     if chosen is not None:
-        least = objective.least_of(number, (chosen.configuration, present))
-        staying = objective.gain.of(present.throughput / least)
+        least = draft.objective.least_of(number, (chosen.configuration, present))
+        staying = draft.objective.gain.of(present.throughput / least)
         if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor_of(chosen.configuration):
             return False
         solving.ledger.release(chosen.placement.pieces, tenant, number)
     fits = solving.ledger.shortfall(present, tenant) is None
     if fits:
-        weight = objective.weight(number)
-        gain = objective.gain_of(present, trail.candidates.get(number, ()))
+        weight = draft.objective.weight(number)
+        gain = draft.objective.gain_of(present, draft.candidates.get(number, ()))
         draft.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
     elif chosen is not None:
         placement = solving.ledger.take(chosen.configuration, tenant)
@@ -60,9 +57,7 @@ def _stays_after_all(number: int, solving: Work, draft: DraftPlan, objective: Ob
     return fits
 
 
-def spare_owners(
-    solving: Work, draft: DraftPlan, objective: Objective, trail: Trail, borrows: Callable[[Job, Configuration], bool]
-) -> None:
+def spare_owners(solving: Work, draft: DraftPlan, borrows: Callable[[Job, Configuration], bool]) -> None:
     """Undo stops of running jobs in their own array that were made for waiting jobs that would only borrow there.
 
     The stopped job would stand in the front at once and call the borrowers back: two restarts for nothing. (Ours. The factor
@@ -73,20 +68,18 @@ def spare_owners(
         if solving.remaining_s <= 0:
             return
         if number not in draft.chosen and not borrows(each.job, each.present):
-            _keep_at_home(number, solving, draft, objective, trail, waiting, borrows)
+            _keep_at_home(number, solving, draft, waiting, borrows)
 
 
 def _keep_at_home(
     number: int,
     solving: Work,
     draft: DraftPlan,
-    objective: Objective,
-    trail: Trail,
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
 ) -> None:
     """Give the job its present configuration or a smaller one on the same nodes: the one that costs the plan least."""
-    each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
+    each, candidates, ledger = solving.participants[number], draft.candidates.get(number, ()), solving.ledger
     lent = _find_lent(each, draft, waiting, borrows)
     ways = [
         (way, given_up)
@@ -97,14 +90,14 @@ def _keep_at_home(
 
     def gained(one: int) -> tuple[float, int]:
         way, given_up = ways[one]
-        value = objective.weight(number) * objective.gain_of(way, candidates) * each.factor_of(way)
+        value = draft.objective.weight(number) * draft.objective.gain_of(way, candidates) * each.factor_of(way)
         return value - sum(lent[other].weight * lent[other].gain for other in given_up), -one
 
     if ways:
         way, given_up = ways[max(range(len(ways)), key=gained)]
         for other in given_up:
             ledger.release(draft.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
-        gain, weight = objective.gain_of(way, candidates), objective.weight(number)
+        gain, weight = draft.objective.gain_of(way, candidates), draft.objective.weight(number)
         draft.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Placed:
-    """One job's part of a plan: G is its throughput over the least of its options, `worth` its part of the objective."""
+    """One job's part of a plan: G is its throughput over the least of its options, `value` its part of the objective."""
 
     ranked: Ranked
     configuration: Configuration
     gain: float
-    worth: float
+    value: float
     options: int
 
 

@@ -92,9 +92,9 @@ class Dive:
     def _seat(self, options: np.ndarray, values: np.ndarray, least: float) -> None:
         """Seat jobs onto the pieces: those taken whole first, then by value."""
         problem = self.problem
-        worth = problem.options.value[options] / problem.options.need[options]
+        per_piece = problem.options.value[options] / problem.options.need[options]
         room = self.upper.copy()
-        for k in np.lexsort((-worth, -np.round(values, 6))):
+        for k in np.lexsort((-per_piece, -np.round(values, 6))):
             if values[k] < least:
                 break
             option = options[k]

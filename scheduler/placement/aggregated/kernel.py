@@ -110,7 +110,7 @@ class _Search:
         self._near[order] = place < ALWAYS_PER_GROUP
         ends = np.array([(move.source, move.target) for move in problem.moves], dtype=int).reshape(-1, 2)
         self._moves = prices[first + ends[:, 1]] - prices[first + ends[:, 0]]
-        self._patterns = np.array([problem.worth(pattern, prices) for pattern in priced.patterns])
+        self._patterns = np.array([problem.reduced_cost(pattern, prices) for pattern in priced.patterns])
 
     def met(self) -> bool:
         proven = relative_gap(self.found.plan.objective, self.found.bound)
@@ -143,7 +143,7 @@ class _Search:
     def repair(self) -> None:
         """Free the plan on one GPU type after the other, the one that loses most first, and search it anew.
 
-        A type's loss: the price of its nodes, less the worth of the jobs there beyond their own prices.
+        A type's loss: the price of its nodes, less the value of the jobs there beyond their own prices.
         """
         fruitless = 0
         for attempt in range(REPAIRS):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FIRST_PRICES_SHARE = 0.7
 """A share of the time given: the first prices must be found by then, which leaves a third for the pass by them.
 
-A job that this pass does not reach is worth least; a job without options is not.
+A job that this pass does not reach has the least value; a job without options is not.
 """
 ROUNDING = 1e-9
 
@@ -88,13 +88,13 @@ class Maker:
                 made = running.present  # by any option
             elif group.options[self.options.position[number]].spread:
                 made = self._measured(ranked, configuration)
-            worth = self._worth(ranked, made, group.least, configuration)
+            value = self._value(ranked, made, group.least, configuration)
             gain = self.rules.gain.of(made.throughput / group.least)
-            placed.append(Placed(ranked, made, gain, worth, len(group.options)))
+            placed.append(Placed(ranked, made, gain, value, len(group.options)))
         placed.sort(key=lambda each: each.ranked.rank)
-        return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
+        return Aggregated(placed, self.options, self.classes, sum(each.value for each in placed))
 
-    def _worth(self, ranked: Ranked, made: Configuration, least: float, solved: Configuration) -> float:
+    def _value(self, ranked: Ranked, made: Configuration, least: float, solved: Configuration) -> float:
         """`solved`: as the solve took it, before it was asked how fast the nodes are that it really got."""
         job = ranked.job
         w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
@@ -102,7 +102,7 @@ class Maker:
         if running is None:
             return w * gain
         present = self.rules.gain.of(running.present.throughput / least)
-        return running.worth(w, gain, present, 1.0 if running.keeps(made) else running.factor_of(solved))
+        return running.value_of(w, gain, present, 1.0 if running.keeps(made) else running.factor_of(solved))
 
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
         shares = configuration.shares
@@ -139,7 +139,7 @@ class Maker:
         return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
 
     def nobody_could_get_more(self, plan: Aggregated) -> bool:
-        """Whether the plan is worth as much as one of which no node sets limits."""
+        """Whether the plan has the value of one of which no node sets limits."""
         if not self.options.groups or self.options.out_of_time:
             return False
         return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)

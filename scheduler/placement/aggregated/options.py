@@ -148,7 +148,7 @@ class Options:
             guessed = np.array([source in GUESSES for _, source in group.answers])
             left = running.factors.of(self.gpus[own], guessed[answer[own] - asked[g]])
             left[0] = 1.0  # the first is to keep its place
-            self.value[own] = running.worth(group.weight, gains, present, left)
+            self.value[own] = running.value_of(group.weight, gains, present, left)
 
 
 class _Shown(Sequence[Option]):

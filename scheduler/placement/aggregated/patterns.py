@@ -1,10 +1,10 @@
 """The node side of the aggregated formulation (algorithms.md section 6): the pieces into which a class's node can be cut.
 
 A *pattern* is a multiset of pieces that fits a node's idle GPUs and cores; only those to which no further piece can be added
-matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given each piece's worth, a dynamic program over (GPUs,
+matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given each piece's price, a dynamic program over (GPUs,
 cores) finds the best pattern of every class that offers the same pieces in one table,
 
-    f(G, C) = max( f(G-1, C), max over pieces (g, k): worth + f(G-g, C-k) ),       f(0, C) = 0.
+    f(G, C) = max( f(G-1, C), max over pieces (g, k): price + f(G-g, C-k) ),       f(0, C) = 0.
 
 Where some of a class's pieces are for jobs limited to the reserved cores and others not, the rest of those cores is a third
 dimension, which the pieces of limited jobs use up as well.
@@ -113,14 +113,14 @@ class Supply:
         """Whether the running jobs whose rows these are can all stay on the class's node."""
         return any(way.kept == pattern.pieces for way in self._ways[pattern.of_class])
 
-    def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
-        """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""
-        tables = {offer: table_of(room_choices, worth) for offer, room_choices in self._menus.items()}
+    def priced(self, prices: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
+        """The value of each class's best pattern at these prices, and the patterns above `least` of their class."""
+        tables = {offer: table_of(room_choices, prices) for offer, room_choices in self._menus.items()}
         best = np.zeros(len(self.classes))
         found: list[Pattern] = []
         for k, ways in enumerate(self._ways):
             values = [
-                float(tables[way.offer][0][way.room] + sum(worth[row] * units for row, units in way.kept))
+                float(tables[way.offer][0][way.room] + sum(prices[row] * units for row, units in way.kept))
                 for way in ways
             ]
             first = max(range(len(ways)), key=values.__getitem__)
@@ -130,9 +130,9 @@ class Supply:
                 found.append(Pattern(k, tuple(sorted((*rest, *way.kept)))))
         return best, found
 
-    def consistent(self, worth: np.ndarray) -> np.ndarray:
-        """The same prices, raised where a piece would be worth less than another that it can be used as: a bound needs that."""
-        raised: np.ndarray = np.maximum(worth, 0.0)
+    def consistent(self, prices: np.ndarray) -> np.ndarray:
+        """The same prices, raised where a piece would cost less than another that it can be used as: a bound needs that."""
+        raised: np.ndarray = np.maximum(prices, 0.0)
         for source, targets in self._targets:
             raised[source] = max(raised[source], float(raised[targets].max()))
         return raised

@@ -1,7 +1,7 @@
 """Bound and columns of the aggregated formulation by column generation (algorithms.md section 6).
 
 The master program holds some options and patterns; its duals price the rows, the best options and patterns under these
-prices join it, until none is worth more than it costs. At any prices p >= 0 the Lagrangian
+prices join it, until none has more value than it costs. At any prices p >= 0 the Lagrangian
 
     sum over groups: size * max(0, max over options: value - need * p)  +  sum over classes: nodes * best pattern at p
     (+ what quotas and cuts cost)
@@ -118,7 +118,7 @@ class Problem:
         """The moves there are. Where every pattern is listed none is needed but those into units of several pools."""
         return self.supply.moves
 
-    def worth(self, pattern: Pattern, prices: np.ndarray) -> float:
+    def reduced_cost(self, pattern: Pattern, prices: np.ndarray) -> float:
         """The pattern's reduced cost: its pieces at these prices, less the price of a node of its class."""
         pieces = sum(times * float(prices[self.first_row + row]) for row, times in pattern.pieces)
         return pieces - float(prices[self.first_class + pattern.of_class])
@@ -135,7 +135,7 @@ class Problem:
         return columns.matrix(self.row_upper)
 
     def surplus(self, prices: np.ndarray) -> np.ndarray:
-        """The worth of each option beyond the prices of its row and caps; the group's own price is not taken off."""
+        """The value of each option beyond the prices of its row and caps; the group's own price is not taken off."""
         found: np.ndarray = self.options.value - self.options.need * prices[self.first_row + self.options.row]
         for row, cap in enumerate(self.caps, start=self.first_cap):
             np.subtract.at(found, cap.options, cap.weights * prices[row])
@@ -259,9 +259,9 @@ class _Generation:
         surplus = problem.surplus(prices)
         best = _best_of_groups(surplus, problem)
         classes = slice(problem.first_class, problem.first_cap)
-        worth, patterns = problem.supply.priced(prices[rows], duals[classes])
-        prices[: problem.first_row], prices[classes] = best, worth
-        bound = float(problem.members @ best + problem.nodes @ worth)
+        best_patterns, patterns = problem.supply.priced(prices[rows], duals[classes])
+        prices[: problem.first_row], prices[classes] = best, best_patterns
+        bound = float(problem.members @ best + problem.nodes @ best_patterns)
         bound += sum(cap.upper * prices[row] for row, cap in enumerate(problem.caps, start=problem.first_cap))
         group = problem.options.group
         better = (surplus > duals[group] + 1e-7) & ~self.inside & (problem.members[group] > 0)

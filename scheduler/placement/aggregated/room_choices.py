@@ -67,18 +67,18 @@ def menu_of(offer: Offer, rooms: Sequence[Room], options: Options) -> RoomChoice
     return RoomChoices.of(pieces, Room(*(max(each) for each in zip(*rooms, strict=True))))
 
 
-def best_values(room_choices: RoomChoices, worth: np.ndarray) -> np.ndarray:
-    """F for all (GPUs, cores, limit) up to the room's most: the worth of the best pattern of such a node."""
-    return table_of(room_choices, worth)[0]
+def best_values(room_choices: RoomChoices, row_prices: np.ndarray) -> np.ndarray:
+    """F for all (GPUs, cores, limit) up to the room's most: the value of the best pattern of such a node."""
+    return table_of(room_choices, row_prices)[0]
 
 
-def table_of(room_choices: RoomChoices, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def table_of(room_choices: RoomChoices, row_prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """F and the choice behind each entry, for all (G, C, limit) up to the largest class."""
     most = room_choices.most
     cores, limit = np.arange(most.cores + 1)[:, None], np.arange(most.limit + 1)[None, :]
     value = np.zeros((most.gpus + 1, most.cores + 1, most.limit + 1))
     choice = np.full(value.shape, SKIP)
-    prices = worth[room_choices.rows]
+    prices = row_prices[room_choices.rows]
     for gpus in range(1, most.gpus + 1):
         value[gpus] = value[gpus - 1]
         usable = np.flatnonzero((room_choices.gpus <= gpus) & (prices > 1e-12))

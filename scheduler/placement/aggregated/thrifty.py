@@ -1,9 +1,9 @@
-"""A plan by prices, in one pass over the queue: each job takes the option worth most beyond its price (see `prices`).
+"""A plan by prices, in one pass over the queue: each job takes the option whose value is most above its price (see `prices`).
 
-Jobs that gain most go first, each to its best option or one nearly as good, on the node whose worth it lowers least: the worth
+Jobs that gain most go first, each to its best option or one nearly as good, on the node whose value it lowers least: the value
 of a node is that of the best pieces that its idle GPUs and cores can be cut into, so cores are not taken from GPUs that others
-could use. The jobs left out take the rest that fits, those worth most for their price first. A few numpy calls a job, none over
-nodes and jobs together; the present state is a plan at any time.
+could use. The jobs left out take the rest that fits, most value for their price first. A few numpy calls a job, none over nodes
+and jobs together; the present state is a plan at any time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NEARLY = 0.2
 MOST_PIECES = 1 << 20
 """No job asks for more GPUs."""
 DIGITS = 9
-"""Worths are compared to this number of digits of the largest, so that rounding decides nothing."""
+"""Values are compared to this number of digits of the largest, so that rounding decides nothing."""
 
 
 class Outlook:
-    """The worth of nodes at these prices, by their idle resources: a piece taken from one costs the others its loss."""
+    """The value of nodes at these prices, by their idle resources: a piece taken from one costs the others its loss."""
 
     def __init__(self, classes: Classes, options: Options, prices: Prices, idle_columns: IdleColumns) -> None:
         members: dict[Home, set[Pool]] = {}
@@ -64,9 +64,9 @@ class Outlook:
 
     def loss(self, at: np.ndarray, idle_columns: IdleColumns, gpus: int, cores: int) -> np.ndarray:
         """The loss of each of these nodes of one home by such a piece, in whole units of the last digit that counts."""
-        worth = self._tables[self._table[at[0]]]
-        most, idle, left = worth.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
-        lost = worth[idle, np.minimum(left, most)] - worth[idle - gpus, np.minimum(left - cores, most)]
+        values = self._tables[self._table[at[0]]]
+        most, idle, left = values.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
+        lost = values[idle, np.minimum(left, most)] - values[idle - gpus, np.minimum(left - cores, most)]
         found: np.ndarray = np.rint(lost * self._unit).astype(np.int64)
         return found
 

@@ -25,7 +25,7 @@ from scheduler.model import Chosen, Configuration, Share
 from scheduler.placement import configurations, cpu, turn
 from scheduler.placement.feasibility import Offer
 from scheduler.placement.objective import Objective
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 from scheduler.policies.drf import pool_shares
 from scheduler.policies.policy import Policy
 
@@ -51,28 +51,27 @@ class Task(NamedTuple):
 
 
 def place(work: Work) -> Outcome:
-    draft, objective, trail = DraftPlan(), Objective(), Trail()
+    draft = DraftPlan()
     waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
     standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
-    packing = _Packing(work, draft, trail, pool_shares(work))
+    packing = _Packing(work, draft, pool_shares(work))
     for room in list(work.ledger.rooms.values()):
         while (taken := packing.fill(room, waiting)) is not None:
             waiting.remove(taken)
         if work.remaining_s <= 0:
             late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
-            return Outcome(draft, standings, objective, trail, late)
+            return Outcome(draft, standings, late)
     largest = max(work.ledger.largest.values(), default=0)
     for ranked in waiting:
         if ranked.job.min_gpus > largest and not draft.has(ranked.job.id):
-            turn.take_turn(ranked, work, draft, objective, trail)
-    return Outcome(draft, standings, objective, trail, solver=greedy_figures(draft))
+            turn.take_turn(ranked, work, draft)
+    return Outcome(draft, standings, solver=greedy_figures(draft))
 
 
 @dataclass(slots=True)
 class _Packing:
     work: Work
     draft: DraftPlan
-    trail: Trail
     shares: tuple[Shares, Shares]
 
     def fill(self, room: Room, waiting: Sequence[Ranked]) -> Ranked | None:
@@ -130,7 +129,7 @@ class _Packing:
         placement = self.work.ledger.take(task.configuration, job.tenant)
         gain = Objective().gain_of(task.configuration)
         self.draft.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
-        self.trail.candidates[job.id] = (task.configuration,)
+        self.draft.candidates[job.id] = (task.configuration,)
         for shares, held in zip(self.shares, (placement.gpus, placement.cores), strict=True):
             shares.add(job.tenant, held)
         return task.ranked

@@ -233,7 +233,7 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
             stays = asked.id in running and running[asked.id].keeps(made)
             assert stays or rules.access(placed.ranked).admits(rules.zone(share.node))
         left.take(made, asked.tenant)
-    worth = 0.0
+    total = 0.0
     for placed in answer.placed:
         own = weights[placed.ranked.job.id]
         value = own * placed.gain * rules.factor(placed.ranked.job, placed.configuration)
@@ -241,8 +241,8 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
             present = placed.gain * rules.gain.of(live.present.throughput / placed.configuration.throughput)
             value = value * live.factor_of(placed.configuration)
             value += own * present * live.unselected_cost
-        worth += value
-    assert answer.objective == pytest.approx(worth)
+        total += value
+    assert answer.objective == pytest.approx(total)
     assert answer.bound is None or answer.bound >= answer.objective - 1e-6
 
 

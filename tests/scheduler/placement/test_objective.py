@@ -1,4 +1,4 @@
-"""What a configuration is worth (algorithms.md section 6): flatter where jobs scale badly, the paper's where they do not."""
+"""The gain of a configuration (algorithms.md section 6): flatter where jobs scale badly, the paper's where they do not."""
 
 import pytest
 from hypothesis import given, settings

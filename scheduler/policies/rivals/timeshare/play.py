@@ -16,8 +16,7 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.objective import Objective
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 
 if TYPE_CHECKING:
@@ -95,19 +94,19 @@ def _find(want: Want, left: Mapping[int, int], staying: Mapping[int, int]) -> di
 
 def play(work: Work, choose: Chooser) -> Outcome:
     """The planning's outcome. `choose`: the GPU type of each job that shall run in the round that begins."""
-    draft, objective, trail = DraftPlan(), Objective(), Trail()
+    draft = DraftPlan()
     choice, inside = Choice({}), set[int]()
     if work.replan:
-        begins = Round(work, draft, objective, trail)
+        begins = Round(work, draft)
         began_s = work.clock()
         choice = choose(begins)
         solve_s, inside = work.clock() - began_s, begins.all_gpus.waiting
         choice = replace(choice, figures=replace(choice.figures, solve_s=solve_s, participants=len(begins.running)))
         begins.give(choice.gpu_types)
-    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, draft, objective, trail)
+    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, draft)
     standings = Standings(inside | turns.came, window_gpus=work.ledger.gpus_up)
     late = Obstacles(out_of_time=choice.out_of_time | turns.out_of_time)
-    return Outcome(draft, standings, objective, trail, late, choice.figures)
+    return Outcome(draft, standings, late, choice.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +129,6 @@ class Round:
 
     work: Work
     draft: DraftPlan
-    objective: Objective
-    trail: Trail
     nodes: dict[str, list[Node]] = field(init=False)
     estimator: Estimator = field(init=False)
     all_gpus: Reallocation = field(init=False)
@@ -142,7 +139,7 @@ class Round:
             if room.node.gpus_total and room.node.gpu_type is not None:
                 self.nodes.setdefault(room.node.gpu_type, []).append(room.node)
         self.estimator = speeds_by_type(self.work)
-        self.all_gpus = Reallocation(self.work, self.draft, self.objective, self.trail, self.estimator, self._moving)
+        self.all_gpus = Reallocation(self.work, self.draft, self.estimator, self._moving)
 
     def _moving(self, live: Running, job: Job) -> float | None:
         """Every job with sound speeds takes part, and is worth as much elsewhere: stops are not counted.

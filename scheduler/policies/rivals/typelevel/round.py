@@ -17,8 +17,7 @@ from scheduler.errors import InvalidJob
 from scheduler.estimator.tables import signature
 from scheduler.model import SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.objective import Objective
-from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, Trail
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.typelevel import placer, program
 from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
@@ -31,26 +30,24 @@ if TYPE_CHECKING:
 
 def play(work: Work, *, every_size: bool) -> Outcome:
     """The round's outcome. `every_size`: configurations for each requirement, as Hops ran Sia, not Sia's own sizes."""
-    draft, objective, trail = DraftPlan(), Objective(), Trail()
+    draft = DraftPlan()
     figures, inside, late = SolverFigures(), set[int](), frozenset[int]()
     if work.replan:
         began_s = work.clock()
-        round_ = _Round(work, draft, objective, trail, every_size=every_size)
+        round_ = _Round(work, draft, every_size=every_size)
         inside, built_s = round_.all_gpus.waiting, work.clock()
         taken = round_.give()
         late = frozenset(inside) if taken is None else late
         figures = replace(round_.figures(taken), build_s=built_s - began_s, solve_s=work.clock() - built_s)
-    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, draft, objective, trail)
+    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, draft)
     standings = Standings(inside | turns.came, window_gpus=work.ledger.gpus_up)
-    return Outcome(draft, standings, objective, trail, Obstacles(out_of_time=late | turns.out_of_time), figures)
+    return Outcome(draft, standings, Obstacles(out_of_time=late | turns.out_of_time), figures)
 
 
 @dataclass(slots=True)
 class _Round:
     work: Work
     draft: DraftPlan
-    objective: Objective
-    trail: Trail
     every_size: bool
     all_gpus: Reallocation = field(init=False)
     estimator: Estimator = field(init=False)
@@ -61,7 +58,7 @@ class _Round:
     def __post_init__(self) -> None:
         self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
         self.estimator = speeds_by_type(self.work)
-        self.all_gpus = Reallocation(self.work, self.draft, self.objective, self.trail, self.estimator, self._moving)
+        self.all_gpus = Reallocation(self.work, self.draft, self.estimator, self._moving)
         self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
     def _moving(self, live: Running, job: Job) -> float | None:
