@@ -9,12 +9,12 @@ from scheduler.asking.changes import Kind
 from scheduler.copies import replace
 from scheduler.model import Reason
 from scheduler.model.instances import is_instance, only_instances
-from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, idle_offers, usable
+from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, usable
 from scheduler.placement.ledger import Ledger
 
 if TYPE_CHECKING:
     from scheduler.model import ClusterState, Job
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
 
 ENDS_MAX = 200
 """Expected ends of running jobs, soonest first, at which the job is asked whether it would fit."""
@@ -27,7 +27,7 @@ def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]
     if not job.eligible:
         return [(Kind.DEPENDENCY if job.ineligible_reason is Reason.DEPENDENCY else Kind.RELEASE, None)]
     ledger = Ledger(state.nodes, state.tenants, state.running)
-    offers = idle_offers(ledger)
+    offers = ledger.idle_offers()
     there = {node.gpu_type for node in state.nodes if node.gpu_type and node.gpus_total}
     types = sorted(name for name in there - job.gpu_types if not is_instance(name))
     asks_types = job.gpu_types and types and not only_instances(job.gpu_types)
@@ -73,7 +73,7 @@ def _fits_at(state: ClusterState, job: Job, ledger: Ledger, now_s: float) -> flo
     for time_s, ended in ahead.releases(state, now_s)[:ENDS_MAX]:
         for live in ended:
             ledger.release(live.pieces, live.tenant)
-        fits = first_failing(job, idle_offers(ledger), ledger.largest) is None
+        fits = first_failing(job, ledger.idle_offers(), ledger.largest) is None
         if fits and ledger.over_quota(job) is None:
             return time_s
     return None

@@ -17,8 +17,8 @@ from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Configuration, Share
 from scheduler.placement.aggregated.options import PieceRow
 from scheduler.placement.configurations import generate
+from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ class Candidates:
         return 1.0 if factors is None or job.is_cpu else factors(job, configuration)
 
     def gpu_type(self, configuration: Configuration) -> str:
-        return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
+        return self._start.free[configuration.shares[0].node].node.gpu_type or ""
 
     def _of_located(self, job: Job) -> Iterator[Alike]:
         own = self._draft.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
@@ -221,8 +221,8 @@ def _nearness(short: Shortfall | None) -> tuple[int, float]:
 def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
     """The final plan without the job's own placement."""
     twin = Ledger((), (), ())
-    twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
-    twin.rooms |= {piece.node: replace(final.rooms[piece.node]) for piece in own.pieces}
+    twin.free, twin.allowances = dict(final.free), dict(final.allowances)
+    twin.free |= {piece.node: replace(final.free[piece.node]) for piece in own.pieces}
     twin.limited, twin.core_limits = final.limited, dict(final.core_limits)
     for piece in own.pieces if own.job in final.limited else ():
         if piece.node in twin.core_limits:

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
+    from scheduler.placement.free_capacity import Shortfall
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
-    from scheduler.placement.rooms import Shortfall
 
 CANDIDATES_SHOWN = 6
 NODES_NAMED = 4
@@ -193,7 +193,7 @@ class Details:
         }
 
     def _name(self, node: int) -> str:
-        return self._start.rooms[node].node.name
+        return self._start.free[node].node.name
 
     def _nodes(self, made: Configuration) -> dict[str, dict[str, int]]:
         return {

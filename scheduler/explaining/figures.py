@@ -12,7 +12,6 @@ from scheduler.copies import replace
 from scheduler.model import Reason
 from scheduler.placement.feasibility import (
     Level,
-    Offer,
     aggregated_gpus,
     distributed_gpus,
     domain_allowed,
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Chosen, Job, Tenant
+    from scheduler.placement.free_capacity import Offer, Shortfall
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Shortfall
 
 NODES_SHOWN = 8
 
@@ -160,7 +159,7 @@ def placed(chosen: Chosen, ledger: Ledger) -> dict[str, Any]:
     """The figures of a placed job: where, how fast, and its worth."""
     made = chosen.configuration
     nodes = {
-        ledger.rooms[share.node].node.name: {"gpus": share.gpus, "cores": share.cores, "memory_mib": share.memory_mib}
+        ledger.free[share.node].node.name: {"gpus": share.gpus, "cores": share.cores, "memory_mib": share.memory_mib}
         for share in made.shares
     }
     return {

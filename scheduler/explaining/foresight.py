@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from scheduler.model import Alike, Job
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
 
@@ -38,7 +38,7 @@ class Foresight:
 
     @cached_property
     def _up(self) -> list[Offer]:
-        return whole_offers(room.node for room in self._start.rooms.values())
+        return whole_offers(free.node for free in self._start.free.values())
 
     @cached_property
     def _all(self) -> list[Offer]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.model import Chosen, Job, Queue, Ranked
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
 
 
 def passed_by(queue: Queue, at: np.ndarray, ranks_of: Callable[[Ranked], Sequence[int]]) -> np.ndarray:

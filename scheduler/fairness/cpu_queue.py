@@ -42,8 +42,8 @@ class _Cores:
         """The CPU array's part, made when the first job has its turn, before anything is taken."""
         own = self.every.copy()
         own.allowances = self.every.allowances
-        for number, room in own.rooms.items():
-            room.cores = room.cores[: self._access_rules.cpu_cores(number)]
+        for number, free in own.free.items():
+            free.cores = free.cores[: self._access_rules.cpu_cores(number)]
         return own
 
     def take(self, ranked: Ranked, draft: DraftPlan) -> bool:
@@ -54,9 +54,9 @@ class _Cores:
             return False
         draft.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
         for share in best.shares:
-            room, own = self.every.rooms[share.node], own_part.rooms[share.node]
-            own.cores = room.cores[: max(0, len(own.cores) - share.cores)]
-            own.memory_mib, own.tenants = room.memory_mib, room.tenants
+            free, own = self.every.free[share.node], own_part.free[share.node]
+            own.cores = free.cores[: max(0, len(own.cores) - share.cores)]
+            own.memory_mib, own.tenants = free.memory_mib, free.tenants
             own_part.note(share.node)
         return True
 
@@ -82,7 +82,7 @@ def place_cpu_queue(
     borrow: bool,
 ) -> CpuTurns:
     """Place the CPU jobs; all are in the window. `fair` false: in queue order."""
-    nodes = [room.node for room in work.ledger.rooms.values()]
+    nodes = [free.node for free in work.ledger.free.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
     held = dict(shares.held)
     turns = _Turns(work, draft, _Cores(work.ledger, access_rules, borrow=borrow), shares, fair=fair)
@@ -132,5 +132,5 @@ class _Turns:
             self._shares.add(job.tenant, job.cores)
             return
         self._failed.add(shape)
-        if work.ledger.rooms and cpu.choose(job, work.ledger) is not None:
+        if work.ledger.free and cpu.choose(job, work.ledger) is not None:
             self.kept[job.id] = {"kept_for": "array", "array": "gpu", "borrowing": self._cores.borrow}

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scheduler.placement.rooms import Withheld
+from scheduler.placement.free_capacity import Withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ def promise_keepers(
         return []
     tenants = {live.job: live.tenant for live in running if live.job in given}
     tenants |= {each.job.id: each.job.tenant for each in queue if each.job.id in given}
-    idle = {number: room.kept for number, room in final.rooms.items() if room.kept != Withheld()}
+    idle = {number: free.kept for number, free in final.free.items() if free.kept != Withheld()}
     holders = Counter(node for shares, _, _ in given.values() for node in {share.node for share in shares})
     found = []
     for number, (shares, given_s, cause) in given.items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.fairness.arrays import Array
 from scheduler.fairness.keepers import RESERVATION, Keeper, in_the_way, kept_figures
-from scheduler.placement.feasibility import first_failing, idle_offers
+from scheduler.placement.feasibility import first_failing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
     from scheduler.placement.access import Access
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
@@ -26,7 +26,7 @@ def kept_from(
 ) -> dict[int, Mapping[str, object]]:
     """For the jobs that would fit idle GPUs if these were not kept for others: job id -> the figures of those others."""
     kept: dict[int, Mapping[str, object]] = {}
-    left = idle_offers(work.ledger)
+    left = work.ledger.idle_offers()
     known: dict[tuple[object, ...], dict[str, object] | None] = {}
     for ranked in picked:
         job = ranked.job
@@ -59,7 +59,7 @@ def kept_by(
     barring = [access_rules.reservations[number][0] for number in sorted(access.barred)]
     if holds(node for each in barring for node in each.nodes):
         gpus = {offer.node.id: offer.gpus for offer in left}
-        names = {node: work.ledger.rooms[node].node.name for each in barring for node in each.nodes}
+        names = {node: work.ledger.free[node].node.name for each in barring for node in each.nodes}
         keepers = [
             Keeper(
                 each.job,

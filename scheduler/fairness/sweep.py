@@ -26,7 +26,6 @@ from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.shapes import shapes_of
 from scheduler.fairness.turns import by_share, standing_of
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offer, idle_offers
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.tightest import IdleNodes
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
@@ -227,11 +226,11 @@ class Sweep:
         """Give a started job more of its node if that makes it faster. After the passes no other job can use it."""
         job, ledger, chosen = ranked.job, self._work.ledger, self._draft.chosen[ranked.job.id]
         small = chosen.configuration
-        if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
+        if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.free[small.shares[0].node].gpus:
             return
         sizes = tuple(size for size in job.requirement if size >= small.gpus)
         ledger.release(chosen.placement.pieces, job.tenant, job.id)
-        offers = [idle_offer(ledger.rooms[small.shares[0].node])]
+        offers = [ledger.free[small.shares[0].node].offer]
         found = tuple(
             each
             for each in self._generate(job, sizes, offers)
@@ -243,7 +242,7 @@ class Sweep:
     def _note_kept(self) -> None:
         """Note the keepers of nodes that jobs would fit if the nodes were open to them."""
         access_rules, work = self._access_rules, self._work
-        nodes, left = IdleNodes(work.ledger, access_rules), idle_offers(work.ledger)
+        nodes, left = IdleNodes(work.ledger, access_rules), work.ledger.idle_offers()
         for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
             if position % 16 == 15 and self._is_late():
                 return

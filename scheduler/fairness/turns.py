@@ -31,7 +31,7 @@ class Standing:
 
 def standing_of(work: Work, picked: Iterable[Ranked]) -> Standing:
     """The shares as the windows left them."""
-    state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
+    state, nodes = work.state, [free.node for free in work.ledger.free.values()]
     by_type: dict[str, int] = {}
     for node in nodes:
         by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total

@@ -7,18 +7,17 @@ first level at which nothing is left is the reason. The same question is asked o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
+from scheduler.placement.free_capacity import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
 
 
 class Level(IntEnum):
@@ -30,29 +29,6 @@ class Level(IntEnum):
     TRUST = 3
     MEMORY = 4
     CORES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """The offer of one node; `admits` says whether a tenant's job may be there beside the running ones."""
-
-    node: Node
-    gpus: int
-    cores: int
-    memory_mib: int
-    tenants: frozenset[int] = frozenset()
-
-    def admits(self, tenant: int) -> bool:
-        return not self.node.exclusive_tenant or self.tenants <= {tenant}
-
-
-def idle_offers(ledger: Ledger) -> list[Offer]:
-    """The idle resources of schedulable nodes, in id order."""
-    return [idle_offer(room) for room in ledger.rooms.values()]
-
-
-def idle_offer(room: Room) -> Offer:
-    return Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
 
 
 def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
@@ -129,7 +105,7 @@ def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) ->
 
 def any_fits(jobs: Iterable[Job], ledger: Ledger) -> bool:
     """Whether what is idle could hold the smallest size of any of these jobs. Each kind of job is looked at once."""
-    offers = [offer for offer in idle_offers(ledger) if offer.gpus or offer.cores]
+    offers = [offer for offer in ledger.idle_offers() if offer.gpus or offer.cores]
     asked: set[tuple[object, ...]] = set()
     for job in jobs:
         kind = (job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib, job.bound, job.tenant)

@@ -24,7 +24,7 @@ def best_fit(configurations: Sequence[Configuration], ledger: Ledger, tenant: in
 
 
 def _preference(configuration: Configuration, ledger: Ledger) -> tuple[float, int, int, tuple[int, ...]]:
-    left = sum(len(ledger.rooms[share.node].gpus) - share.gpus for share in configuration.shares)
+    left = sum(len(ledger.free[share.node].gpus) - share.gpus for share in configuration.shares)
     nodes = tuple(share.node for share in configuration.shares)
     return (-configuration.throughput, left, len(nodes), nodes)
 

@@ -52,7 +52,7 @@ def place_jointly(
 
 def is_located(work: Work) -> bool:
     """Whether the cluster is small enough for the located formulation."""
-    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) <= LOCATED_NODES
+    return sum(free.node.gpus_total > 0 for free in work.ledger.free.values()) <= LOCATED_NODES
 
 
 def place_aggregated(
@@ -175,7 +175,7 @@ def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan) -> int:
 def _most_idle(work: Work) -> dict[str, int]:
     """The idle GPUs of each type: a job that needs more cannot be placed, however they lie."""
     idle: dict[str, int] = {}
-    for room in work.ledger.rooms.values():
-        if room.gpus and room.cores:
-            idle[room.node.gpu_type or ""] = idle.get(room.node.gpu_type or "", 0) + len(room.gpus)
+    for free in work.ledger.free.values():
+        if free.gpus and free.cores:
+            idle[free.node.gpu_type or ""] = idle.get(free.node.gpu_type or "", 0) + len(free.gpus)
     return idle

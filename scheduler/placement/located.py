@@ -139,7 +139,7 @@ def _may_swap(ranked: Ranked, later: Candidate, ledger: Ledger) -> bool:
     if ours == theirs:
         return True
     shares = later.configuration.shares
-    return ours not in ledger.allowances and not any(ledger.rooms[each.node].node.exclusive_tenant for each in shares)
+    return ours not in ledger.allowances and not any(ledger.free[each.node].node.exclusive_tenant for each in shares)
 
 
 def knapsack_bound(candidates: Sequence[Candidate], ledger: Ledger) -> float:
@@ -189,8 +189,8 @@ def _node_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledger
             uses.setdefault((share.node, "cores"), []).append((column, share.cores))
             uses.setdefault((share.node, "memory"), []).append((column, share.memory_mib))
     for (node, resource), entries in uses.items():
-        room = ledger.rooms[node]
-        idle = {"gpus": len(room.gpus), "cores": len(room.cores), "memory": room.memory_mib}[resource]
+        free = ledger.free[node]
+        idle = {"gpus": len(free.gpus), "cores": len(free.cores), "memory": free.memory_mib}[resource]
         _row_if_binding(program, candidates, entries, idle)
 
 
@@ -232,7 +232,7 @@ def _trust_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledge
     there: dict[int, dict[int, list[int]]] = {}
     for column, candidate in enumerate(candidates):
         for share in candidate.configuration.shares:
-            if ledger.rooms[share.node].node.exclusive_tenant:
+            if ledger.free[share.node].node.exclusive_tenant:
                 there.setdefault(node_of(share.node), {}).setdefault(candidate.ranked.job.tenant, []).append(column)
     for by_tenant in there.values():
         if len(by_tenant) > 1:

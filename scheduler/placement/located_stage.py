@@ -11,8 +11,6 @@ from scheduler.placement import configurations, located, solver
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.options import options_of
-from scheduler.placement.core_choices import core_choices_of
-from scheduler.placement.feasibility import idle_offers
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.outcome import Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
@@ -93,8 +91,8 @@ def _generate(
     stage: Sequence[Ranked], work: Work, draft: DraftPlan, access_rules: OfferingRules | None
 ) -> tuple[int, frozenset[int]]:
     """Fill the draft's candidates in rank order until time is up: their number before thinning, and the jobs without time."""
-    idle = idle_offers(work.ledger)
-    core_choices = core_choices_of(work.ledger)
+    idle = work.ledger.idle_offers()
+    core_counts = work.ledger.core_counts()
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
@@ -107,9 +105,9 @@ def _generate(
         try:
             offers = idle if access_rules is None else access_rules.offers(ranked)
             offers = offers if running is None else running.own_offers(offers, work.ledger)
-            cores = core_choices[ranked.job.id in work.ledger.limited]
+            cores = core_counts[ranked.job.id in work.ledger.limited]
             found = configurations.generate_on(
-                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_choices=cores
+                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_counts=cores
             )
         except InvalidJob as error:
             draft.invalid[ranked.job.id] = error

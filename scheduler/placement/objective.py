@@ -122,7 +122,7 @@ class Objective:
 def efficient(waiting: Iterable[Job], work: Work) -> Gain:
     """The gain for a planning, by how its waiting and its changeable jobs with several sizes scale."""
     running = (each.job for each in islice(work.changeable.values(), SAMPLE))
-    nodes = [room.node for room in work.ledger.rooms.values()]
+    nodes = [free.node for free in work.ledger.free.values()]
     return gain_for([*islice(waiting, SAMPLE), *running], nodes, work.estimator)
 
 

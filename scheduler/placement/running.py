@@ -18,7 +18,7 @@ import numpy as np
 
 from scheduler.copies import replace
 from scheduler.estimator.layers import GUESSES
-from scheduler.placement.feasibility import Offer
+from scheduler.placement.free_capacity import Offer
 from scheduler.placement.located import weights
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ class Participant:
     def own_offers(self, offers: Sequence[Offer], ledger: Ledger) -> list[Offer]:
         """The offers, and on its own nodes that are kept for another job what it holds there now."""
         open_to = {offer.node.id for offer in offers}
-        rooms = [ledger.rooms[share.node] for share in self.present.shares]
+        capacities = [ledger.free[share.node] for share in self.present.shares]
         own = [
-            Offer(room.node, share.gpus, share.cores, share.memory_mib, room.tenants)
-            for room, share in zip(rooms, self.present.shares, strict=True)
+            Offer(free.node, share.gpus, share.cores, share.memory_mib, free.tenants)
+            for free, share in zip(capacities, self.present.shares, strict=True)
             if share.node not in open_to
         ]
         return sorted([*offers, *own], key=lambda offer: offer.node.id)

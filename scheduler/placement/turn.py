@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
 from scheduler.placement import configurations, cpu
-from scheduler.placement.core_choices import speed_class
 from scheduler.placement.feasibility import software_allowed
+from scheduler.placement.free_capacity import speed_class
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.instances import on_instance
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Job, Ranked
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
@@ -73,7 +73,7 @@ def turns(queue: Sequence[Ranked], came: int) -> Turns:
 def most_on_a_node(ledger: Ledger) -> dict[str | None, int]:
     """By type, the most idle GPUs with a core each that one node has."""
     most: dict[str | None, int] = {}
-    for offer in ledger.alike_nodes.offers():
+    for offer in ledger.equal_nodes.offers():
         name = offer.node.gpu_type
         most[name] = max(most.get(name, 0), min(offer.gpus, offer.cores))
     return most
@@ -87,13 +87,13 @@ def may_fit(job: Job, most: Mapping[str | None, int], work: Work) -> bool:
 def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
     """The configurations to choose from. Where nodes of a group make no difference, only the first of them is looked at."""
     ledger, sigma = work.ledger, work.parameters.sigma
-    if not any(job.min_gpus <= idle and job.may_use(name) for name, idle in ledger.alike_nodes.idle_gpus.items()):
+    if not any(job.min_gpus <= idle and job.may_use(name) for name, idle in ledger.equal_nodes.idle_gpus.items()):
         return ()
     if job.checkpoint_domain is not None or work.estimator.is_known(job) or _may_spread(job, work):
         return configurations.generate(job, ledger, work.estimator, sigma=sigma)
     offers = [
         offer
-        for offer in ledger.alike_nodes.offers()
+        for offer in ledger.equal_nodes.offers()
         if offer.gpus >= job.min_gpus and job.may_use(offer.node.gpu_type) and software_allowed(job, offer.node)
     ]
     if len(job.requirement) == 1:

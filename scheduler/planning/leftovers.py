@@ -13,7 +13,6 @@ from scheduler.errors import InvalidJob
 from scheduler.model.instances import is_instance
 from scheduler.placement import turn
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offer
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.instances import on_instance
 from scheduler.placement.located import thin
@@ -32,7 +31,7 @@ CANDIDATES_KEPT = 64
 def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
     """Start jobs that this planning left waiting."""
     ledger, draft, strict = work.ledger, outcome.draft, outcome.obstacles
-    idle = {number for number, room in ledger.rooms.items() if room.gpus and is_instance(room.node.gpu_type)}
+    idle = {number for number, free in ledger.free.items() if free.gpus and is_instance(free.node.gpu_type)}
     idle -= {node for each in outcome.reservations for node in each.nodes}
     if not idle or strict.blocked_by is not None or strict.blocked_tenants:
         return
@@ -54,8 +53,7 @@ def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
 
 
 def _configurations(job: Job, nodes: set[int], work: Work) -> tuple[Configuration, ...]:
-    rooms = work.ledger.rooms
-    offers = [idle_offer(room) for number, room in rooms.items() if number in nodes and room.gpus]
+    offers = [free.offer for number, free in work.ledger.free.items() if number in nodes and free.gpus]
     try:
         return generate_on(job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:

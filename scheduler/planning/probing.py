@@ -43,7 +43,7 @@ def choose(
     """The probe that begins now, taken from `ledger`; () when none is wanted or none may begin."""
     if not state.links_wanted or not _may(ledger, state, parameters):
         return ()
-    types = {room.node.gpu_type for room in ledger.rooms.values() if room.node.gpu_type}
+    types = {free.node.gpu_type for free in ledger.free.values() if free.node.gpu_type}
     closed = types_kept(queue, types, parameters.reserve_lr)
     for wish in state.links_wanted:
         if wish.gpu_type in closed or is_instance(wish.gpu_type):  # between instances there are no links
@@ -74,16 +74,16 @@ def _may(ledger: Ledger, state: ClusterState, parameters: Parameters) -> bool:
 
 def _places(wish: LinkWish, ledger: Ledger) -> Iterator[tuple[Share, ...]]:
     least = 1 if wish.between else GPUS
-    rooms = [
-        room
-        for room in ledger.rooms.values()
-        if room.node.gpu_type == wish.gpu_type
-        and len(room.gpus) >= least
-        and len(room.cores) >= least
-        and room.memory_mib >= MEMORY_MIB
+    capacities = [
+        free
+        for free in ledger.free.values()
+        if free.node.gpu_type == wish.gpu_type
+        and len(free.gpus) >= least
+        and len(free.cores) >= least
+        and free.memory_mib >= MEMORY_MIB
     ]
-    rooms.sort(key=lambda room: (len(room.gpus), room.node.id))
-    numbers = [room.node.id for room in rooms]
+    capacities.sort(key=lambda free: (len(free.gpus), free.node.id))
+    numbers = [free.node.id for free in capacities]
     if not wish.between:
         for number in numbers:
             yield (Share(number, GPUS, GPUS, MEMORY_MIB),)

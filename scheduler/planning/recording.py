@@ -200,7 +200,7 @@ def _held(nodes: Sequence[Node], final: Ledger, shared: AbstractSet[tuple[int, i
     """
     gpus, cores = metrics.allocated(nodes, final)
     gpus += len(shared)
-    up = {(room.node.id, gpu.index) for room in final.rooms.values() for gpu in room.node.shared}
+    up = {(free.node.id, gpu.index) for free in final.free.values() for gpu in free.node.shared}
     gpus_total, cores_total = sum(node.gpus_there for node in nodes), sum(node.cores_total for node in nodes)
     return {
         "gpus_total": gpus_total,

@@ -10,8 +10,8 @@ from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 if TYPE_CHECKING:
     from scheduler.model import Job, PartedGpu
+    from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
     from scheduler.sharing.series import Flags
 
 
@@ -19,27 +19,27 @@ class Places:
     """Shared GPUs on nodes that are up, but for those whose holders have more than the GPU."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self.rooms: list[Room] = []
+        self.capacities: list[FreeCapacity] = []
         self.gpus: list[PartedGpu] = []
         self._of_node: dict[int, slice] = {}
-        for number in sorted(ledger.rooms):
-            room, first = ledger.rooms[number], len(self.gpus)
-            for gpu in room.node.shared:
+        for number in sorted(ledger.free):
+            free, first = ledger.free[number], len(self.gpus)
+            for gpu in free.node.shared:
                 if gpu.open and gpu.compute_left >= 0 and gpu.memory_left_mib >= 0:
-                    self.rooms.append(room)
+                    self.capacities.append(free)
                     self.gpus.append(gpu)
-            self._of_node[room.node.id] = slice(first, len(self.gpus))
-        self.cores = np.array([len(room.cores) for room in self.rooms], dtype=np.int64)
-        self.memory_mib = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
+            self._of_node[free.node.id] = slice(first, len(self.gpus))
+        self.cores = np.array([len(free.cores) for free in self.capacities], dtype=np.int64)
+        self.memory_mib = np.array([free.memory_mib for free in self.capacities], dtype=np.int64)
         self._allowed: dict[tuple[object, ...], tuple[Flags, bool]] = {}
-        self._exclusive = any(room.node.exclusive_tenant for room in self.rooms)
+        self._exclusive = any(free.node.exclusive_tenant for free in self.capacities)
 
     def allowed(self, job: Job) -> Flags:
         """Where nothing but room could keep the job away."""
         kind, _ = self._of_kind(job)
         if not self._exclusive:
             return kind
-        admits: Flags = np.array([room.admits(job.tenant) for room in self.rooms], dtype=bool)
+        admits: Flags = np.array([free.admits(job.tenant) for free in self.capacities], dtype=bool)
         return kind & admits
 
     def everywhere(self, job: Job) -> bool:
@@ -50,7 +50,7 @@ class Places:
         """Return where a job with such wishes may be, and whether that is everywhere."""
         kind = (job.gpu_types, job.bound)
         if kind not in self._allowed:
-            found: Flags = np.array([_allowed(job, room) for room in self.rooms], dtype=bool)
+            found: Flags = np.array([_allowed(job, free) for free in self.capacities], dtype=bool)
             self._allowed[kind] = found, bool(found.all())
         return self._allowed[kind]
 
@@ -59,10 +59,10 @@ class Places:
         found: Flags = (self.cores >= job.min_cores) & (self.memory_mib >= job.memory_mib)
         return found
 
-    def taken(self, room: Room) -> None:
-        here = self._of_node[room.node.id]
-        self.cores[here], self.memory_mib[here] = len(room.cores), room.memory_mib
+    def taken(self, free: FreeCapacity) -> None:
+        here = self._of_node[free.node.id]
+        self.cores[here], self.memory_mib[here] = len(free.cores), free.memory_mib
 
 
-def _allowed(job: Job, room: Room) -> bool:
-    return job.may_use(room.node.gpu_type) and software_allowed(job, room.node) and domain_allowed(job, room.node)
+def _allowed(job: Job, free: FreeCapacity) -> bool:
+    return job.may_use(free.node.gpu_type) and software_allowed(job, free.node) and domain_allowed(job, free.node)

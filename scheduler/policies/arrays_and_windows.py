@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.cpu_queue import CpuTurns
     from scheduler.model import Ranked, Running, ShareView
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
     from scheduler.policies.lineup import Lineup

@@ -80,13 +80,13 @@ def fill(
 ) -> tuple[Windows, list[ShareView]]:
     windows: dict[Array, ArrayWindow] = {}
     for array in GPU_ARRAYS:
-        rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
-        capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
-        windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
+        capacities = [free for number, free in work.ledger.free.items() if division.array_of_node(number) is array]
+        capacity = round(sum(free.node.gpus_total for free in capacities) * work.parameters.window_size)
+        windows[array] = ArrayWindow(capacity, sum(len(free.gpus) for free in capacities))
     lines = labelled(gpu_queue, lambda each: (each.job.tenant, homes.of(each.job)))
     if mode.borrow and mode.joint and work.parameters.placement == "ilp":
         _lend(windows, lines)
-    state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
+    state, nodes = work.state, [free.node for free in work.ledger.free.values()]
     by_type: dict[str, int] = {}
     for node in nodes:
         by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total

@@ -16,7 +16,8 @@ from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import EntityLayer
 from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
-from scheduler.placement.feasibility import Level, Offer, usable
+from scheduler.placement.feasibility import Level, usable
+from scheduler.placement.free_capacity import Offer
 from scheduler.placement.running import Factors, Participant
 from scheduler.replan.participants import present_configuration, released
 from scheduler.replan.realise import realise
@@ -69,7 +70,7 @@ class Reallocation:
         job, ledger = live.description, self.work.ledger
         if job is None or not live.gpus or live.stopping or job.promise is not None:
             return None
-        if not all(piece.node in ledger.rooms for piece in live.pieces):
+        if not all(piece.node in ledger.free for piece in live.pieces):
             return None
         try:
             self.work.check(job)
@@ -83,12 +84,12 @@ class Reallocation:
 
     def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
         """The nodes that the job may use; None = all of these nodes, the common case."""
-        rooms = [self.idle.rooms[node.id] for node in nodes]
+        capacities = [self.idle.free[node.id] for node in nodes]
         found = {
-            room.node.id
-            for room in rooms
+            free.node.id
+            for free in capacities
             if usable(
-                job, Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants), Level.TRUST
+                job, Offer(free.node, len(free.gpus), len(free.cores), free.memory_mib, free.tenants), Level.TRUST
             )
         }
         return None if len(found) == len(nodes) else found
@@ -126,18 +127,18 @@ class Reallocation:
 
     def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:
         """The configuration on these GPUs: each part gets the cores that the job wants, at most its share of the node's cores."""
-        rooms = [self.idle.rooms[node] for node in spots]
+        capacities = [self.idle.free[node] for node in spots]
         total = sum(spots.values())
         shares = tuple(
             Share(
-                room.node.id,
+                free.node.id,
                 gpus,
                 max(
-                    job.least_cores * gpus, min(job.cores * gpus, room.node.cores_total * gpus // room.node.gpus_total)
+                    job.least_cores * gpus, min(job.cores * gpus, free.node.cores_total * gpus // free.node.gpus_total)
                 ),
                 -(-job.memory_mib * gpus // total),
             )
-            for room, gpus in zip(rooms, spots.values(), strict=True)
+            for free, gpus in zip(capacities, spots.values(), strict=True)
         )
-        estimate = self.estimator.per_gpu(job, rooms[0].node, total, len(spots))
+        estimate = self.estimator.per_gpu(job, capacities[0].node, total, len(spots))
         return Configuration(job.id, shares, estimate.per_gpu * total, estimate.source)

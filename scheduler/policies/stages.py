@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
     from scheduler.model import Configuration, Ranked
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.outcome import DraftPlan, Staged
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode

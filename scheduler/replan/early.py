@@ -90,7 +90,7 @@ def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
     if ledger.idle_gpus < FRAGMENTS_SHARE * ledger.gpus_up:
         return False
     idle: Counter[str | None] = Counter()
-    for room in ledger.rooms.values():
-        idle[room.node.gpu_type] += len(room.gpus)
+    for free in ledger.free.values():
+        idle[free.node.gpu_type] += len(free.gpus)
     asked = {(each.job.min_gpus, each.job.gpu_types) for each in waiting if not each.job.is_cpu}
     return sum(idle[name] for name in wanted_types(asked, idle)) >= FRAGMENTS_SHARE * ledger.gpus_up

@@ -76,12 +76,12 @@ def whom_to_stop(wanted: Configuration, ledger: Ledger, found: Sequence[Running]
 
 def _fits(wanted: Configuration, ledger: Ledger, stopped: Sequence[Running]) -> bool:
     for share in wanted.shares:
-        room = ledger.rooms[share.node]
+        free = ledger.free[share.node]
         pieces = [piece for live in stopped for piece in live.pieces if piece.node == share.node]
         if (
-            len(room.gpus) + sum(len(piece.gpus) for piece in pieces) < share.gpus
-            or len(room.cores) + sum(len(piece.cores) for piece in pieces) < share.cores
-            or room.memory_mib + sum(piece.memory_mib for piece in pieces) < share.memory_mib
+            len(free.gpus) + sum(len(piece.gpus) for piece in pieces) < share.gpus
+            or len(free.cores) + sum(len(piece.cores) for piece in pieces) < share.cores
+            or free.memory_mib + sum(piece.memory_mib for piece in pieces) < share.memory_mib
         ):
             return False
     return True

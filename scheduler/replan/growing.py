@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offers, with_lent
+from scheduler.placement.feasibility import with_lent
 from scheduler.replan.participants import asked_after_s, first_s_of, present_configuration, restart_s_of, taking_part
 from scheduler.replan.paying import factors
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.model import Ranked, Running
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.objective import Gain
     from scheduler.placement.work import Work
 
@@ -103,7 +103,7 @@ def yields(live: Running, gpus: float, work: Work, gain: Gain, at_s: float) -> b
     sizes = [size for size in job.requirement if size <= live.gpus - gpus]
     if not sizes:
         return False
-    node = work.ledger.rooms[live.pieces[0].node].node
+    node = work.ledger.free[live.pieces[0].node].node
     try:
         least, less = (work.estimator.throughput(job, [node], size).value for size in (sizes[0], sizes[-1]))
         now = present_configuration(live, job, work.ledger, work.estimator)
@@ -118,7 +118,7 @@ def _for_idle_gpus(due: Sequence[tuple[float, Running]], work: Work, reserved: C
     ledger = work.ledger
     if not ledger.idle_gpus or ledger.idle_gpus < IDLE_SHARE * ledger.gpus_up:
         return None
-    every = {each.node.id: each for each in idle_offers(ledger)}
+    every = {each.node.id: each for each in ledger.idle_offers()}
     offers = _most_idle(each for each in every.values() if each.gpus and each.node.id not in reserved)
     return min((at_s for at_s, live in due if offers and gains(live, offers, every, work, at_s)), default=None)
 

@@ -20,7 +20,7 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Promised, StopOrder
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offers, type_allowed, with_lent
+from scheduler.placement.feasibility import type_allowed, with_lent
 from scheduler.replan.early import GROWTH
 from scheduler.replan.giving_back import whom_to_stop
 from scheduler.replan.promises import Coming, keep
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.objective import Objective
     from scheduler.placement.outcome import DraftPlan
@@ -51,7 +51,7 @@ class Rules(NamedTuple):
     may_take: Callable[[Ranked, Running], bool]
 
 
-ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambda _, __: True)
+ANYTHING = Rules(lambda _, ledger: ledger.idle_offers(), lambda _, __: 1.0, lambda _, __: True)
 
 
 class _Way(NamedTuple):
@@ -116,7 +116,7 @@ def _loss(live: Running, work: Work, objective: Objective) -> float:
     """The objective's loss if the running job is stopped."""
     each = work.changeable[live.job]
     job, speed = each.job, each.present.throughput
-    hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
+    hosts = {free.node.gpu_type: [free.node] for free in work.ledger.free.values() if type_allowed(job, free.node)}
     # Its smallest size on its slowest type: close to the smallest throughput that could be generated.
     least = min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())
     return objective.weight(live.job) * objective.gain.of(speed / min(speed, least)) * (1.0 + each.unselected_cost)

@@ -35,11 +35,11 @@ def replan_nearby(
 ) -> Staged:
     """Solve for the participants and the head of the front on their nodes, and take the result from `work.ledger`."""
     chosen = {piece.node for each in solving.participants.values() for piece in each.live.pieces}
-    rooms = [room for number, room in solving.ledger.rooms.items() if room.node.gpus_total and number not in chosen]
-    rooms.sort(key=lambda room: (-len(room.gpus), room.node.id))
+    capacities = [free for number, free in solving.ledger.free.items() if free.node.gpus_total and number not in chosen]
+    capacities.sort(key=lambda free: (-len(free.gpus), free.node.id))
     near = replace(
         solving,
-        ledger=solving.ledger.copy(chosen | {room.node.id for room in rooms[: max(0, MOST_NODES - len(chosen))]}),
+        ledger=solving.ledger.copy(chosen | {free.node.id for free in capacities[: max(0, MOST_NODES - len(chosen))]}),
         deadline_s=work.clock() + TIME_SHARE * work.remaining_s,
     )
     stage = [each.ranked for each in work.participants.values()]

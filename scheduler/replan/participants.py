@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Share
-from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.running import Factors, Participant
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         and not live.stopping
         and live.description.promise is None
         and now_s - live.started_s >= asked_after_s(restart_s_of(live, parameters), parameters)
-        and all(piece.node in ledger.rooms for piece in live.pieces)
+        and all(piece.node in ledger.free for piece in live.pieces)
     ]
 
 
@@ -139,7 +139,7 @@ def _describe(
 
 
 def is_large(work: Work) -> bool:
-    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES
+    return sum(free.node.gpus_total > 0 for free in work.ledger.free.values()) > MOST_NODES
 
 
 def by_class(work: Work) -> bool:
@@ -175,7 +175,7 @@ def _draw(running: Sequence[Running], work: Work) -> list[Running]:
 
 def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:
     """The configuration on which the job runs, with the throughput that it would have for a waiting job."""
-    nodes = [ledger.rooms[piece.node].node for piece in live.pieces]
+    nodes = [ledger.free[piece.node].node for piece in live.pieces]
     speed, source = min(per_gpu(estimator, job, node, live.gpus, len(nodes)) for node in nodes)
     if len(nodes) == 1:
         share = share_of_speed(live.cores, job.cores, live.gpus)

@@ -132,10 +132,10 @@ def can_keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Comin
     if ledger.quota_shortfall(tenant, *trial.take_quota(tenant, shares)) is not None:
         return False
     return all(
-        (room := ledger.rooms.get(share.node)) is not None
-        and share.gpus <= len(room.gpus)
-        and share.cores <= len(room.cores)
-        and share.memory_mib <= room.memory_mib
+        (free := ledger.free.get(share.node)) is not None
+        and share.gpus <= len(free.gpus)
+        and share.cores <= len(free.cores)
+        and share.memory_mib <= free.memory_mib
         for share in rest
     )
 
@@ -145,7 +145,7 @@ def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | No
     job, shares = holder.job, holder.promise.shares
     if holder.live is not None or ledger.shortfall(Configuration(job.id, shares, 1.0, ""), job.tenant) is not None:
         return None
-    nodes = [ledger.rooms[share.node].node for share in shares]
+    nodes = [ledger.free[share.node].node for share in shares]
     try:
         speed = estimator.throughput(job, nodes, holder.promise.gpus) if not job.is_cpu else None
     except InvalidJob:

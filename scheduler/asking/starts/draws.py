@@ -48,7 +48,7 @@ class Draw:
         self.cut = False
         self.got: dict[int, Configuration] = {}  # by job, at its first start
         self._ledger = Ledger(scene.nodes, scene.state.tenants, scene.state.running)
-        self._exclusive = [room for room in self._ledger.rooms.values() if room.node.exclusive_tenant]
+        self._exclusive = [free for free in self._ledger.free.values() if free.node.exclusive_tenant]
         self._running: dict[int, Running] = {}
         self._ends: list[tuple[float, int, int]] = []
         self._starts = count()
@@ -130,10 +130,10 @@ class Draw:
             at_s, job = self._next
             self._waiting[job.id], self._since[job.id] = job, (at_s, 0.0)
             self._next = next(self._to_come, None)
-        for room in self._exclusive:
-            here = (live for live in self._running.values() if any(p.node == room.node.id for p in live.pieces))
-            room.tenants = frozenset(live.tenant for live in here)
-            self._ledger.note(room.node.id)
+        for free in self._exclusive:
+            here = (live for live in self._running.values() if any(p.node == free.node.id for p in live.pieces))
+            free.tenants = frozenset(live.tenant for live in here)
+            self._ledger.note(free.node.id)
 
     def _remove(self, job: int) -> Running:
         live = self._running.pop(job)

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.model import Configuration, Share
 from scheduler.placement.aggregated.options import PieceRow
-from scheduler.placement.core_choices import MOST_CORES
+from scheduler.placement.core_counts import MOST_CORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,17 +35,17 @@ class IdleColumns:
         self._keys = list(options.rows)
         ids = sorted(node for each in classes.all for node in each.nodes)
         at = {node: k for k, node in enumerate(ids)}
-        rooms = [ledger.rooms[node] for node in ids]
+        capacities = [ledger.free[node] for node in ids]
         self.nodes = np.array(ids, dtype=int)
-        self.gpus = np.array([len(room.gpus) for room in rooms], dtype=int)
-        self.cores = np.array([len(room.cores) for room in rooms], dtype=int)
-        self.memory_mib = np.array([room.memory_mib for room in rooms], dtype=int)
+        self.gpus = np.array([len(free.gpus) for free in capacities], dtype=int)
+        self.cores = np.array([len(free.cores) for free in capacities], dtype=int)
+        self.memory_mib = np.array([free.memory_mib for free in capacities], dtype=int)
         self._limited = ledger.limited
         self._limit = np.array([ledger.cores_for(node, limited=True) for node in ids], dtype=int)
         self.owner = np.array(
-            [next(iter(room.tenants), NOBODY) if room.node.exclusive_tenant else NOBODY for room in rooms]
+            [next(iter(free.tenants), NOBODY) if free.node.exclusive_tenant else NOBODY for free in capacities]
         )
-        self._exclusive = np.array([room.node.exclusive_tenant for room in rooms], dtype=bool)
+        self._exclusive = np.array([free.node.exclusive_tenant for free in capacities], dtype=bool)
         self._members = {
             pool: np.array([at[node] for node in nodes], dtype=int) for pool, nodes in classes.nodes_of.items()
         }
@@ -75,7 +75,7 @@ class IdleColumns:
         at = self._nodes_of(self.pools_of(option), job)
         parts = self._spread(at, job, option) if option.spread else self._single(at, job, option)
         if not parts:
-            self._failed.add(failed)  # rooms only shrink
+            self._failed.add(failed)  # what is idle only shrinks
             return None
         return self.take(job, option, parts)
 
@@ -174,8 +174,8 @@ class IdleColumns:
         """(position, GPUs) parts that make `gpus`, largest first; [] when they do not reach."""
         parts: list[tuple[int, int]] = []
         left = gpus
-        for at, room in sorted(most, key=lambda each: (-each[1], each[0])):
-            part = min(left if parts else min(left, gpus - 1), room)
+        for at, units in sorted(most, key=lambda each: (-each[1], each[0])):
+            part = min(left if parts else min(left, gpus - 1), units)
             if part > 0:
                 parts.append((at, part))
                 left -= part

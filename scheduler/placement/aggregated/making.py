@@ -15,7 +15,7 @@ from scheduler.placement.aggregated.prices import prices_of
 from scheduler.placement.aggregated.pricing import Cap, Problem
 from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
 from scheduler.placement.aggregated.whole import Whole
-from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
+from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.memory import Solved
 from scheduler.placement.solver import relative_gap
 
@@ -108,9 +108,9 @@ class Maker:
         shares = configuration.shares
         if len(shares) < 2:
             return configuration
-        job, rooms = ranked.job, self.ledger.rooms
+        job, idle = ranked.job, self.ledger.free
         speeds = [
-            per_gpu(self.estimator, job, rooms[each.node].node, configuration.gpus, len(shares)) for each in shares
+            per_gpu(self.estimator, job, idle[each.node].node, configuration.gpus, len(shares)) for each in shares
         ]
         speed, source = min(speeds)
         rate = configuration.cores // configuration.gpus

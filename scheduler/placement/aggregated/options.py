@@ -25,7 +25,7 @@ from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import skeletons
 from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
-from scheduler.placement.core_choices import answer_of
+from scheduler.placement.core_counts import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -244,7 +244,7 @@ def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> 
     """To keep its place, the first of a running job's options. Its speed is known, so the answer scales nothing."""
     present = running.present
     spread = len(present.shares) > 1
-    here = Question(ledger.rooms[present.shares[0].node].node, present.gpus, len(present.shares), 1.0)
+    here = Question(ledger.free[present.shares[0].node].node, present.gpus, len(present.shares), 1.0)
     row = found.row_of(PieceRow(pin.pool, *pin.piece))
     factor = found.rules.factor(running.job, present)
     line = Line(row, present.gpus if spread else 1, present.gpus, present.cores, spread, factor, 1.0, 0)

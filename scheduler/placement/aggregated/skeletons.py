@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.core_choices import SPEED_STEP, share_of_speed, spread_rates
+from scheduler.placement.core_counts import share_of_speed, spread_rates
+from scheduler.placement.free_capacity import SPEED_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +126,7 @@ class Skeletons:
                     cores,
                     share_of_speed(cores, job.cores, size),
                 )
-                for cores in self.classes.core_choices[pool.limited].of(pool.gpu_type, size, job, most_cores)
+                for cores in self.classes.core_counts[pool.limited].of(pool.gpu_type, size, job, most_cores)
                 if cores <= most
             ]
         return self._pieces[key]

@@ -25,8 +25,7 @@ from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.patterns import Supply
 from scheduler.placement.aggregated.pricing import Problem, price
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.core_choices import core_choices_of, per_gpu, share_of_speed, spread_rates
-from scheduler.placement.feasibility import idle_offers
+from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.matrix_solver import solve_matrix
 from scheduler.placement.objective import Gain
@@ -189,7 +188,9 @@ def ways_to_run(asked, size, left):
                     for k, gpus in zip(chosen, parts, strict=True)
                 )
                 needs = [(left[share.node][1:], (share.gpus, share.cores, share.memory_mib)) for share in shares]
-                if all(room >= need for rooms, wants in needs for room, need in zip(rooms, wants, strict=True)):
+                if all(
+                    free >= need for capacities, wants in needs for free, need in zip(capacities, wants, strict=True)
+                ):
                     found.append(shares)
     return found
 
@@ -226,7 +227,7 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
         assert sum(share.memory_mib for share in made.shares) >= asked.memory_mib
         assert len({share.node for share in made.shares}) == len(made.shares)
         for share in made.shares:
-            host = left.rooms[share.node].node
+            host = left.free[share.node].node
             assert not asked.gpu_types or host.gpu_type in asked.gpu_types
             assert asked.checkpoint_domain in {None, host.domain}
             assert not asked.software or asked.software in host.offers
@@ -251,14 +252,14 @@ def located_optimum(nodes, jobs, estimator, tenants=(), access_rules=None, runni
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, tenants, ())
     rules = access_rules(ledger, jobs) if access_rules else NO_RULES
-    core_choices = core_choices_of(ledger)
+    core_counts = ledger.core_counts()
     found = {
         each.job.id: generate_on(
             each.job,
-            rules.offers(each) if access_rules else idle_offers(ledger),
+            rules.offers(each) if access_rules else ledger.idle_offers(),
             ledger,
             estimator,
-            core_choices=core_choices[each.job.id in ledger.limited],
+            core_counts=core_counts[each.job.id in ledger.limited],
         )
         for each in queue
     }

@@ -20,7 +20,7 @@ from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.pooled import Block, Relaxed
 from scheduler.placement.aggregated.prices import COARSE, FALL, FINE, _minimised, _step, prices_of
-from scheduler.placement.core_choices import per_gpu, share_of_speed
+from scheduler.placement.core_counts import per_gpu, share_of_speed
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.running import Factors
 from tests.scheduler.builders import job, node, ticking

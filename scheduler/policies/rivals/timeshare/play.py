@@ -135,9 +135,9 @@ class Round:
 
     def __post_init__(self) -> None:
         self.nodes = {}
-        for room in self.work.ledger.rooms.values():
-            if room.node.gpus_total and room.node.gpu_type is not None:
-                self.nodes.setdefault(room.node.gpu_type, []).append(room.node)
+        for free in self.work.ledger.free.values():
+            if free.node.gpus_total and free.node.gpu_type is not None:
+                self.nodes.setdefault(free.node.gpu_type, []).append(free.node)
         self.estimator = speeds_by_type(self.work)
         self.all_gpus = Reallocation(self.work, self.draft, self.estimator, self._moving)
 
@@ -147,8 +147,8 @@ class Round:
         One on nodes of several types runs on: Gavel has no such allocation.
         """
         self._throughput(job)
-        rooms = self.work.ledger.rooms
-        return 1.0 if len({rooms[piece.node].node.gpu_type for piece in live.pieces}) == 1 else None
+        idle = self.work.ledger.free
+        return 1.0 if len({idle[piece.node].node.gpu_type for piece in live.pieces}) == 1 else None
 
     @property
     def running(self) -> Mapping[int, Participant]:
@@ -162,13 +162,13 @@ class Round:
     @property
     def gpus(self) -> dict[str, int]:
         """Idle GPUs and those of the jobs that compete."""
-        rooms = self.all_gpus.idle.rooms
-        return {name: sum(len(rooms[node.id].gpus) for node in nodes) for name, nodes in self.nodes.items()}
+        idle = self.all_gpus.idle.free
+        return {name: sum(len(idle[node.id].gpus) for node in nodes) for name, nodes in self.nodes.items()}
 
     def now_on(self, number: int) -> str | None:
         """The GPU type that the job runs on; None = it waits."""
         running = self.running.get(number)
-        return None if running is None else self.all_gpus.idle.rooms[running.present.shares[0].node].node.gpu_type
+        return None if running is None else self.all_gpus.idle.free[running.present.shares[0].node].node.gpu_type
 
     def throughput(self, job: Job) -> dict[str, float]:
         """The throughput of the job's size by GPU type. A job with an unsound speed is noted as invalid: {}."""
@@ -202,7 +202,7 @@ class Round:
         """Find nodes, and turn the differences to the running jobs into stops, promises and starts."""
         for name, nodes in self.nodes.items():
             wants = [self._want(number, name) for number in self.jobs if chosen.get(number) == name]
-            free = {node.id: len(self.all_gpus.idle.rooms[node.id].gpus) for node in nodes}
+            free = {node.id: len(self.all_gpus.idle.free[node.id].gpus) for node in nodes}
             # A job that stays takes its own first: no core or memory of it can then be another's.
             spots_of = sorted(place(wants, free).items(), key=lambda each: not self.all_gpus.stays(*each))
             for number, spots in spots_of:

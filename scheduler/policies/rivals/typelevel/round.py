@@ -56,15 +56,15 @@ class _Round:
     _speeds: dict[tuple[str, tuple[int, ...], frozenset[str]], dict[Kind, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
+        self.buckets = buckets_of(free.node for free in self.work.ledger.free.values())
         self.estimator = speeds_by_type(self.work)
         self.all_gpus = Reallocation(self.work, self.draft, self.estimator, self._moving)
         self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
     def _moving(self, live: Running, job: Job) -> float | None:
         """A job that still saves and resumes runs on, and so does one on nodes of several buckets: Sia has no such kind."""
-        rooms = self.work.ledger.rooms
-        if len({_bucket(rooms[piece.node].node) for piece in live.pieces}) > 1:
+        idle = self.work.ledger.free
+        if len({_bucket(idle[piece.node].node) for piece in live.pieces}) > 1:
             return None
         self._goodput(job)
         if live.restarts and self.work.now_s - live.started_s < self._restart_s(job):
@@ -108,12 +108,12 @@ class _Round:
         return self._speeds[key]
 
     def _kind(self, present: Configuration) -> Kind:
-        return Kind(_bucket(self.work.ledger.rooms[present.shares[0].node].node), present.gpus)
+        return Kind(_bucket(self.work.ledger.free[present.shares[0].node].node), present.gpus)
 
     def give(self) -> program.Chosen | None:
         """Solve, place, and turn the differences to the running jobs into stops, promises and starts; None = no time for it."""
-        rooms = self.all_gpus.idle.rooms
-        free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
+        idle = self.all_gpus.idle.free
+        free = {each: {node.id: len(idle[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
         seed = int(self.work.rng.integers(2**31))
         taken = program.solve(
             self.rows,
