@@ -27,10 +27,9 @@ from scheduler.parameters import Parameters
 from scheduler.placement import located
 from scheduler.placement.joint import place_aggregated
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.memory import NOTHING, Memory
 from scheduler.placement.objective import Objective
 from scheduler.placement.outcome import DraftPlan
-from scheduler.placement.work import Work
+from scheduler.placement.work import NOTHING, Memory, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

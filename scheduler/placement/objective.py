@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -32,14 +31,10 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Job, Node, Placement
-    from scheduler.placement.work import Work
 
 
 STEEPNESS = 1.5
 FLATTEST = 0.3
-SAMPLE = 256
-"""The first waiting and the first running jobs, this number of each, show how the jobs of a planning scale."""
-
 LEAST_SCALING = 0.05
 STEEP = 0.8
 """From this exponent on jobs weigh as in Hops."""
@@ -117,13 +112,6 @@ class Objective:
     def chosen(self, best: Configuration, placement: Placement, found: Sequence[Configuration]) -> Chosen:
         """The configuration as the choice among those found for its job."""
         return Chosen(best, placement, self.gain_of(best, found), self.weight(best.job), len(found))
-
-
-def efficient(waiting: Iterable[Job], work: Work) -> Gain:
-    """The gain for a planning, by how its waiting and its changeable jobs with several sizes scale."""
-    running = (each.job for each in islice(work.changeable.values(), SAMPLE))
-    nodes = [free.node for free in work.ledger.free.values()]
-    return gain_for([*islice(waiting, SAMPLE), *running], nodes, work.estimator)
 
 
 def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -> Gain:

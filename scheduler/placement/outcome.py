@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scheduler.errors import InvalidJob
     from scheduler.model import Chosen, Job, Promise, Promised, Ranked, Reservation, StopOrder
     from scheduler.placement.aggregated.classes import Pool
+    from scheduler.placement.aggregated.memory import Solved
     from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
-    from scheduler.placement.memory import Solved
 
 
 @dataclass(frozen=True, slots=True)

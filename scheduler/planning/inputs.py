@@ -18,7 +18,7 @@ from scheduler.fairness.priorities import order
 from scheduler.intake.take_in import check_speeds, take_in
 from scheduler.intake.validation import check_job, check_node, is_plain, is_plainly_sound
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.lrf import Age
     from scheduler.fairness.priorities import Moment, Priority
     from scheduler.model import ClusterState, Job, Node, Ranked, Running
-    from scheduler.placement.memory import Memory
+    from scheduler.placement.work import Memory
 
 
 class PlanningInput(Protocol):

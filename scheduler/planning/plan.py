@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.placement.memory import NOTHING, Memory
+from scheduler.placement.work import NOTHING, Memory
 from scheduler.planning.deciding import decide
 from scheduler.planning.inputs import SnapshotInput
 from scheduler.planning.recording import record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, WALKS
 from scheduler.model import Queue, labelled
 from scheduler.placement import cpu
-from scheduler.placement.objective import LINEAR, Gain, Objective, efficient
+from scheduler.placement.objective import LINEAR, Gain, Objective, gain_for
 from scheduler.placement.outcome import Standings
 from scheduler.placement.running import joint_weights
 from scheduler.replan.participants import joint
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from scheduler.policies.mode import Mode
 
 
+SAMPLE = 256
+"""The first waiting and the first running jobs, this number of each, show how the jobs of a planning scale."""
 CPU = (0,)
 """The requirement of a CPU job."""
 
@@ -177,7 +180,7 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     work = work.before(sum(share for share, _ in later), sum(walks for _, walks in later))
     gain = LINEAR
     if mode.efficient:
-        gain = efficient((each.job for each in gpu_queue), work)
+        gain = _efficient(gpu_queue, work)
         work = under(work, gain)
     solving = joint(work)
     windows, shares = fill(gpu_queue, solving, mode, division, homes)
@@ -186,3 +189,10 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     access_rules.limit(each.job for each in gpu_queue)
     return Lineup(gpu_queue, cpu_queue, division, windows, shares, access_rules, gain, work, solving, window_s)
+
+
+def _efficient(gpu_queue: Sequence[Ranked], work: Work) -> Gain:
+    """The gain for a planning, by how its waiting and its changeable jobs with several sizes scale."""
+    running = (each.job for each in islice(work.changeable.values(), SAMPLE))
+    jobs = [*(each.job for each in gpu_queue[:SAMPLE]), *running]
+    return gain_for(jobs, [free.node for free in work.ledger.free.values()], work.estimator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.placement.memory import Solved
+from scheduler.placement.aggregated.memory import Solved
 
 if TYPE_CHECKING:
     from collections.abc import Callable

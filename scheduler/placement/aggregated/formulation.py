@@ -24,9 +24,9 @@ from scheduler.placement.aggregated.handout import hand_out
 from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.kernel import search
 from scheduler.placement.aggregated.making import Maker
+from scheduler.placement.aggregated.memory import solved
 from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.pricing import Cap, guess, price
-from scheduler.placement.memory import solved
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Idle nodes as arrays, and the seating of options on them one after another: for greedy plans and for handing out.
 
 Among the nodes that hold a piece the one is taken where the fewest GPUs stay idle, then cores, then the lowest id; with
-an `outlook`, before all that, the one that loses least by it.
+a `loss`, before all that, the one that loses least by it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from scheduler.placement.aggregated.options import PieceRow
 from scheduler.placement.core_counts import MOST_CORES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.model import Job
     from scheduler.placement.aggregated.classes import Classes, Pool
     from scheduler.placement.aggregated.options import Option, Options
-    from scheduler.placement.aggregated.thrifty import Outlook
     from scheduler.placement.ledger import Ledger
 
 NOBODY = -1
@@ -55,7 +54,7 @@ class IdleColumns:
         self._at: dict[tuple[Pool, ...], np.ndarray] = {}  # their nodes, but those seen to be full
         self._full = 0  # nodes that became full
         self._full_then: dict[tuple[Pool, ...], int] = {}
-        self.outlook: Outlook | None = None
+        self.loss: Callable[[IdleColumns, np.ndarray, int, int], np.ndarray] | None = None  # see `greedy_by_prices`
 
     def pools_of(self, option: Option) -> tuple[Pool, ...]:
         key = self._keys[option.row]
@@ -154,8 +153,8 @@ class IdleColumns:
         at = at[fits & (self.memory_mib[at] >= job.memory_mib)]
         if not len(at):
             return []
-        if self.outlook is not None:
-            loss = self.outlook.loss(at, self, option.gpus, option.cores)
+        if self.loss is not None:
+            loss = self.loss(self, at, option.gpus, option.cores)
             at = at[loss == loss.min()]
         best = (self.gpus[at] * MOST_CORES + self.cores[at]).argmin()  # of equals the first, for they ascend
         return [(int(at[best]), option.gpus)]

@@ -9,6 +9,7 @@ import numpy as np
 from scheduler.copies import replace
 from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
 from scheduler.placement.aggregated.idle_columns import IdleColumns
+from scheduler.placement.aggregated.memory import Solved
 from scheduler.placement.aggregated.options import PieceRow
 from scheduler.placement.aggregated.patterns import Pattern, Supply
 from scheduler.placement.aggregated.prices import prices_of
@@ -16,7 +17,6 @@ from scheduler.placement.aggregated.pricing import Cap, Problem
 from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
 from scheduler.placement.aggregated.whole import Whole
 from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
-from scheduler.placement.memory import Solved
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Maker:
             )
             self.left = self.memory.moved_on(prices)
             sharp = replace(prices, pieces=self.memory.sharpened(prices.pieces, self.options.rows))
-            idle_columns.outlook = Outlook(self.classes, self.options, sharp, idle_columns)
+            idle_columns.loss = Outlook(self.classes, self.options, sharp, idle_columns).loss
             taken += seat_by_prices(self.options, sharp, self.caps, idle_columns, lambda: limits.left_s <= 0)
         return self.valued(taken)
 

@@ -62,7 +62,7 @@ class Outlook:
             room = Room(int(idle_columns.gpus[own].max()), cores, 0)
             self._tables.append(best_values(RoomChoices.of(pieces, room), prices.pieces)[:, :, 0])
 
-    def loss(self, at: np.ndarray, idle_columns: IdleColumns, gpus: int, cores: int) -> np.ndarray:
+    def loss(self, idle_columns: IdleColumns, at: np.ndarray, gpus: int, cores: int) -> np.ndarray:
         """The loss of each of these nodes of one home by such a piece, in whole units of the last digit that counts."""
         values = self._tables[self._table[at[0]]]
         most, idle, left = values.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]

@@ -18,9 +18,7 @@ from scheduler.placement.aggregated.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Job
     from scheduler.placement.aggregated.classes import ClassKey
     from scheduler.placement.aggregated.options import Options
     from scheduler.placement.aggregated.patterns import Supply
@@ -103,21 +101,3 @@ def _sharper(
         for key, row, piece in zip(keys, rows.tolist(), prices.pieces.tolist(), strict=True)
         if piece > TAKEN
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The stages' memory, in the order of their solving; and the jobs that were found sound while these GPU types were known.
-
-    If such a job is the very same object, only `wait_s` is checked again.
-    """
-
-    stages: Sequence[Solved] = ()
-    sound: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
-    types: AbstractSet[str] = frozenset()
-
-    def of(self, stage: int) -> Solved:
-        return self.stages[stage] if stage < len(self.stages) else Solved()
-
-
-NOTHING = Memory()
