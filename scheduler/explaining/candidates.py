@@ -15,7 +15,7 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Configuration, Share
-from scheduler.placement.aggregated.options import PieceRow
+from scheduler.placement.aggregated.candidates import PieceRow
 from scheduler.placement.configurations import generate
 from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger
@@ -75,7 +75,7 @@ class Candidates:
         classed = self._draft.classed.get(job.id)
         if not classed:
             return sorted(self._of_located(job), key=_by_value)
-        return sorted((self._option(classed, k) for k in range(len(classed.group.options))), key=_by_value)
+        return sorted((self._of_class(classed, k) for k in range(len(classed.group.candidates))), key=_by_value)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
         """The first of `of`, and how many configurations, or classes, there are. Cheap: the reason of every waiting job asks."""
@@ -83,12 +83,10 @@ class Candidates:
         if classed is None:
             found = self.of(job)
             return (found[0] if found else None), sum(len(each.located) for each in found)
-        options, values = classed.group.options, classed.group.values
+        own, values = classed.group.candidates, classed.group.values
         most = max(values)
-        best = min(
-            (k for k, value in enumerate(values) if value == most), key=lambda k: (options[k].gpus, options[k].cores, k)
-        )
-        return self._option(classed, best), len(options)
+        best = min((k for k, value in enumerate(values) if value == most), key=lambda k: (own[k].gpus, own[k].cores, k))
+        return self._of_class(classed, best), len(own)
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
@@ -139,19 +137,19 @@ class Candidates:
         except InvalidJob:
             return ()  # a speed is unsound: the planning says so when it is the job's turn
 
-    def _option(self, classed: Classed, k: int) -> Alike:
-        option, group = classed.group.options[k], classed.group
-        row = classed.rows[option.row]
+    def _of_class(self, classed: Classed, k: int) -> Alike:
+        candidate, group = classed.group.candidates[k], classed.group
+        row = classed.rows[candidate.row]
         pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
         return Alike(
             pools[0].gpu_type,
-            option.gpus,
-            option.cores,
-            option.spread,
-            option.throughput,
-            option.source,
-            self._objective.gain.of(option.throughput / group.least),
-            option.factor,
+            candidate.gpus,
+            candidate.cores,
+            candidate.spread,
+            candidate.throughput,
+            candidate.source,
+            self._objective.gain.of(candidate.throughput / group.least),
+            candidate.factor,
             float(group.values[k]),
             pools=pools,
             nodes_of=classed.nodes_of,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
     from scheduler.placement.access import Access
-    from scheduler.placement.tightest import IdleNodes
+    from scheduler.placement.idle_nodes import IdleNodes
 
 LOOK_EVERY = 2000
 """After this number of jobs the clock is read: some milliseconds of processor time."""

@@ -27,7 +27,7 @@ from scheduler.fairness.shapes import shapes_of
 from scheduler.fairness.turns import by_share, standing_of
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.greedy import best_fit
-from scheduler.placement.tightest import IdleNodes
+from scheduler.placement.idle_nodes import IdleNodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -163,7 +163,7 @@ class Sweep:
         )
         memory = job.memory_mib
         if good.get(key, -1) < memory < self._hopeless.get(key, memory + 1):
-            (good if nodes.tightest(job, shape.access, spreads=spreads) else self._hopeless)[key] = memory
+            (good if nodes.best_fit(job, shape.access, spreads=spreads) else self._hopeless)[key] = memory
         shape.fits = memory <= good.get(key, -1) and self._work.ledger.over_quota(job) is None
         return shape.fits
 
@@ -195,7 +195,7 @@ class Sweep:
         job, work = ranked.job, self._work
         if work.ledger.over_quota(job) is not None:
             return False
-        offers = nodes.tightest(job, access, spreads=self._spreads(job))
+        offers = nodes.best_fit(job, access, spreads=self._spreads(job))
         found = self._generate(job, (job.min_gpus,), offers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is None:
@@ -248,7 +248,7 @@ class Sweep:
                 return
             job = shape.jobs[0].job
             free = access_rules.opened(shape.access)._replace(barred=frozenset(), limited=False)
-            if nodes.tightest(job, free, spreads=self._spreads(job)):
+            if nodes.best_fit(job, free, spreads=self._spreads(job)):
                 access = access_rules.access(shape.jobs[0])
                 figures = kept_by(shape.jobs[0], access, left, work, access_rules)
                 waiting = (each.job.id for each in shape.jobs if self._waits(each))

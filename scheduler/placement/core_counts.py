@@ -36,10 +36,10 @@ MEASURED_THERE = "entity"
 
 def per_gpu(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int) -> tuple[float, str]:
     """Per-GPU throughput on this node and its source, the node's speed class applied."""
-    return answer_of(estimator, job, node, gpus, nodes, speed_class(node) * SPEED_STEP)
+    return speed_of(estimator, job, node, gpus, nodes, speed_class(node) * SPEED_STEP)
 
 
-def answer_of(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int, factor: float) -> tuple[float, str]:
+def speed_of(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int, factor: float) -> tuple[float, str]:
     """The same where the factor of the node's speed class is known."""
     estimate: Estimate = estimator.per_gpu(job, node, gpus, nodes)
     source = estimate.source

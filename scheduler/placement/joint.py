@@ -13,8 +13,8 @@ from scheduler.copies import replace
 from scheduler.model import Chosen, SolverFigures
 from scheduler.placement import solver, turn
 from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.formulation import solve_aggregated
+from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.located_stage import SOLVE_SHARE, place_located
 from scheduler.placement.outcome import Classed, Staged
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from scheduler.model import Ranked
     from scheduler.placement.access import OfferingRules
-    from scheduler.placement.aggregated.answer import Aggregated
+    from scheduler.placement.aggregated.plans import AggregatedPlan
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
@@ -69,7 +69,7 @@ def place_aggregated(
     rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
     gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
     limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
-    answer = solve_aggregated(
+    plan = solve_aggregated(
         stage,
         draft.objective.weights,
         work.ledger,
@@ -79,42 +79,42 @@ def place_aggregated(
         rules=access_rules or NO_RULES,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
-    draft.invalid.update(answer.options.invalid)
-    draft.objective.least.update(answer.options.least)
-    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
+    draft.invalid.update(plan.candidates.invalid)
+    draft.objective.least.update(plan.candidates.least)
+    rows, nodes_of = tuple(plan.candidates.rows), plan.classes.nodes_of
     draft.classed.update(
-        {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+        {each.job.id: Classed(own, rows, nodes_of) for own in plan.candidates.groups for each in own.members}
     )
-    _take(answer, work, draft)
-    late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
-    return Staged(_figures(answer, gap), late, (answer.left,))
+    _take(plan, work, draft)
+    late = frozenset(ranked.job.id for ranked in plan.candidates.out_of_time)
+    return Staged(_figures(plan, gap), late, (plan.left,))
 
 
-def _take(answer: Aggregated, work: Work, draft: DraftPlan) -> None:
-    for placed in answer.placed:
+def _take(plan: AggregatedPlan, work: Work, draft: DraftPlan) -> None:
+    for placed in plan.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
             weight = draft.objective.weights[job.id]
-            draft.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
+            draft.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.candidates)
 
 
-def _figures(answer: Aggregated, gap: float) -> SolverFigures:
-    if not answer.options.groups:
+def _figures(plan: AggregatedPlan, gap: float) -> SolverFigures:
+    if not plan.candidates.groups:
         return SolverFigures()
     return SolverFigures(
         formulation="aggregated",
-        status=answer.status,
-        incumbent=answer.incumbent,
-        candidates=answer.candidates,
-        variables=answer.variables,
-        constraints=answer.constraints,
-        objective=answer.objective,
-        bound=answer.bound,
-        gap=solver.relative_gap(answer.objective, answer.bound),
+        status=plan.status,
+        incumbent=plan.incumbent,
+        candidates=sum(len(group.candidates) * len(group.members) for group in plan.candidates.groups),
+        variables=plan.variables,
+        constraints=plan.constraints,
+        objective=plan.objective,
+        bound=plan.bound,
+        gap=solver.relative_gap(plan.objective, plan.bound),
         gap_allowed=gap,
-        build_s=answer.build_s,
-        solve_s=answer.solve_s,
+        build_s=plan.build_s,
+        solve_s=plan.solve_s,
     )
 
 

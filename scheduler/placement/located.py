@@ -3,7 +3,7 @@
     max  sum_ij w_i * G_ij * X_ij
     s.t. sum_j X_ij <= 1                 each job at most one configuration
          sum_ij use_ijt * X_ij <= S_t    each node's idle GPUs, cores and memory
-G_ij = throughput of configuration j over the smallest of the job's (see `Options.least`: the same in both
+G_ij = throughput of configuration j over the smallest of the job's (see `Candidates.least`: the same in both
 formulations); w_i = ((prior_i + bias) / largest)^lambda, at least
 1e-6; bias = 0 when all priorities are positive, else |min prior| + 0.01. Ours beside the paper's: rows for tenants'
 quotas, and one tenant at a time on nodes that run all jobs as one account. Rows that can never bind are left out.

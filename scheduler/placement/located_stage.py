@@ -9,8 +9,8 @@ from scheduler.errors import InvalidJob
 from scheduler.model import Chosen, SolverFigures
 from scheduler.placement import configurations, located, solver
 from scheduler.placement.access import NO_RULES
+from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.outcome import Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
@@ -39,7 +39,7 @@ def least_of(
     """The divisor of each job's G: the smallest throughput among all that could be generated for it now."""
     classes = Classes(work.ledger, stage, rules)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
-    options = options_of(
+    candidates = candidates_by_class(
         stage,
         weights,
         classes,
@@ -48,7 +48,7 @@ def least_of(
         sigma=work.parameters.sigma,
         late=lambda: work.remaining_s < enough_s,
     )
-    return options.least
+    return candidates.least
 
 
 def place_located(
@@ -132,25 +132,25 @@ def _solve(
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
     built_s = work.clock()
-    answer = _answer(program, candidates, greedy, work)
+    solution = _solution(program, candidates, greedy, work)
     figures = replace(
         figures,
         formulation="located",
-        status=answer.status,
+        status=solution.status,
         variables=len(program.objective),
         constraints=len(program.rows),
-        bound=answer.bound,
+        bound=solution.bound,
         gap_allowed=work.parameters.gap_for(work.ledger.gpus_up),
         build_s=built_s - began_s,
         solve_s=work.clock() - built_s,
     )
     greedy_objective = sum(candidates[column].value for column in greedy)
-    if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
-        return answer.chosen, replace(figures, incumbent="ilp")
+    if solution.chosen is not None and (solution.objective or 0.0) >= greedy_objective - 1e-9:
+        return solution.chosen, replace(figures, incumbent="ilp")
     return greedy, figures
 
 
-def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[int], work: Work) -> Solution:
+def _solution(program: Program, candidates: Sequence[Candidate], greedy: Sequence[int], work: Work) -> Solution:
     """The solver's, if there is time to ask it and it need be asked."""
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     seed = int(work.rng.integers(2**31 - 1))

@@ -33,7 +33,7 @@ PROGRESS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """An LP's answer. `optimal` false = the limit came first, and the rest is of no use."""
+    """The solution of an LP. `optimal` false = the limit came first, and the rest is of no use."""
 
     optimal: bool
     objective: float

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from scheduler.errors import InvalidJob
     from scheduler.model import Chosen, Job, Promise, Promised, Ranked, Reservation, StopOrder
+    from scheduler.placement.aggregated.candidates import Group, PieceRow, UnitRow
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.memory import Solved
-    from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
 
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A job's candidates by class of node: its group's options, the piece of each row, and the pools' nodes."""
+    """A job's candidates by class of node: its group's candidates, the piece of each row, and the pools' nodes."""
 
     group: Group
     rows: Sequence[PieceRow | UnitRow]

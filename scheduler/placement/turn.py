@@ -97,11 +97,11 @@ def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
         if offer.gpus >= job.min_gpus and job.may_use(offer.node.gpu_type) and software_allowed(job, offer.node)
     ]
     if len(job.requirement) == 1:
-        offers = _tightest(job, offers)
+        offers = _best_fit_nodes(job, offers)
     return configurations.generate_on(job, offers, ledger, work.estimator, sigma=sigma)
 
 
-def _tightest(job: Job, offers: Sequence[Offer]) -> list[Offer]:
+def _best_fit_nodes(job: Job, offers: Sequence[Offer]) -> list[Offer]:
     """For a job of one size: of equally fast nodes with all the cores that it wants, the one with the fewest idle GPUs.
 
     The greedy rule prefers it to the others, and nodes with fewer cores are slower. If no node has the cores, all nodes.

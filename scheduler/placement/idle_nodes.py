@@ -67,7 +67,7 @@ class IdleNodes:
             for name, gpus in block.items()
         }
 
-    def tightest(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
+    def best_fit(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
         """The nodes to generate the job's smallest size on; [] = nowhere.
 
         On one node: for each type and speed the tightest node with the cores that the job wants, or else with most of them, in
