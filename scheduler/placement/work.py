@@ -65,6 +65,7 @@ class Work:
     participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
     left_out: Mapping[int, Participant] = field(default_factory=dict)  # beyond the solve; urgent jobs may stop them
     replan: bool = False
+    pays: bool = False  # see `policies.policy.Policy`
     memory: Memory = NOTHING  # of the last planning
     walk_s: float = 0.0  # seconds to check the queue and to put it in order: the measure of later walks over it
     check: Callable[[Job], None] = taken_as_sound  # raises InvalidJob if a running job cannot be planned as described

@@ -54,8 +54,8 @@ def decide(
 ) -> Decided:
     """Decide on the input, taking from its ledger. `began_s`: when the planning began, on `clock`."""
     replan = replan and policy.replans and parameters.placement == "ilp"
-    running = inputs.state.running
-    taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s) if replan else []
+    running, pays = inputs.state.running if replan else (), policy.pays(parameters)
+    taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s, pays=pays)
     line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
     promised = [job for job in inputs.promised if job.id not in line.aside]
     settled = settle(
@@ -75,7 +75,9 @@ def decide(
         RECORDING_MOST * max(0.0, parameters.limit_s - intake_s),
     )
     means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
-    work = Work(measuring.left, *means, replan=replan, memory=inputs.memory, walk_s=intake_s, check=inputs.check)
+    work = Work(
+        measuring.left, *means, replan=replan, pays=pays, memory=inputs.memory, walk_s=intake_s, check=inputs.check
+    )
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
     outcome.draft.chosen.update(shared.chosen)
     leftovers.hand_out(measuring.left, work, outcome)
@@ -157,10 +159,7 @@ def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> f
         outcome.pressing,
         outcome.draft,
         _without(work, outcome),
-        work.ledger,
-        work.state,
-        work.parameters,
-        work.now_s,
+        work,
         replanned_s,
     )
     if due_s is not None and due_s <= work.now_s:

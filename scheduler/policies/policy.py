@@ -42,6 +42,8 @@ class Policy:
     priority  the queue's order under these knobs; larger is sooner
     replans   whether running elastic jobs take part in its re-plans
     is_fair   whether tenants take turns by their shares under these knobs
+    sweeps    whether it offers what is left idle to every waiting job, behind the windows' ends too (`fairness.sweep`)
+    pays      whether a change of a running job must pay for its restart (`replan.paying`), so that it is looked at sooner
     """
 
     name: str
@@ -50,3 +52,5 @@ class Policy:
     priority: Callable[[Parameters], Priority] = by_submission
     replans: bool = False
     is_fair: Callable[[Parameters], bool] = never
+    sweeps: Callable[[Parameters], bool] = never
+    pays: Callable[[Parameters], bool] = never

@@ -136,8 +136,8 @@ def _most_idle(offers: Iterable[Offer]) -> list[Offer]:
 def _when_changeable(work: Work, soonest_s: float, end_s: float) -> list[tuple[float, Running]]:
     """The running jobs that may be changed before `end_s`, and from when on; the oldest first."""
     found = []
-    for live in taking_part(work.state.running, work.ledger, work.parameters, math.inf):
-        kept_s = asked_after_s(restart_s_of(live, work.parameters), work.parameters)
+    for live in taking_part(work.state.running, work.ledger, work.parameters, math.inf, pays=work.pays):
+        kept_s = asked_after_s(restart_s_of(live, work.parameters), work.parameters, pays=work.pays)
         at_s = max(soonest_s, live.started_s + kept_s)
         if at_s < end_s:
             found.append((at_s, live))

@@ -51,12 +51,9 @@ def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
     return max(0.0, (elapsed_s - restarts * restart_s) / (elapsed_s + restart_s))
 
 
-def asked_after_s(restart_s: float, parameters: Parameters) -> float:
-    """How long a configuration is kept before a re-plan asks whether another would pay.
-
-    Under `berth` with `gain = efficient` every change must pay for its restart (`replan.paying`), so that it is asked sooner.
-    """
-    if parameters.policy == "berth" and parameters.gain == "efficient":
+def asked_after_s(restart_s: float, parameters: Parameters, *, pays: bool) -> float:
+    """How long a configuration is kept before a re-plan asks whether another would pay; `pays`: see `Policy`."""
+    if pays:
         return max(ASKED_FROM_S, ASKED_RESTARTS * restart_s)
     return kept_for_s(restart_s, parameters.replan_s)
 
@@ -66,7 +63,9 @@ def kept_for_s(restart_s: float, period_s: float) -> float:
     return max(period_s, KEPT_RESTARTS * restart_s)
 
 
-def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Parameters, now_s: float) -> list[Running]:
+def taking_part(
+    running: Iterable[Running], ledger: Ledger, parameters: Parameters, now_s: float, *, pays: bool
+) -> list[Running]:
     """The running jobs that may be changed now: elastic, movable, not stopping, and unchanged for long enough."""
     return [
         live
@@ -76,7 +75,7 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         and live.gpus
         and not live.stopping
         and live.description.promise is None
-        and now_s - live.started_s >= asked_after_s(restart_s_of(live, parameters), parameters)
+        and now_s - live.started_s >= asked_after_s(restart_s_of(live, parameters), parameters, pays=pays)
         and all(piece.node in ledger.free for piece in live.pieces)
     ]
 

@@ -174,11 +174,10 @@ class Draw:
         free = [each for each in order(jobs, priority, moment, age) if each.job.id not in kept]
         state = replace(scene.state, running=live, replanned_s=self._replanned_s)
         # The virtual clock stands still while the policy places: the forecast's own limit is between the steps.
-        work = Work(
-            free, ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s, replan=replan
-        )
+        means = (ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s)
+        work = Work(free, *means, replan=replan, pays=scene.policy.pays(scene.parameters))
         if replan:
-            part = participants.taking_part(live, ledger, scene.parameters, now_s)
+            part = participants.taking_part(live, ledger, scene.parameters, now_s, pays=work.pays)
             taken_up, left_out = participants.gather(
                 part, work, rank=lambda own: order(own, priority, moment, age), check=lambda _: None
             )
