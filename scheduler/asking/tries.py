@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from scheduler.asking import ahead
 from scheduler.asking.changes import Kind
 from scheduler.copies import replace
-from scheduler.model import Reason
+from scheduler.model import ClusterState, Job, Reason
 from scheduler.model.instances import is_instance, only_instances
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, usable
 from scheduler.placement.ledger import Ledger
 
 if TYPE_CHECKING:
-    from scheduler.model import ClusterState, Job
     from scheduler.placement.free_capacity import Offer
 
 ENDS_MAX = 200

@@ -15,13 +15,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.links import towards
-from scheduler.estimator.measured import SCALING_EXPONENT
+from scheduler.estimator.measured import SCALING_EXPONENT, Measured
 from scheduler.estimator.tables import tenant_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from scheduler.estimator.measured import Measured
 
 
 @dataclass(frozen=True, slots=True)

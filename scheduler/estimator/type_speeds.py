@@ -17,14 +17,13 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.links import towards
-from scheduler.estimator.scaling import USUAL
+from scheduler.estimator.scaling import USUAL, Usual
 from scheduler.estimator.tables import tenant_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.estimator.measured import Measured
-    from scheduler.estimator.scaling import Usual
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.explaining.kinds import Kind, kind_of
-from scheduler.model import Configuration, Share
+from scheduler.model import Chosen, Configuration, Job, Piece, Placement, Share
 from scheduler.placement.aggregated.candidates import PieceRow
 from scheduler.placement.configurations import generate
 from scheduler.placement.free_capacity import Shortfall
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Chosen, Job, Piece, Placement
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.outcome import Classed, Outcome
 

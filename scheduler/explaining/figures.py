@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.model import Reason
+from scheduler.model import Chosen, Job, Reason, Tenant
 from scheduler.placement.feasibility import (
     Level,
     aggregated_gpus,
@@ -24,7 +24,6 @@ from scheduler.placement.feasibility import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Chosen, Job, Tenant
     from scheduler.placement.free_capacity import Offer, Shortfall
     from scheduler.placement.ledger import Ledger
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.explaining.figures import Why, needs, over_quota, set_aside, short_of
-from scheduler.model import Reason
+from scheduler.model import Alike, Job, Reason
 from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers
 from scheduler.placement.instances import on_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scheduler.model import Alike, Job
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.feasibility import domain_allowed, software_allowed
-from scheduler.placement.free_capacity import Shortfall
+from scheduler.placement.free_capacity import FreeCapacity, Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Piece
-    from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.ledger import Ledger
 
 RESOURCES = ("trust", "gpus", "cores", "memory_mib")

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model import who_of
+from scheduler.model import Chosen, Job, Queue, Ranked, who_of
 from scheduler.placement.feasibility import Level, usable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Chosen, Job, Queue, Ranked
     from scheduler.placement.free_capacity import Offer
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, short_of
 from scheduler.explaining.places import Places
 from scheduler.explaining.rivals import Takers, passed_by, told_apart
-from scheduler.fairness.keepers import in_the_way, kept_figures
-from scheduler.model import Reason
+from scheduler.fairness.keepers import Keeper, in_the_way, kept_figures
+from scheduler.model import Alike, Job, Queue, Ranked, Reason
 from scheduler.placement.feasibility import Level, first_failing
 from scheduler.placement.free_capacity import Shortfall
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from scheduler.explaining.detail import Details
-    from scheduler.fairness.keepers import Keeper
-    from scheduler.model import Alike, Job, Queue, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
 

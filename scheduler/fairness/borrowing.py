@@ -13,20 +13,17 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness.arrays import Array
-from scheduler.model import Job
+from scheduler.fairness.arrays import Array, Division
+from scheduler.model import Alike, Configuration, Job, Ranked, Reservation, Running
 from scheduler.placement.access import Access, Zone
 from scheduler.placement.feasibility import first_failing, whole_offers
-from scheduler.placement.objective import LINEAR
+from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from scheduler.fairness.arrays import Division
-    from scheduler.model import Alike, Configuration, Ranked, Reservation, Running
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.objective import Gain
 
 BORROWED_WEIGHT = 0.95
 

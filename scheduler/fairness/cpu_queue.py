@@ -12,20 +12,16 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from scheduler.fairness.arrays import Array
-from scheduler.fairness.borrowing import may_borrow
-from scheduler.fairness.drf import cpu_shares
+from scheduler.fairness.arrays import Array, Division
+from scheduler.fairness.borrowing import AccessRules, may_borrow
+from scheduler.fairness.drf import Shares, cpu_shares
 from scheduler.fairness.standings import shares_of
-from scheduler.model import Chosen, Side, Standing
+from scheduler.model import Chosen, Ranked, ShareView, Side, Standing
 from scheduler.placement import cpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.fairness.arrays import Division
-    from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.drf import Shares
-    from scheduler.model import Ranked, ShareView
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work

@@ -17,14 +17,13 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.window import is_sated, usable_gpus
-from scheduler.model import given_back
+from scheduler.model import Ranked, given_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.fairness.arrays import Array
     from scheduler.fairness.drf import Shares
-    from scheduler.model import Ranked
     from scheduler.placement.ledger import Ledger
 
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
-from scheduler.fairness.shapes import shapes_of
-from scheduler.fairness.turns import by_share, standing_of
+from scheduler.fairness.shapes import Shape, shapes_of
+from scheduler.fairness.turns import Standing, by_share, standing_of
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.idle_nodes import IdleNodes
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.shapes import Shape
-    from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.free_capacity import Offer

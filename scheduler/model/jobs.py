@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from scheduler.model.alike import alike_of
+from scheduler.model.alike import Alike, alike_of
 from scheduler.model.instances import only_instances, serves
 
 if TYPE_CHECKING:
-    from scheduler.model.alike import Alike
     from scheduler.model.parts import GpuPart
     from scheduler.model.placements import Piece, Share
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from scheduler.placement.objective import LINEAR
+from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.free_capacity import Offer
-    from scheduler.placement.objective import Gain
 
 
 class Zone(NamedTuple):

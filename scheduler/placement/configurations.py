@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, Share
+from scheduler.model import Configuration, Job, Share
 from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.core_counts import CoreCounts, per_gpu, share_of_speed, spread_rates
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, usable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 

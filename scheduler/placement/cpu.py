@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.cores import DEFAULT_CORES
-from scheduler.model import Configuration, Share
+from scheduler.model import Configuration, Job, Share
 from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 LIMIT_SHARE = 0.03
@@ -19,7 +19,6 @@ WALKS = 0.2
 """Beside it, the time that the walk over them takes, over that of checking and ordering the queue."""
 
 if TYPE_CHECKING:
-    from scheduler.model import Job
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 

@@ -7,12 +7,10 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.model import Piece, Share
+from scheduler.model import Node, Piece, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from scheduler.model import Node
 
     Key = tuple[str | None, int, int, int, int, frozenset[int] | None, frozenset[str]]
 

@@ -10,22 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model import Chosen, SolverFigures
+from scheduler.model import Chosen, Ranked, SolverFigures
 from scheduler.placement import solver, turn
-from scheduler.placement.access import NO_RULES
+from scheduler.placement.access import NO_RULES, OfferingRules
 from scheduler.placement.aggregated.formulation import solve_aggregated
-from scheduler.placement.aggregated.plans import Limits
+from scheduler.placement.aggregated.plans import AggregatedPlan, Limits
 from scheduler.placement.located_stage import SOLVE_SHARE, place_located
-from scheduler.placement.outcome import Classed, Staged
+from scheduler.placement.outcome import Classed, DraftPlan, Staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Ranked
-    from scheduler.placement.access import OfferingRules
-    from scheduler.placement.aggregated.plans import AggregatedPlan
-    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 LOCATED_NODES = 16

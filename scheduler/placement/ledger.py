@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
+from scheduler.model import Configuration, HeldPart, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
 from scheduler.model.instances import is_instance
 from scheduler.model.parts import WHOLE
 from scheduler.placement.core_counts import CoreCounts
@@ -22,7 +22,6 @@ from scheduler.placement.free_capacity import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from scheduler.model import HeldPart
 
 UNITS = 3
 """Digits of GPUs held: thousandths, rounded at each step, so that ten tenths are one."""

@@ -14,17 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.model import node_of
-from scheduler.placement.access import NO_RULES
-from scheduler.placement.objective import LINEAR
+from scheduler.model import Configuration, Ranked, node_of
+from scheduler.placement.access import NO_RULES, Rules
+from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Configuration, Ranked
-    from scheduler.placement.access import Rules
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.objective import Gain
 
 WEIGHT_FLOOR = 1e-6
 

@@ -6,23 +6,20 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, SolverFigures
+from scheduler.model import Chosen, Ranked, SolverFigures
 from scheduler.placement import configurations, located, solver
-from scheduler.placement.access import NO_RULES
+from scheduler.placement.access import NO_RULES, OfferingRules, Rules
 from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.greedy import greedy_columns
-from scheduler.placement.outcome import Staged
+from scheduler.placement.outcome import DraftPlan, Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Ranked
-    from scheduler.placement.access import OfferingRules, Rules
     from scheduler.placement.located import Candidate, Program
-    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.solver import Solution
     from scheduler.placement.work import Work
 

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen
+from scheduler.model import Chosen, Configuration, Job, Node, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Configuration, Job, Node, Placement
 
 
 STEEPNESS = 1.5

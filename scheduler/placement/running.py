@@ -19,14 +19,13 @@ import numpy as np
 from scheduler.copies import replace
 from scheduler.estimator.layers import GUESSES
 from scheduler.placement.free_capacity import Offer
-from scheduler.placement.located import weights
+from scheduler.placement.located import Candidate, Program, weights
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.located import Candidate, Program
 
 
 Values = TypeVar("Values", float, np.ndarray)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scheduler.errors import InvalidJob
 from scheduler.placement import configurations, cpu
 from scheduler.placement.feasibility import software_allowed
-from scheduler.placement.free_capacity import speed_class
+from scheduler.placement.free_capacity import Offer, speed_class
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.instances import on_instance
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Job, Ranked
-    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work

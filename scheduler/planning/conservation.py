@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model import Reason, Result
+from scheduler.model import Decision, Job, Reason, Reservation, Result
 from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Decision, Job, Reservation
     from scheduler.placement.ledger import Ledger
 
     Shape = tuple[object, ...]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scheduler.model import Reason
+from scheduler.model import ClusterState, Job, LinkOrder, Ranked, Reason
 from scheduler.placement.feasibility import any_fits
 from scheduler.planning import profiling
 from scheduler.planning.sharing import Sharing
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.model import ClusterState, Job, LinkOrder, Ranked
     from scheduler.placement.outcome import Outcome
     from scheduler.planning.inputs import PlanningInput
     from scheduler.policies.policy import Policy

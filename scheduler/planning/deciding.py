@@ -16,7 +16,7 @@ from scheduler.placement.work import Work
 from scheduler.planning import exploring, leftovers, probing, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
 from scheduler.replan import early, growing, participants
-from scheduler.replan.promises import settle
+from scheduler.replan.promises import Settled, settle
 from scheduler.rules import PROMISES
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scheduler.planning.inputs import PlanningInput
     from scheduler.planning.sharing import Sharing
     from scheduler.policies.policy import Policy
-    from scheduler.replan.promises import Settled
 
 EXPLAINING_SHARE, EXPLAINING_PER_INTAKE = 0.1, 1.5
 """The time kept for decisions and metrics after placing: this part of the limit, or this multiple of the time of checking and

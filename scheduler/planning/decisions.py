@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.explaining.figures import placed
-from scheduler.model import Decision, Queue, Reason, Result
-from scheduler.planning.decided import INELIGIBLE
+from scheduler.explaining.figures import Why, placed
+from scheduler.model import Decision, Job, Queue, Ranked, Reason, Result
+from scheduler.planning.decided import INELIGIBLE, Decided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scheduler.errors import InvalidJob
     from scheduler.explaining.detail import Details
-    from scheduler.explaining.figures import Why
     from scheduler.explaining.why import Hindsight
     from scheduler.fairness.lrf import Age
-    from scheduler.model import Job, Ranked
     from scheduler.placement.ledger import Ledger
-    from scheduler.planning.decided import Decided
 
 
 def decide_queue(decided: Decided, final: Ledger, hindsight: Hindsight, details: Details) -> list[Decision]:

@@ -16,14 +16,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, LinkOrder, Running, Share
+from scheduler.model import ClusterState, Configuration, LinkOrder, LinkWish, Ranked, Running, Share
 from scheduler.model.instances import is_instance
 from scheduler.planning.profiling import NEW_BELOW, budget, types_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scheduler.model import ClusterState, LinkWish, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
 

@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
 from scheduler.estimator.tables import signature
-from scheduler.model import Configuration, Profiled, ProfileOrder, Running, Share
+from scheduler.model import ClusterState, Configuration, Job, Profiled, ProfileOrder, Ranked, Running, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import ClusterState, Job, Ranked
     from scheduler.model.speeds import Knowledge
     from scheduler.parameters import Parameters
     from scheduler.placement.free_capacity import FreeCapacity

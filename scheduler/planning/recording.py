@@ -11,8 +11,8 @@ from scheduler.copies import replace
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
 from scheduler.fairness.keepers import promise_keepers
-from scheduler.model import Blocking, Decision, Fault, Kept, Metrics, Plan, Reason, Result
-from scheduler.planning.conservation import beside_fitting
+from scheduler.model import Blocking, Clock, ClusterState, Decision, Fault, Kept, Metrics, Node, Plan, Reason, Result
+from scheduler.planning.conservation import Beside, beside_fitting
 from scheduler.planning.decisions import decide_aside, decide_invalid, decide_queue
 from scheduler.replan.promises import BOUND_RESTARTS
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Clock, ClusterState, Node
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
-    from scheduler.planning.conservation import Beside
     from scheduler.planning.decided import Decided
     from scheduler.planning.inputs import SnapshotInput
 

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
 from scheduler.estimator.tables import signature
-from scheduler.model import Reason, node_of
+from scheduler.model import Job, Reason, node_of
 from scheduler.model.parts import WHOLE
-from scheduler.planning.sharing import choose
+from scheduler.planning.sharing import Asked, Sharing, choose
 from scheduler.sharing.measured import ENOUGH, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Job
-    from scheduler.planning.sharing import Asked, Sharing
 
 MOST_JOBS = 5000
 """The most jobs with an answer of their own, the first of the queue; the others are counted."""

@@ -21,28 +21,24 @@ from scheduler.copies import replace
 from scheduler.estimator.tables import signature
 from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units
-from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Reason, Share
-from scheduler.model.parts import WHOLE
-from scheduler.planning.gaps import gap_worth
+from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Job, Ranked, Reason, Share
+from scheduler.model.parts import WHOLE, Regrant
+from scheduler.planning.gaps import Floats, gap_worth
 from scheduler.planning.harvesting import Harvests
 from scheduler.planning.shared_places import Places
 from scheduler.planning.sharing_askers import Askers, expected_parts
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import Rule
-from scheduler.sharing.policy import granted
+from scheduler.sharing.policy import Policy, granted
 from scheduler.sharing.rules import BY_NUMBER, LAST_ADMITTING, NUMBERS, admitting, closing
 from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Job, Ranked
-    from scheduler.model.parts import Regrant
     from scheduler.parameters import Parameters
     from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.ledger import Ledger
-    from scheduler.planning.gaps import Floats
-    from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Flags, Numbers
 
 

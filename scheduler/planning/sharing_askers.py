@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.estimator.tables import signature
 from scheduler.model.parts import WHOLE
 from scheduler.sharing.board import Board
-from scheduler.sharing.measured import NOTHING
+from scheduler.sharing.measured import NOTHING, Measured
 from scheduler.sharing.model import Asker, Resident, SharedGpu
 from scheduler.sharing.profiles import profiles_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import Job, PartedGpu, Ranked
-    from scheduler.sharing.measured import Measured
 
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness.cpu_queue import place_cpu_queue
+from scheduler.fairness.cpu_queue import CpuTurns, place_cpu_queue
 from scheduler.fairness.keeping import kept_from
 from scheduler.fairness.sweep import NO_SWEEP, Sweep
 from scheduler.placement import cpu
 from scheduler.placement.joint import is_located
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged
-from scheduler.policies.lineup import line_up
+from scheduler.policies.lineup import Lineup, line_up
 from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
 from scheduler.policies.stages import Basis, first_stage, place_stages, settle
 from scheduler.replan.call_backs import call_back
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.cpu_queue import CpuTurns
     from scheduler.model import Ranked, Running, ShareView
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
-    from scheduler.policies.lineup import Lineup
     from scheduler.policies.mode import Mode
 
 

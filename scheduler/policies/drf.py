@@ -11,14 +11,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.drf import Shares
-from scheduler.model import by_tenant
+from scheduler.model import Ranked, by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 from scheduler.policies.policy import Policy, always
 
 if TYPE_CHECKING:
-    from scheduler.model import Ranked
     from scheduler.placement.work import Work
 
 

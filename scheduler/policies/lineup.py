@@ -11,13 +11,13 @@ import numpy as np
 
 from scheduler.copies import replace
 from scheduler.fairness import drf, progressive
-from scheduler.fairness.arrays import UNDIVIDED, Array, divide
+from scheduler.fairness.arrays import UNDIVIDED, Array, Division, divide
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.keeping import GPU_ARRAYS
 from scheduler.fairness.progressive import ArrayWindow, Windows
 from scheduler.fairness.standings import shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, WALKS
-from scheduler.model import Queue, labelled
+from scheduler.model import Queue, Ranked, ShareView, labelled
 from scheduler.placement import cpu
 from scheduler.placement.objective import LINEAR, Gain, Objective, gain_for
 from scheduler.placement.outcome import Standings
@@ -29,10 +29,7 @@ from scheduler.rules import STAGES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.fairness.arrays import Division
     from scheduler.fairness.cpu_queue import CpuTurns
-    from scheduler.fairness.progressive import Windows
-    from scheduler.model import Ranked, ShareView
     from scheduler.placement.work import Work
     from scheduler.policies.mode import Mode
 

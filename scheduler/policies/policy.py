@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.priorities import PRIORITIES
+from scheduler.fairness.priorities import PRIORITIES, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work

@@ -15,7 +15,7 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import EntityLayer
-from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
+from scheduler.model import Chosen, Configuration, Job, Node, Placement, Ranked, Running, Share
 from scheduler.placement.feasibility import Level, usable
 from scheduler.placement.free_capacity import Offer
 from scheduler.placement.running import Factors, Participant
@@ -25,7 +25,6 @@ from scheduler.replan.realise import realise
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import SolverFigures
+from scheduler.model import Configuration, Ranked, SolverFigures
 from scheduler.placement import configurations, turn
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import all_of, place_jointly
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import Windows
-    from scheduler.model import Configuration, Ranked
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.outcome import DraftPlan, Staged
     from scheduler.placement.work import Work

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Promised, StopOrder
+from scheduler.model import Promised, Ranked, Running, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import with_lent
 from scheduler.replan.giving_back import borrowers, owner_borrowers, whom_to_stop
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scheduler.fairness.arrays import Array, Division
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.fairness.progressive import ArrayWindow
-    from scheduler.model import Ranked, Running
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Promised, StopOrder
+from scheduler.model import Configuration, Job, Promised, Ranked, Running, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import type_allowed, with_lent
 from scheduler.replan.early import GROWTH
@@ -28,7 +28,6 @@ from scheduler.replan.promises import Coming, keep
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.model import Configuration, Job, Ranked, Running
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.objective import Objective

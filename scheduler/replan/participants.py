@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, Share
+from scheduler.model import Configuration, Job, Ranked, Running, Share
 from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.running import Factors, Participant
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Ranked, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.placement.running import Factors
+from scheduler.placement.running import Factors, Participant
 from scheduler.replan.participants import first_s_of, kept_for_s, restart_factor, restart_s_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from scheduler.model import Configuration, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.objective import Gain
-    from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 
 GENTLE = 4.0

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, Configuration, Share
+from scheduler.model import Chosen, Configuration, Job, Promise, Running, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Promise, Running
     from scheduler.placement.ledger import Ledger
 
 BOUND_RESTARTS = 10

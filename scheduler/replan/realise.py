@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model import Chosen, Promised, StopOrder
+from scheduler.model import Chosen, Configuration, Job, Promised, Ranked, StopOrder
 from scheduler.replan.promises import Coming, can_keep, keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.running import Participant

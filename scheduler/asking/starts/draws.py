@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.asking.starts import steps
-from scheduler.asking.starts.scene import age
+from scheduler.asking.starts.scene import Scene, age
 from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
-from scheduler.model import Promise, Running
+from scheduler.model import Chosen, Configuration, Job, Promise, Running, StopOrder
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.work import Work
 from scheduler.replan import participants
@@ -29,8 +29,6 @@ from scheduler.replan.promises import settle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.asking.starts.scene import Scene
-    from scheduler.model import Chosen, Configuration, Job, StopOrder
     from scheduler.placement.outcome import Outcome
 
 REPEATS = 5

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scheduler.asking.starts.runtimes import RunTimes
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.estimator.estimator import estimator_for
+from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.explaining.foresight import Foresight
 from scheduler.fairness.lrf import Age, age_of
 from scheduler.fairness.priorities import Moment, order
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.asking.starts.calibration import Foretold
-    from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, ClusterState, Job, Node, Running
     from scheduler.parameters import Parameters
 

@@ -16,16 +16,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.copies import replace
-from scheduler.placement.access import NO_RULES, Zone
+from scheduler.placement.access import NO_RULES, Access, Rules, Zone
 from scheduler.placement.feasibility import type_allowed
-from scheduler.placement.free_capacity import speed_class
+from scheduler.placement.free_capacity import FreeCapacity, speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node, Ranked
-    from scheduler.placement.access import Access, Rules
-    from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.parameters.knobs import SIGMA
-from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated.candidates import candidates_by_class
+from scheduler.placement.access import NO_RULES, Rules
+from scheduler.placement.aggregated.candidates import Candidates, Group, candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.handout import hand_out
 from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.kernel import search
 from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.memory import solved
-from scheduler.placement.aggregated.pricing import Cap, guess, price
+from scheduler.placement.aggregated.pricing import Cap, Priced, Problem, guess, price
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Ranked
-    from scheduler.placement.access import Rules
-    from scheduler.placement.aggregated.candidates import Candidates, Group
     from scheduler.placement.aggregated.plans import AggregatedPlan, IntegerPlan, Limits
-    from scheduler.placement.aggregated.pricing import Priced, Problem
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.aggregated.candidates import PieceRow
+from scheduler.placement.aggregated.candidates import Candidates, PieceRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Pool
 
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.placement.aggregated.patterns import Pattern
+from scheduler.placement.aggregated.patterns import Pattern, Supply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import ClassKey
-    from scheduler.placement.aggregated.patterns import Supply
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Priced
     from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow

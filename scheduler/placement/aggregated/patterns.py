@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.aggregated.candidates import PieceRow, UnitRow
+from scheduler.placement.aggregated.candidates import Candidates, PieceRow, UnitRow
 from scheduler.placement.aggregated.knapsack import (
     Capacity,
     Offer,
@@ -30,7 +30,6 @@ from scheduler.placement.aggregated.knapsack import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Classes, ClassKey, NodeClass, Pin, Pool
 
 ENUMERATED = 2_000

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.aggregated.pooled import program_of
+from scheduler.placement.aggregated.pooled import Relaxed, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Classes
-    from scheduler.placement.aggregated.pooled import Relaxed
     from scheduler.placement.aggregated.pricing import Cap
 
 SAMPLED_GROUPS = 400

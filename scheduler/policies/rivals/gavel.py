@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 from scheduler.model import SolverFigures
 from scheduler.policies.policy import Policy
 from scheduler.policies.rivals.timeshare import allocation, mechanism
-from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
+from scheduler.policies.rivals.timeshare.play import Choice, Round, play, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from scheduler.policies.rivals.timeshare.play import Round
 
 
 def choose(begins: Round) -> Choice:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.priorities import PRIORITIES
+from scheduler.fairness.priorities import PRIORITIES, Priority
 from scheduler.policies.greedy import greedy
 from scheduler.policies.policy import Policy
 
 if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
 
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, Configuration, Share
+from scheduler.model import Chosen, Configuration, Job, Node, Ranked, Share
 from scheduler.placement import configurations, cpu, turn
-from scheduler.placement.free_capacity import Offer
+from scheduler.placement.free_capacity import FreeCapacity, Offer
 from scheduler.placement.objective import Objective
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 from scheduler.policies.drf import pool_shares
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.fairness.drf import Shares
-    from scheduler.model import Job, Node, Ranked
-    from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.work import Work
 
 FAIRNESS_KNOB = 0.25

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.matrix import Columns
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.placement.matrix_solver import Relaxation, Relaxed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.placement.matrix_solver import Relaxed
 
 LEVELS = 8
 """The most levels; the jobs above the last one share the rest only by throughput."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import SolverFigures
+from scheduler.model import Job, Node, Ranked, Running, SolverFigures
 from scheduler.placement import turn
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Node, Ranked, Running
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix import Columns
-from scheduler.placement.matrix_solver import Relaxation, solve_matrix
+from scheduler.placement.matrix import Columns, Matrix
+from scheduler.placement.matrix_solver import Relaxation, Relaxed, solve_matrix
 from scheduler.placement.solver import relative_gap
 from scheduler.policies.rivals.typelevel import balance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.placement.matrix import Matrix
-    from scheduler.placement.matrix_solver import Relaxed
     from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
 
     _Groups = Mapping[tuple[tuple[Kind, float], ...], Sequence[int]]

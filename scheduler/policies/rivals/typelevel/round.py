@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.tables import signature
-from scheduler.model import SolverFigures
+from scheduler.model import Configuration, Job, Node, Running, SolverFigures
 from scheduler.placement import turn
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
@@ -24,7 +24,6 @@ from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buc
 
 if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Configuration, Job, Node, Running
     from scheduler.placement.work import Work
 
 
