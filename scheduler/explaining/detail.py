@@ -20,7 +20,7 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
                     `placement.objective`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
     classes         how many classes there were in all
     chosen          null, or a candidate with `nodes` as {name: {gpus, cores, memory_mib}} and `larger`, null or
-                    {gpus, adds, job}: see `scheduler.explaining.larger`
+                    {gpus, adds, job}: see `scheduler.explaining.rivals`
     best_rejected   null, or a candidate with `binding`: {resource, node, needed, available}, the first resource that
                     fails when it is added to the final plan: gpus | cores | memory_mib (on `node`) | gpu_quota |
                     core_quota | trust; else why it was not taken although it fits: "kept" (its nodes are kept for
@@ -36,7 +36,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.explaining.candidates import Alike, Candidates
-from scheduler.explaining.larger import next_larger
+from scheduler.explaining.rivals import next_larger
 from scheduler.fairness.arrays import Array
 
 if TYPE_CHECKING:

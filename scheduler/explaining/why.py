@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, short_of
 from scheduler.explaining.places import Places
 from scheduler.explaining.rivals import Takers, passed_by, told_apart
-from scheduler.fairness.keepers import Keeper, in_the_way, kept_figures
+from scheduler.fairness.keeping import Keeper, in_the_way, kept_figures
 from scheduler.model import Alike, Job, Queue, Ranked, Reason
 from scheduler.placement.feasibility import Level, first_failing
 from scheduler.placement.free_capacity import Shortfall

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scheduler.fairness.arrays import Array, Division
 from scheduler.fairness.borrowing import AccessRules, may_borrow
 from scheduler.fairness.drf import Shares, cpu_shares
-from scheduler.fairness.standings import shares_of
+from scheduler.fairness.progressive import shares_of
 from scheduler.model import Chosen, Ranked, ShareView, Side, Standing
 from scheduler.placement import cpu
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
-from scheduler.fairness.shapes import Shape, shapes_of
-from scheduler.fairness.turns import Standing, by_share, standing_of
+from scheduler.fairness.turns import Shape, Standing, by_share, shapes_of, standing_of
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.greedy import best_fit
 from scheduler.placement.idle_nodes import IdleNodes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob, InvalidRecord, InvalidTenant, SchedulerError
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.intake.validation import is_amount, is_count, is_number, is_rate
 from scheduler.model import ArrayHistory, ClusterState, Ended, Job, Piece, RunHistory, Running, Tenant
 from scheduler.model.speeds import Knowledge, Profile

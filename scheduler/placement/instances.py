@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.model.instances import only_instances
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

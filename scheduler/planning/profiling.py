@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.model import ClusterState, Configuration, Job, Profiled, ProfileOrder, Ranked, Running, Share
 
 if TYPE_CHECKING:

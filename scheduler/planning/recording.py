@@ -10,7 +10,7 @@ from scheduler import metrics
 from scheduler.copies import replace
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
-from scheduler.fairness.keepers import promise_keepers
+from scheduler.fairness.keeping import promise_keepers
 from scheduler.model import Blocking, Clock, ClusterState, Decision, Fault, Kept, Metrics, Node, Plan, Reason, Result
 from scheduler.planning.conservation import Beside, beside_fitting
 from scheduler.planning.decisions import decide_aside, decide_invalid, decide_queue

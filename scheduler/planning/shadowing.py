@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.model import Job, Reason, node_of
 from scheduler.model.parts import WHOLE
 from scheduler.planning.sharing import Asked, Sharing, choose

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units
 from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Job, Ranked, Reason, Share

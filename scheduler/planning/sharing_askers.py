@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.model.parts import WHOLE
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import NOTHING, Measured

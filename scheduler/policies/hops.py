@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness import sensitivity, window
+from scheduler.fairness import window
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import cpu, turn
 from scheduler.placement.joint import all_of, is_located, place_jointly, top_up
@@ -38,7 +38,7 @@ def place(work: Work) -> Outcome:
     view = window.fill(queue, solving.ledger, work.parameters.window_size)
     if not work.replan:
         idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
-        more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
+        more = window.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
         view = replace(view, picked=(*view.picked, *more))
     window_s = work.clock() - began_s
     weights = joint_weights(view.picked, work.changeable, work.parameters.lambda_)

@@ -14,8 +14,7 @@ from scheduler.fairness import drf, progressive
 from scheduler.fairness.arrays import UNDIVIDED, Array, Division, divide
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.keeping import GPU_ARRAYS
-from scheduler.fairness.progressive import ArrayWindow, Windows
-from scheduler.fairness.standings import shares_of, standings_of, views_of
+from scheduler.fairness.progressive import ArrayWindow, Windows, shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, WALKS
 from scheduler.model import Queue, Ranked, ShareView, labelled
 from scheduler.placement import cpu

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import cell_key, signature_of
+from scheduler.estimator.measured import cell_key, signature_of
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.fairness.lrf import BY_SAMPLES, is_guess
 from scheduler.model import ArrayHistory, ClusterState, Job, Promise, Running

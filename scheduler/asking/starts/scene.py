@@ -24,7 +24,7 @@ from scheduler.policies.registry import POLICIES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from scheduler.asking.starts.calibration import Foretold
+    from scheduler.asking.starts.ranges import Foretold
     from scheduler.model import Chosen, ClusterState, Job, Node, Running
     from scheduler.parameters import Parameters
 

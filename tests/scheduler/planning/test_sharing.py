@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.explaining.sharing_words import waiting_words
+from scheduler.explaining.phrases import waiting_words
 from scheduler.model import GpuPart, HeldPart, Holder, PairSeen, PartedGpu, Piece, Reason, Result, Running, Tenant
 from tests.scheduler.builders import decisions_of, job, make_plan, node
 

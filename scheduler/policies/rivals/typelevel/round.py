@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.model import Configuration, Job, Node, Running, SolverFigures
 from scheduler.placement import turn
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
