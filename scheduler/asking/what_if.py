@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.asking import ahead
 from scheduler.asking.changes import CHANGED, OFFERED, Change, Kind
 from scheduler.asking.forecast import forecast
 from scheduler.asking.over import GAIN_S, GAIN_SHARE, NOTHING, Pace, asked_pace, pace_of, pace_placed, standing_of
 from scheduler.asking.starts.ranges import LONGEST_S, StartRange
-from scheduler.asking.tries import tries
+from scheduler.asking.tries import cluster_at, tries
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Clock, ClusterState, Job, Reason
@@ -173,7 +172,7 @@ class _Question:
 
     def _state_with(self, kind: Kind, value: Any) -> ClusterState:
         if kind is Kind.WAIT:
-            return ahead.at(self.state, self.now_s, self.now_s + value)
+            return cluster_at(self.state, self.now_s, self.now_s + value)
         if kind is Kind.NONE:
             return self.state
         changed = CHANGED[kind](self.job, value)

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.explaining.figures import Why, needs, over_quota, set_aside, short_of
 from scheduler.model import Alike, Job, Reason
-from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers
-from scheduler.placement.instances import on_instance
+from scheduler.placement.feasibility import (
+    Level,
+    first_failing,
+    on_instance,
+    possible,
+    type_allowed,
+    usable,
+    whole_offers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

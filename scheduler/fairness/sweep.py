@@ -25,8 +25,8 @@ from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.turns import Shape, Standing, by_share, shapes_of, standing_of
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.greedy import best_fit
 from scheduler.placement.idle_nodes import IdleNodes
+from scheduler.placement.turn import best_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,8 +18,18 @@ from scheduler.model.cluster import (
     number_of,
 )
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
-from scheduler.model.parts import GpuPart, HeldPart, Holder, PairSeen, PartedGpu
-from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
+from scheduler.model.placements import (
+    Configuration,
+    GpuPart,
+    HeldPart,
+    Holder,
+    PairSeen,
+    PartedGpu,
+    Piece,
+    Placement,
+    Reservation,
+    Share,
+)
 from scheduler.model.plan import (
     Blocking,
     Clock,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model.jobs import Job, Running
-    from scheduler.model.parts import PairSeen, PartedGpu
+    from scheduler.model.placements import PairSeen, PartedGpu
 
 
 NUMBERS = 1 << 32

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scheduler.model.cluster import LinkWish
     from scheduler.model.jobs import Figures, Reason
-    from scheduler.model.parts import Regrant
-    from scheduler.model.placements import Piece, Placement, Share
+    from scheduler.model.placements import Piece, Placement, Regrant, Share
 
 Clock = Callable[[], float]
 """A monotonic clock in seconds. The core times its solves with it and never reads one of its own."""

@@ -3,6 +3,7 @@
 Needs are added one after another: GPUs, software, the checkpoint's storage domain, trust between tenants, memory, cores. The
 first level at which nothing is left is the reason. The same question is asked of idle resources, of whole nodes that are up
 ("would it ever start?") and of all nodes ("would it start if every node were back?").
+A job that asks for no instance may have one where no whole GPU is left for it (ours; section 5).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
+from scheduler.estimator.measured import signature
+from scheduler.model.instances import only_instances
 from scheduler.placement.free_capacity import Offer
 
 if TYPE_CHECKING:
@@ -128,3 +131,17 @@ def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.COR
     if level >= Level.MEMORY and job.memory_mib:
         gpus = min(gpus, offer.memory_mib * size // job.memory_mib)
     return min(gpus, offer.cores // job.least_cores) if level >= Level.CORES else gpus
+
+
+def on_instance(job: Job, ledger: Ledger, *, ever: bool = False) -> Job | None:
+    """The job as it asks for one instance instead of whole GPUs; None = it may not have one, or asks only for instances.
+
+    It must accept one GPU, and either name types of instances beside whole GPUs, or accept any type; and no run under its
+    signature was seen to need more memory. `ever`: skip the last, for it differs between jobs of a kind.
+    """
+    if not ledger.instances or job.requirement[0] != 1 or job.part is not None or only_instances(job.gpu_types):
+        return None
+    types = ledger.instances & job.gpu_types if job.gpu_types else ledger.instances
+    if ledger.too_small and not ever:
+        types -= ledger.too_small.get(signature(job), frozenset())
+    return replace(job, requirement=(1,), gpu_types=types) if types else None

@@ -11,9 +11,9 @@ from scheduler.placement import configurations, located, solver
 from scheduler.placement.access import NO_RULES, OfferingRules, Rules
 from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.greedy import greedy_columns
 from scheduler.placement.outcome import DraftPlan, Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
+from scheduler.placement.turn import greedy_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

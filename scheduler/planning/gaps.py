@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.parts import WHOLE
+from scheduler.model.placements import WHOLE
 from scheduler.placement.matrix import Columns, Matrix
 from scheduler.placement.matrix_solver import Relaxation
 

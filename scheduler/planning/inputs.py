@@ -1,7 +1,7 @@
 """A planning's input, checked: nodes, waiting jobs, running jobs and idle resources.
 
 The service reads them from a snapshot each time. The simulator keeps its own input up to date between plannings. Both answer
-the same questions of `PlanningInput`, and `scheduler.planning.deciding` asks no others.
+the same questions of `PlanningInput`, and `scheduler.planning.plan` asks no others.
 """
 
 from __future__ import annotations

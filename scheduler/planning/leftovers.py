@@ -13,9 +13,9 @@ from scheduler.errors import InvalidJob
 from scheduler.model.instances import is_instance
 from scheduler.placement import turn
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.greedy import best_fit
-from scheduler.placement.instances import on_instance
+from scheduler.placement.feasibility import on_instance
 from scheduler.placement.located import thin
+from scheduler.placement.turn import best_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

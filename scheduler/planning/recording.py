@@ -13,7 +13,7 @@ from scheduler.explaining.why import Hindsight
 from scheduler.fairness.keeping import promise_keepers
 from scheduler.model import Blocking, Clock, ClusterState, Decision, Fault, Kept, Metrics, Node, Plan, Reason, Result
 from scheduler.planning.conservation import Beside, beside_fitting
-from scheduler.planning.decisions import decide_aside, decide_invalid, decide_queue
+from scheduler.planning.decided import Decided, decide_aside, decide_invalid, decide_queue
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
-    from scheduler.planning.decided import Decided
     from scheduler.planning.inputs import SnapshotInput
 
 

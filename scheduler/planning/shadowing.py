@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.copies import replace
 from scheduler.estimator.measured import signature
 from scheduler.model import Job, Reason, node_of
-from scheduler.model.parts import WHOLE
+from scheduler.model.placements import WHOLE
 from scheduler.planning.sharing import Asked, Sharing, choose
 from scheduler.sharing.measured import ENOUGH, Measured
 

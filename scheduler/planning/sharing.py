@@ -22,11 +22,9 @@ from scheduler.estimator.measured import signature
 from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units
 from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Job, Ranked, Reason, Share
-from scheduler.model.parts import WHOLE, Regrant
+from scheduler.model.placements import WHOLE, Regrant
 from scheduler.planning.gaps import Floats, gap_worth
-from scheduler.planning.harvesting import Harvests
-from scheduler.planning.shared_places import Places
-from scheduler.planning.sharing_askers import Askers, expected_parts
+from scheduler.planning.shared_gpus import Askers, Harvests, Places, expected_parts
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import Rule
 from scheduler.sharing.policy import Policy, granted

@@ -18,7 +18,7 @@ from scheduler.fairness.sweep import NO_SWEEP, Sweep
 from scheduler.placement import cpu
 from scheduler.placement.joint import is_located
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged
-from scheduler.policies.lineup import Lineup, line_up
+from scheduler.policies.lineup import Lineup, Mode, line_up
 from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
 from scheduler.policies.stages import Basis, first_stage, place_stages, settle
 from scheduler.replan.call_backs import call_back
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
-    from scheduler.policies.mode import Mode
 
 
 def place(work: Work, mode: Mode) -> Outcome:

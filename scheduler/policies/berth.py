@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
-from scheduler.policies.mode import Mode
+from scheduler.policies.lineup import Mode
 from scheduler.policies.policy import Policy, by_knob
 
 if TYPE_CHECKING:

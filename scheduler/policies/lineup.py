@@ -30,7 +30,23 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.cpu_queue import CpuTurns
     from scheduler.placement.work import Work
-    from scheduler.policies.mode import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Which parts are on. `rigid`: every job asks only for its smallest size. `reserve_lr` None: no reservations.
+
+    `sweep`: see `fairness.sweep`.
+    """
+
+    arrays: bool
+    fair: bool
+    borrow: bool
+    joint: bool
+    rigid: bool
+    reserve_lr: float | None
+    efficient: bool = False  # a size has less value the worse the jobs scale
+    sweep: bool = False
 
 
 SAMPLE = 256

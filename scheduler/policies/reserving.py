@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler.model import Ranked, Reservation
     from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
-    from scheduler.policies.mode import Mode
+    from scheduler.policies.lineup import Mode
 
 
 def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules) -> frozenset[int]:

@@ -9,8 +9,8 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Ranked, SolverFigures
 from scheduler.placement import configurations, turn
-from scheduler.placement.greedy import best_fit
 from scheduler.placement.joint import all_of, place_jointly
+from scheduler.placement.turn import best_fit
 from scheduler.policies.reserving import drop_reservations
 from scheduler.replan.realise import spare_owners, tidy
 from scheduler.rules import TOPPING_UP
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.outcome import DraftPlan, Staged
     from scheduler.placement.work import Work
-    from scheduler.policies.mode import Mode
+    from scheduler.policies.lineup import Mode
 
 
 FRONT_TIME_SHARE = 0.6

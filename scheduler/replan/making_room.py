@@ -21,8 +21,8 @@ from scheduler.errors import InvalidJob
 from scheduler.model import Configuration, Job, Promised, Ranked, Running, StopOrder
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import type_allowed, with_lent
+from scheduler.replan.call_backs import whom_to_stop
 from scheduler.replan.early import GROWTH
-from scheduler.replan.giving_back import whom_to_stop
 from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ import numpy as np
 from scheduler.copies import replace
 from scheduler.intake.bays import TURN_S
 from scheduler.model import ArrayHistory, Promise
-from scheduler.planning.deciding import decide
-from scheduler.planning.plan import REPEATS, plan
+from scheduler.planning.plan import REPEATS, decide, plan
 from scheduler.simulator.live_input import LiveInput
 from scheduler.simulator.load import Load, count_work
 from scheduler.simulator.noting import job_record, planning_record

@@ -20,9 +20,8 @@ from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.fairness.lrf import BY_SAMPLES, is_guess
 from scheduler.model import ArrayHistory, ClusterState, Job, Promise, Running
 from scheduler.model.speeds import Cell, CellKey, Knowledge
-from scheduler.planning.deciding import decide
 from scheduler.planning.inputs import SnapshotInput
-from scheduler.planning.plan import REPEATS
+from scheduler.planning.plan import REPEATS, decide
 from scheduler.policies.registry import POLICIES
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.rounds import Rounds

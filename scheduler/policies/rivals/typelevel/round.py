@@ -20,7 +20,7 @@ from scheduler.placement import turn
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.typelevel import placer, program
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind, buckets_of, kinds_of, within_growth
 
 if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator

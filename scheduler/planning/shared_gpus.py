@@ -1,4 +1,8 @@
-"""Waiting jobs that share GPUs as the sharing policies see them: an asker a kind of job, and the GPUs with their jobs."""
+"""The sharing step's view: open shared GPUs in columns, waiting jobs as the policies see them, and memory to take back.
+
+Running batch jobs give back GPU memory that they do not use, where a job joins that needs it (Kube-Knots IV-C). *Ours*: no more
+is taken than the new job needs, the largest surplus first: each of them may grow again into the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.estimator.measured import signature
-from scheduler.model.parts import WHOLE
+from scheduler.model.placements import WHOLE, Regrant
+from scheduler.placement.feasibility import domain_allowed, software_allowed
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import NOTHING, Measured
 from scheduler.sharing.model import Asker, Resident, SharedGpu
@@ -18,8 +23,65 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from scheduler.model import Job, PartedGpu, Ranked
+    from scheduler.placement.free_capacity import FreeCapacity
+    from scheduler.placement.ledger import Ledger
+    from scheduler.sharing.series import Flags
 
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+class Places:
+    """Shared GPUs on nodes that are up, but for those whose holders have more than the GPU."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.capacities: list[FreeCapacity] = []
+        self.gpus: list[PartedGpu] = []
+        self._of_node: dict[int, slice] = {}
+        for number in sorted(ledger.free):
+            free, first = ledger.free[number], len(self.gpus)
+            for gpu in free.node.shared:
+                if gpu.open and gpu.compute_left >= 0 and gpu.memory_left_mib >= 0:
+                    self.capacities.append(free)
+                    self.gpus.append(gpu)
+            self._of_node[free.node.id] = slice(first, len(self.gpus))
+        self.cores = np.array([len(free.cores) for free in self.capacities], dtype=np.int64)
+        self.memory_mib = np.array([free.memory_mib for free in self.capacities], dtype=np.int64)
+        self._allowed: dict[tuple[object, ...], tuple[Flags, bool]] = {}
+        self._exclusive = any(free.node.exclusive_tenant for free in self.capacities)
+
+    def allowed(self, job: Job) -> Flags:
+        """Where nothing but room could keep the job away."""
+        kind, _ = self._of_kind(job)
+        if not self._exclusive:
+            return kind
+        admits: Flags = np.array([free.admits(job.tenant) for free in self.capacities], dtype=bool)
+        return kind & admits
+
+    def everywhere(self, job: Job) -> bool:
+        """Whether nothing but room could keep the job away from any GPU."""
+        return not self._exclusive and self._of_kind(job)[1]
+
+    def _of_kind(self, job: Job) -> tuple[Flags, bool]:
+        """Return where a job with such wishes may be, and whether that is everywhere."""
+        kind = (job.gpu_types, job.bound)
+        if kind not in self._allowed:
+            found: Flags = np.array([_allowed(job, free) for free in self.capacities], dtype=bool)
+            self._allowed[kind] = found, bool(found.all())
+        return self._allowed[kind]
+
+    def beside(self, job: Job) -> Flags:
+        """Where the node has the cores and the memory that the job needs at least."""
+        found: Flags = (self.cores >= job.min_cores) & (self.memory_mib >= job.memory_mib)
+        return found
+
+    def taken(self, free: FreeCapacity) -> None:
+        here = self._of_node[free.node.id]
+        self.cores[here], self.memory_mib[here] = len(free.cores), free.memory_mib
+
+
+def _allowed(job: Job, free: FreeCapacity) -> bool:
+    return job.may_use(free.node.gpu_type) and software_allowed(job, free.node) and domain_allowed(job, free.node)
+
 
 KINDS, LEAST_KINDS = 2000, 50
 """The most kinds of sharing jobs that are looked at in one planning, in equal parts by tenant, and the fewest of a tenant."""
@@ -117,3 +179,37 @@ def expected_parts(sharers: Iterable[Ranked], gpus: Iterable[PartedGpu]) -> tupl
     held = [each.compute for gpu in gpus for each in gpu.holders]
     counts = Counter(max(STEP, round(compute / STEP) * STEP) for compute in (*asked, *held))
     return tuple(sorted((size, count) for size, count in counts.items() if size < WHOLE))
+
+
+class Harvests:
+    """Memory of each shared GPU that running jobs hold beyond their least. The board counts it as free from now on.
+
+    `orders`: by job, the memory taken from it in this planning.
+    """
+
+    def __init__(self, board: Board, *, wanted: bool) -> None:
+        self._board = board
+        self._grants: dict[int, int] = {}
+        self._spare: list[dict[int, int]] = [{} for _ in board.gpus]
+        self.orders: dict[int, Regrant] = {}
+        for column, gpu in enumerate(board.gpus) if wanted else ():
+            self._grants |= {each.asker.key: each.grant_mib for each in gpu.residents}
+            spare = {each.asker.key: each.grant_mib - each.kept_mib for each in gpu.residents}
+            self._spare[column] = {job: mib for job, mib in spare.items() if mib > 0}
+            if self._spare[column]:
+                board.regrant(column, -sum(spare.values()))
+
+    def take(self, column: int) -> int:
+        """Take the grants beyond a GPU's memory, now that a job joined. Returns from how many jobs."""
+        spare = self._spare[column]
+        need = sum(spare.values()) - int(self._board.left_mib[column])
+        taken = 0
+        for job in sorted(spare, key=lambda job: (-spare[job], job)):
+            if need <= 0:
+                break
+            mib = min(need, spare[job])
+            need, taken = need - mib, taken + 1
+            spare[job] -= mib
+            self._grants[job] -= mib
+            self.orders[job] = Regrant(job, self._grants[job])
+        return taken
