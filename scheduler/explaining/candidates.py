@@ -15,7 +15,7 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Chosen, Configuration, Job, Piece, Placement, Share
-from scheduler.placement.aggregated.candidates import PieceRow
+from scheduler.placement.aggregated.skeletons import PieceRow
 from scheduler.placement.configurations import generate
 from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from scheduler.errors import InvalidJob
     from scheduler.model import Chosen, Job, Promise, Promised, Ranked, Reservation, StopOrder
-    from scheduler.placement.aggregated.candidates import Group, PieceRow, UnitRow
+    from scheduler.placement.aggregated.candidates import Group
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.memory import Solved
+    from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
 
 
 @dataclass(frozen=True, slots=True)

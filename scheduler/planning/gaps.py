@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.placements import WHOLE
-from scheduler.placement.matrix import Columns, Matrix
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.placement.matrix import Columns, Matrix, Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 Step 1, ends and time limits, is done when the snapshot is taken. A bad node or job is set aside and named in `faults`
 (`scheduler.planning.inputs`). The steps come in this order. Step 3: ages, the order of the queue, in a re-plan which running
 jobs take part. Then promises of earlier plannings are settled, and jobs that share GPUs get their places. Step 2: profiles
-and probes, which get their GPUs first. Steps 4 to 8 are the policy's: windows, configurations, the solve, call-backs and CPU jobs.
+and probes, which get their GPUs first. Steps 4 to 8 are the policy's: windows, configurations, solve, call-backs and CPU jobs.
 Step 9 is `scheduler.planning.recording`: the reasons, in words and figures.
 """
 
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.placement.work import NOTHING, Memory, Work
-from scheduler.planning import exploring, leftovers, probing, profiling, sharing
+from scheduler.planning import leftovers, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
 from scheduler.planning.inputs import PlanningInput, SnapshotInput
+from scheduler.planning.measuring import choose_probes, choose_spreads, seen_in
 from scheduler.planning.recording import record
 from scheduler.policies.registry import POLICIES
-from scheduler.replan import early, growing, participants
+from scheduler.replan import early, participants, paying
 from scheduler.replan.promises import Settled, settle
 from scheduler.rules import PROMISES
 
@@ -126,12 +127,12 @@ def _measure(
     waiting = [each for each in queue if each.job.id not in promised] if promised else queue
     if not policy.replans:
         return Measuring(waiting, state)
-    probes = probing.choose(waiting, ledger, state, parameters)
+    probes = choose_probes(waiting, ledger, state, parameters)
     if probes:
-        state = replace(state, running=probing.seen_in(state, probes, now_s))
+        state = replace(state, running=seen_in(state, probes, now_s))
     profiles = profiling.choose(waiting, ledger, state, parameters, now_s)
     waiting, state = profiles.apart(waiting), profiles.seen_in(state, queue, now_s)
-    inputs.estimator.explore(exploring.choose(waiting, state.running, inputs.estimator, line.age, parameters))
+    inputs.estimator.explore(choose_spreads(waiting, state.running, inputs.estimator, line.age, parameters))
     return Measuring(waiting, state, profiles, probes)
 
 
@@ -168,7 +169,9 @@ def _next_replan_s(outcome: Outcome, work: Work, replanned_s: float | None) -> f
     if due_s is not None and due_s <= work.now_s:
         return due_s
     reserved = {node for each in outcome.reservations for node in each.nodes}
-    grown_s = growing.due_s(work, _without(work, outcome), outcome.draft.objective.gain, reserved, replanned_s, due_s)
+    grown_s = paying.growth_due_s(
+        work, _without(work, outcome), outcome.draft.objective.gain, reserved, replanned_s, due_s
+    )
     return due_s if grown_s is None else grown_s
 
 

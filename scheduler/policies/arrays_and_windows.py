@@ -19,8 +19,16 @@ from scheduler.placement import cpu
 from scheduler.placement.joint import is_located
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged
 from scheduler.policies.lineup import Lineup, Mode, line_up
-from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
-from scheduler.policies.stages import Basis, first_stage, place_stages, settle
+from scheduler.policies.stages import (
+    Basis,
+    drop_reservations,
+    first_stage,
+    place_stages,
+    pressing_of,
+    reserve,
+    settle,
+    urgent_of,
+)
 from scheduler.replan.call_backs import call_back
 from scheduler.replan.making_room import Rules, make_room
 from scheduler.replan.nearby import replan_nearby

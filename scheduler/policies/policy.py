@@ -1,4 +1,4 @@
-"""A policy: the order of a queue, and the places of its jobs."""
+"""A policy: the order of a queue, and the places of its jobs; and one job after another, the placement of `fifo` and `sjf`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES, Priority
+from scheduler.placement import turn
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scheduler.parameters import Parameters
-    from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
 
 
@@ -53,3 +54,30 @@ class Policy:
     is_fair: Callable[[Parameters], bool] = never
     sweeps: Callable[[Parameters], bool] = never
     pays: Callable[[Parameters], bool] = never
+
+
+def greedy(work: Work, *, passes: bool = True) -> Outcome:
+    """Let each job of the queue take its turn: a GPU job its fastest configuration that fits, a CPU job the best fit.
+
+    `passes`: whether a job that does not fit is passed by the jobs behind it; else it ends the planning. A job that only its
+    tenant's quota keeps back never blocks the others.
+    """
+    draft = DraftPlan()
+    standings, obstacles = Standings(window_gpus=work.ledger.gpus_up), Obstacles()
+    failed: set[tuple[object, ...]] = set()
+    for position, ranked in enumerate(work.queue):
+        if work.remaining_s <= 0:
+            obstacles = Obstacles(out_of_time=frozenset(late.job.id for late in work.queue[position:]))
+            break
+        if work.ledger.over_quota(ranked.job) is not None:
+            continue
+        standings.window.add(ranked.job.id)
+        # Within a planning room only shrinks, so a shape that failed stays failed.
+        if failed and turn.shape(ranked.job) in failed:
+            continue
+        if not turn.take_turn(ranked, work, draft):
+            if not passes:
+                obstacles = Obstacles(blocked_by=ranked)
+                break
+            failed.add(turn.shape(ranked.job))
+    return Outcome(draft, standings, obstacles, greedy_figures(draft))

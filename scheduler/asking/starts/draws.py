@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.asking.starts import steps
-from scheduler.asking.starts.scene import Scene, age
+from scheduler.asking.starts.scene import STEPS_MOST, Scene, age, longest_s
 from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
@@ -70,7 +69,7 @@ class Draw:
         found: dict[int, float] = {}
         sought = {job.id for job in scene.jobs}
         replan = self._replan_due(now_s)
-        for step in range(steps.MOST):
+        for step in range(STEPS_MOST):
             for number in self._settle(now_s, replan=replan):
                 found.setdefault(number, now_s)
             sought -= found.keys()
@@ -84,7 +83,7 @@ class Draw:
             if next_s > until_s:
                 break
             running = ((self._end_s[job], live.gpus) for job, live in self._running.items())
-            step_s = max(scene.parameters.tick_s, steps.longest_s(step, now_s, now_s - scene.now_s, running))
+            step_s = max(scene.parameters.tick_s, longest_s(step, now_s, now_s - scene.now_s, running))
             now_s = max(next_s, now_s + step_s)
             self._pass_to(now_s)
             replan = self._replan_due(now_s)

@@ -12,10 +12,9 @@ solver would try their permutations. A *row* is a kind of piece that pools offer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,13 +27,13 @@ from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, S
 from scheduler.placement.core_counts import speed_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Ranked
     from scheduler.placement.aggregated.classes import Classes, Pin
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
-
-__all__ = ["Candidates", "ClassCandidate", "Group", "PieceRow", "UnitRow", "candidates_by_class"]
 
 Speed = tuple[float, str]
 """The estimator's: per-GPU throughput and the layer that it is from."""
@@ -62,7 +61,7 @@ class Group:
     parts: list[Skeleton]
     speeds: list[Speed]
     running: Participant | None = None
-    candidates: Sequence[ClassCandidate] = ()
+    candidates: _Shown | tuple[ClassCandidate, ...] = ()
     values: Sequence[float] | np.ndarray = ()
     least: float = 1.0  # the smallest throughput among a job's candidates: the divisor of G
 
@@ -146,7 +145,7 @@ class Candidates:
             self.value[own] = running.value_of(group.weight, gains, present, left)
 
 
-class _Shown(Sequence[ClassCandidate]):
+class _Shown:
     """Candidates that are made when somebody looks at them."""
 
     def __init__(self, table: np.ndarray, throughput: np.ndarray, question: np.ndarray, sources: list[str]) -> None:
@@ -155,13 +154,7 @@ class _Shown(Sequence[ClassCandidate]):
     def __len__(self) -> int:
         return len(self._table)
 
-    @overload
-    def __getitem__(self, k: int) -> ClassCandidate: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[ClassCandidate]: ...
-    def __getitem__(self, k: int | slice) -> ClassCandidate | Sequence[ClassCandidate]:
-        if isinstance(k, slice):
-            return [self[each] for each in range(*k.indices(len(self)))]
+    def __getitem__(self, k: int) -> ClassCandidate:
         row, need, gpus, cores, spread, factor, _, _ = self._table[k].tolist()
         source = self._sources[self._question[k]]
         return ClassCandidate(

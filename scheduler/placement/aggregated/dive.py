@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.placement.matrix import Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

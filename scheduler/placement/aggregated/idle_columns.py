@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Configuration, Job, Share
-from scheduler.placement.aggregated.candidates import Candidates, ClassCandidate, PieceRow
+from scheduler.placement.aggregated.skeletons import PieceRow
 from scheduler.placement.core_counts import MOST_CORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from scheduler.placement.aggregated.candidates import Candidates, ClassCandidate
     from scheduler.placement.aggregated.classes import Classes, Pool
     from scheduler.placement.ledger import Ledger
 

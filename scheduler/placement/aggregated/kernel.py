@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.placement.aggregated.dive import FEW_GROUPS, FEW_GROUPS_LISTED, ROUND_UP_FROM, Dive, dive
 from scheduler.placement.aggregated.plans import IntegerPlan, Kernel
-from scheduler.placement.matrix_solver import Relaxation, solve_matrix
+from scheduler.placement.matrix import Relaxation, solve_matrix
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:

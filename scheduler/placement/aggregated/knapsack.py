@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.aggregated.candidates import Candidates, PieceRow
+from scheduler.placement.aggregated.skeletons import PieceRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Pool
 
 

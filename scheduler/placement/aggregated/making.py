@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.placement.aggregated.candidates import Candidates, Group, PieceRow
 from scheduler.placement.aggregated.greedy_by_prices import Outlook, seat_by_prices
 from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.memory import Solved
@@ -15,6 +14,7 @@ from scheduler.placement.aggregated.patterns import Pattern, Supply
 from scheduler.placement.aggregated.plans import AggregatedPlan, IntegerPlan, Limits, Placed
 from scheduler.placement.aggregated.prices import Prices, prices_of
 from scheduler.placement.aggregated.pricing import Cap, Problem
+from scheduler.placement.aggregated.skeletons import PieceRow
 from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.solver import relative_gap
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
+    from scheduler.placement.aggregated.candidates import Candidates, Group
     from scheduler.placement.aggregated.classes import Classes
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.aggregated.candidates import Candidates, PieceRow, UnitRow
 from scheduler.placement.aggregated.knapsack import (
     Capacity,
     Offer,
@@ -26,10 +25,12 @@ from scheduler.placement.aggregated.knapsack import (
     table_of,
     traced,
 )
+from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Classes, ClassKey, NodeClass, Pin, Pool
 
 ENUMERATED = 2_000

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix import Columns, Matrix
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.placement.matrix import Columns, Matrix, Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

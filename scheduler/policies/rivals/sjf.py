@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.priorities import PRIORITIES, Priority
-from scheduler.policies.greedy import greedy
-from scheduler.policies.policy import Policy
+from scheduler.policies.policy import Policy, greedy
 
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters

@@ -27,7 +27,7 @@ from scheduler.placement.aggregated.pricing import Problem, price
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.matrix_solver import solve_matrix
+from scheduler.placement.matrix import solve_matrix
 from scheduler.placement.objective import Gain
 from scheduler.placement.running import Factors, Participant, least_of_all, revalued
 from scheduler.placement.solver import solve_arrays

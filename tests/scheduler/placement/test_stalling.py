@@ -14,8 +14,7 @@ from scheduler.placement.aggregated import kernel
 from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.matrix import Columns
-from scheduler.placement.matrix_solver import solve_matrix
+from scheduler.placement.matrix import Columns, solve_matrix
 from tests.scheduler.builders import ticking
 
 NEVER_MET = 1e-7

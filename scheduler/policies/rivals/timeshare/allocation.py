@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix import Columns
-from scheduler.placement.matrix_solver import Relaxation, Relaxed
+from scheduler.placement.matrix import Columns, Relaxation, Relaxed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix import Columns, Matrix
-from scheduler.placement.matrix_solver import Relaxation, Relaxed, solve_matrix
+from scheduler.placement.matrix import Columns, Matrix, Relaxation, Relaxed, solve_matrix
 from scheduler.placement.solver import relative_gap
 from scheduler.policies.rivals.typelevel import balance
 
