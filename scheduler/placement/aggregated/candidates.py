@@ -6,44 +6,40 @@ that end on one node become one piece there, so the units stand for every split 
 nodes that can hold them; where the estimator says that more nodes are slower, the bound is optimistic and the plan is valued by
 its true throughput.
 
-Jobs that are equal in everything, the weight included, form a *group* with one integer variable an option: without that the
-solver would try their permutations. A *row* is a kind of piece that pools offer: options need it, patterns offer it.
+Jobs that are equal in everything, the weight included, form a *group* with one integer variable a candidate: without that the
+solver would try their permutations. A *row* is a kind of piece that pools offer: candidates need it, patterns offer it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import GUESSES
 from scheduler.parameters.knobs import SIGMA
-from scheduler.placement.access import NO_RULES
+from scheduler.placement.access import NO_RULES, Rules
 from scheduler.placement.aggregated import skeletons
 from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
-from scheduler.placement.core_choices import answer_of
+from scheduler.placement.core_counts import speed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job, Ranked
-    from scheduler.placement.access import Rules
     from scheduler.placement.aggregated.classes import Classes, Pin
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 
-__all__ = ["Group", "Option", "Options", "PieceRow", "UnitRow", "options_of"]
-
-Answer = tuple[float, str]
+Speed = tuple[float, str]
 """The estimator's: per-GPU throughput and the layer that it is from."""
 
 
-class Option(NamedTuple):
+class ClassCandidate(NamedTuple):
     """One way to serve a job: how many GPUs and cores in all, `need` times its row; more than one node when `spread`."""
 
     row: int
@@ -58,16 +54,16 @@ class Option(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """Equal jobs, in queue order, their options and each option's objective value w * G * factor."""
+    """Equal jobs, in queue order, their candidates and each candidate's objective value w * G * factor."""
 
     members: list[Ranked]
     weight: float
     parts: list[Skeleton]
-    answers: list[Answer]
+    speeds: list[Speed]
     running: Participant | None = None
-    options: Sequence[Option] = ()
+    candidates: _Shown | tuple[ClassCandidate, ...] = ()
     values: Sequence[float] | np.ndarray = ()
-    least: float = 1.0  # the smallest throughput among a job's options: the divisor of G
+    least: float = 1.0  # the smallest throughput among a job's candidates: the divisor of G
 
     @property
     def job(self) -> Job:
@@ -75,8 +71,8 @@ class Group:
 
 
 @dataclass(slots=True)
-class Options:
-    """All groups and rows of a stage, and the same as arrays, an entry per option, a group's own side by side."""
+class Candidates:
+    """All groups and rows of a stage, and the same as arrays, an entry per candidate, a group's own side by side."""
 
     groups: list[Group] = field(default_factory=list)
     rows: dict[PieceRow | UnitRow, int] = field(default_factory=dict)
@@ -90,7 +86,7 @@ class Options:
     gpus: np.ndarray = field(default_factory=lambda: np.zeros(0))
     cores: np.ndarray = field(default_factory=lambda: np.zeros(0))
     value: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    position: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # within the group's own options
+    position: np.ndarray = field(default_factory=lambda: np.zeros(0, int))  # within the group's own candidates
     first: np.ndarray = field(default_factory=lambda: np.zeros(1, int))  # of each group, and the number of all
 
     @property
@@ -109,7 +105,7 @@ class Options:
         table = np.concatenate([part.table for part in parts])
         of_part = np.array([len(part.table) for part in parts])
         asked = np.concatenate(([0], np.cumsum([len(part.questions) for part in parts])[:-1]))
-        answer = table[:, skeletons.ASKED].astype(int) + np.repeat(asked, of_part)
+        question = table[:, skeletons.ASKED].astype(int) + np.repeat(asked, of_part)
         sizes = np.add.reduceat(of_part, _firsts([len(group.parts) for group in self.groups])[:-1])
         self.first = _firsts(sizes)
         self.group = np.repeat(np.arange(len(self.groups)), sizes)
@@ -118,23 +114,21 @@ class Options:
         self.need, self.gpus, self.cores = (
             np.ascontiguousarray(table[:, k]) for k in (skeletons.NEED, skeletons.GPUS, skeletons.CORES)
         )
-        speeds = np.array([speed for group in self.groups for speed, _ in group.answers])
-        throughput = speeds[answer] * self.gpus * table[:, skeletons.SHARE]
+        speeds = np.array([speed for group in self.groups for speed, _ in group.speeds])
+        throughput = speeds[question] * self.gpus * table[:, skeletons.SHARE]
         for g, group in enumerate(self.groups):
             if group.running is not None:
                 throughput[self.first[g]] = group.running.present.throughput  # to the last digit
-        self._value(throughput, table[:, skeletons.FACTOR], answer)
-        sources = [source for group in self.groups for _, source in group.answers]
+        self._value(throughput, table[:, skeletons.FACTOR], question)
+        sources = [source for group in self.groups for _, source in group.speeds]
         for g, group in enumerate(self.groups):
             own = slice(self.first[g], self.first[g + 1])
-            group.options = _Shown(table[own], throughput[own], answer[own], sources)
+            group.candidates = _Shown(table[own], throughput[own], question[own], sources)
             group.values = self.value[own]
 
-    def _value(self, throughput: np.ndarray, factor: np.ndarray, answer: np.ndarray) -> None:
-        """The value of each option: w * G * factor; of a running job, the part that a restart leaves. `answer`: the source of
-        its speed.
-        """
-        asked = _firsts([len(group.answers) for group in self.groups])
+    def _value(self, throughput: np.ndarray, factor: np.ndarray, question: np.ndarray) -> None:
+        """The value of each candidate: w * G * factor; of a running job, the part that a restart leaves."""
+        asked = _firsts([len(group.speeds) for group in self.groups])
         least = np.minimum.reduceat(throughput, self.first[:-1])
         weight = np.array([group.weight for group in self.groups])
         gain = self.rules.gain.of_all(throughput / least[self.group])
@@ -145,31 +139,25 @@ class Options:
                 continue
             own = slice(self.first[g], self.first[g + 1])
             present, gains = float(gain[own.start]), gain[own] * factor[own]
-            guessed = np.array([source in GUESSES for _, source in group.answers])
-            left = running.factors.of(self.gpus[own], guessed[answer[own] - asked[g]])
+            guessed = np.array([source in GUESSES for _, source in group.speeds])
+            left = running.factors.of(self.gpus[own], guessed[question[own] - asked[g]])
             left[0] = 1.0  # the first is to keep its place
-            self.value[own] = running.worth(group.weight, gains, present, left)
+            self.value[own] = running.value_of(group.weight, gains, present, left)
 
 
-class _Shown(Sequence[Option]):
-    """Options that are made when somebody looks at them."""
+class _Shown:
+    """Candidates that are made when somebody looks at them."""
 
-    def __init__(self, table: np.ndarray, throughput: np.ndarray, answer: np.ndarray, sources: list[str]) -> None:
-        self._table, self._throughput, self._answer, self._sources = table, throughput, answer, sources
+    def __init__(self, table: np.ndarray, throughput: np.ndarray, question: np.ndarray, sources: list[str]) -> None:
+        self._table, self._throughput, self._question, self._sources = table, throughput, question, sources
 
     def __len__(self) -> int:
         return len(self._table)
 
-    @overload
-    def __getitem__(self, k: int) -> Option: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[Option]: ...
-    def __getitem__(self, k: int | slice) -> Option | Sequence[Option]:
-        if isinstance(k, slice):
-            return [self[each] for each in range(*k.indices(len(self)))]
+    def __getitem__(self, k: int) -> ClassCandidate:
         row, need, gpus, cores, spread, factor, _, _ = self._table[k].tolist()
-        source = self._sources[self._answer[k]]
-        return Option(
+        source = self._sources[self._question[k]]
+        return ClassCandidate(
             int(row), int(need), int(gpus), int(cores), bool(spread), float(self._throughput[k]), source, factor
         )
 
@@ -179,7 +167,7 @@ def _firsts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(sizes))).astype(int)
 
 
-def options_of(
+def candidates_by_class(
     stage: Sequence[Ranked],
     weight: Mapping[int, float],
     classes: Classes,
@@ -189,8 +177,8 @@ def options_of(
     sigma: float = SIGMA,
     late: Callable[[], bool] = lambda: False,
     participants: Mapping[int, Participant] = MappingProxyType({}),
-) -> Options:
-    """The stage's options in queue order; asks `late` now and then and leaves out the jobs that had no turn by then.
+) -> Candidates:
+    """The stage's candidates in queue order; asks `late` now and then and leaves out the jobs that had no turn by then.
 
     `participants`: running jobs of the stage. They stand first, and may always keep their place.
     """
@@ -215,7 +203,7 @@ class _Gathering:
     def __init__(
         self, weight: Mapping[int, float], classes: Classes, ledger: Ledger, estimator: Estimator, sigma: float
     ) -> None:
-        self.found = Options(rules=classes.rules, unbound=_unbound(classes))
+        self.found = Candidates(rules=classes.rules, unbound=_unbound(classes))
         self._weight, self._classes, self._ledger = weight, classes, ledger
         self._estimator, self._sigma = estimator, sigma
         self._shapes = Skeletons(classes, ledger, self.found.unbound, self.found.row_of)
@@ -225,26 +213,26 @@ class _Gathering:
         """One job more; InvalidJob when the estimator or its shape says that it cannot be planned."""
         job, estimator = ranked.job, self._estimator
         parts = self._shapes.of(job, low_sensitivity=estimator.sensitivity(job) <= self._sigma)
-        answers = [answer_of(estimator, job, *question) for part in parts for question in part.questions]
+        speeds = [speed_of(estimator, job, *question) for part in parts for question in part.questions]
         w = self._weight[job.id]
         if running is not None:
-            part, answer = _present(running, self._classes.pins[job.id][0], self.found, self._ledger)
-            self.found.groups.append(Group([ranked], w, [part, *parts], [answer, *answers], running))
+            part, present = _present(running, self._classes.pins[job.id][0], self.found, self._ledger)
+            self.found.groups.append(Group([ranked], w, [part, *parts], [present, *speeds], running))
         elif parts:
             tenant = job.tenant if job.tenant in self._ledger.allowances else None
-            key = (w, tenant, job.memory_mib, job.cores, tuple(map(id, parts)), tuple(answers))
+            key = (w, tenant, job.memory_mib, job.cores, tuple(map(id, parts)), tuple(speeds))
             if (group := self._alike.get(key)) is not None:
                 group.members.append(ranked)
             else:
-                group = self._alike[key] = Group([ranked], w, parts, answers)
+                group = self._alike[key] = Group([ranked], w, parts, speeds)
                 self.found.groups.append(group)
 
 
-def _present(running: Participant, pin: Pin, found: Options, ledger: Ledger) -> tuple[Skeleton, Answer]:
-    """To keep its place, the first of a running job's options. Its speed is known, so the answer scales nothing."""
+def _present(running: Participant, pin: Pin, found: Candidates, ledger: Ledger) -> tuple[Skeleton, Speed]:
+    """To keep its place, the first of a running job's candidates. Its speed is known, so nothing scales it."""
     present = running.present
     spread = len(present.shares) > 1
-    here = Question(ledger.rooms[present.shares[0].node].node, present.gpus, len(present.shares), 1.0)
+    here = Question(ledger.free[present.shares[0].node].node, present.gpus, len(present.shares), 1.0)
     row = found.row_of(PieceRow(pin.pool, *pin.piece))
     factor = found.rules.factor(running.job, present)
     line = Line(row, present.gpus if spread else 1, present.gpus, present.cores, spread, factor, 1.0, 0)

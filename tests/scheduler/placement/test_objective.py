@@ -1,4 +1,4 @@
-"""What a configuration is worth (algorithms.md section 6): flatter where jobs scale badly, the paper's where they do not."""
+"""The gain of a configuration (algorithms.md section 6): flatter where jobs scale badly, the paper's where they do not."""
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.estimator.layers import Estimate
 from scheduler.model.speeds import Cell, CellKey, Knowledge
-from scheduler.placement.gain import FLATTEST, LINEAR, SLIGHT_LR, STEEP, Gain, gain_for
+from scheduler.placement.objective import FLATTEST, LINEAR, SLIGHT_LR, STEEP, Gain, gain_for
 from tests.scheduler.builders import decisions_of, job, make_plan, node, where
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.core_choices import speed_class
-from scheduler.placement.feasibility import Offer, domain_allowed, software_allowed
+from scheduler.placement.feasibility import domain_allowed, software_allowed
+from scheduler.placement.free_capacity import Offer, speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,21 +23,23 @@ class IdleNodes:
 
     def __init__(self, ledger: Ledger, rules: Rules) -> None:
         self._ledger, self._rules = ledger, rules
-        self._rooms = [room for room in ledger.rooms.values() if room.gpus and room.cores]
-        self._at = {room.node.id: k for k, room in enumerate(self._rooms)}
-        self._zones = [rules.zone(room.node.id) for room in self._rooms]
+        self._capacities = [free for free in ledger.free.values() if free.gpus and free.cores]
+        self._at = {free.node.id: k for k, free in enumerate(self._capacities)}
+        self._zones = [rules.zone(free.node.id) for free in self._capacities]
         self._home = np.array([zone.array for zone in self._zones], dtype=object)
         kinds: dict[tuple[str, int], int] = {}
         self._kind = np.array(
-            [kinds.setdefault((r.node.gpu_type or "", speed_class(r.node)), len(kinds)) for r in self._rooms],
+            [kinds.setdefault((r.node.gpu_type or "", speed_class(r.node)), len(kinds)) for r in self._capacities],
             dtype=np.int64,
         )
-        self._types = [room.node.gpu_type or "" for room in self._rooms]
-        self._idle = np.zeros((4, len(self._rooms)), dtype=np.int64)  # GPUs, cores, cores of the reserved ones, MiB
-        self._apart = any(room.node.exclusive_tenant for room in self._rooms)
+        self._types = [free.node.gpu_type or "" for free in self._capacities]
+        self._idle = np.zeros(
+            (4, len(self._capacities)), dtype=np.int64
+        )  # GPUs, cores, cores of the reserved ones, MiB
+        self._apart = any(free.node.exclusive_tenant for free in self._capacities)
         self._open: dict[tuple[object, ...], np.ndarray] = {}
-        for room in self._rooms:
-            self.refresh(room.node.id)
+        for free in self._capacities:
+            self.refresh(free.node.id)
 
     @property
     def tells_tenants_apart(self) -> bool:
@@ -50,8 +52,8 @@ class IdleNodes:
 
     def refresh(self, node: int) -> None:
         k = self._at[node]
-        room, ledger = self._rooms[k], self._ledger
-        self._idle[:, k] = len(room.gpus), len(room.cores), ledger.cores_for(node, limited=True), room.memory_mib
+        free, ledger = self._capacities[k], self._ledger
+        self._idle[:, k] = len(free.gpus), len(free.cores), ledger.cores_for(node, limited=True), free.memory_mib
 
     def most_by_type(self, estimator: Estimator) -> dict[str, int]:
         """By type, the largest smallest size that may fit: the most GPUs idle on one node, or on all if it may be spread."""
@@ -65,13 +67,13 @@ class IdleNodes:
             for name, gpus in block.items()
         }
 
-    def tightest(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
+    def best_fit(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
         """The nodes to generate the job's smallest size on; [] = nowhere.
 
         On one node: for each type and speed the tightest node with the cores that the job wants, or else with most of them, in
         its own array if it fits there. Spread: every node that can hold a part.
         """
-        if not self._rooms:
+        if not self._capacities:
             return []
         cores = self._idle[2 if access.limited else 1]
         usable = self._usable(job, access)
@@ -107,9 +109,9 @@ class IdleNodes:
     def _offers(self, found: Sequence[int] | np.ndarray, access: Access) -> list[Offer]:
         row = 2 if access.limited else 1
         return [
-            Offer(room.node, int(self._idle[0, k]), int(self._idle[row, k]), room.memory_mib, room.tenants)
+            Offer(free.node, int(self._idle[0, k]), int(self._idle[row, k]), free.memory_mib, free.tenants)
             for k in map(int, found)
-            for room in (self._rooms[k],)
+            for free in (self._capacities[k],)
         ]
 
     def _usable(self, job: Job, access: Access) -> np.ndarray:
@@ -120,15 +122,15 @@ class IdleNodes:
             known = self._open[key] = np.array(
                 [
                     access.admits(zone)
-                    and job.may_use(room.node.gpu_type)
-                    and domain_allowed(job, room.node)
-                    and software_allowed(job, room.node)
-                    for room, zone in zip(self._rooms, self._zones, strict=True)
+                    and job.may_use(free.node.gpu_type)
+                    and domain_allowed(job, free.node)
+                    and software_allowed(job, free.node)
+                    for free, zone in zip(self._capacities, self._zones, strict=True)
                 ],
                 dtype=bool,
             )
         if not self._apart:
             return known
-        admitted = np.array([room.admits(job.tenant) for room in self._rooms], dtype=bool)
+        admitted = np.array([free.admits(job.tenant) for free in self._capacities], dtype=bool)
         both: np.ndarray = known & admitted
         return both

@@ -1,9 +1,9 @@
-"""A plan by prices, in one pass over the queue: each job takes the option worth most beyond its price (see `prices`).
+"""A plan by prices, in one pass over the queue: each job takes the candidate whose value is most above its price (see `prices`).
 
-Jobs that gain most go first, each to its best option or one nearly as good, on the node whose worth it lowers least: the worth
+Jobs that gain most go first, each to its best candidate or one nearly as good, on the node whose value it lowers least: the value
 of a node is that of the best pieces that its idle GPUs and cores can be cut into, so cores are not taken from GPUs that others
-could use. The jobs left out take the rest that fits, those worth most for their price first. A few numpy calls a job, none over
-nodes and jobs together; the present state is a plan at any time.
+could use. The jobs left out take the rest that fits, most value for their price first. A few numpy calls a job, none over nodes
+and jobs together; the present state is a plan at any time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.aggregated.room_choices import Room, RoomChoices, best_values
+from scheduler.placement.aggregated.knapsack import Capacity, PieceKinds, best_values
 from scheduler.placement.aggregated.skeletons import PieceRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from scheduler.model import Configuration, Ranked
+    from scheduler.placement.aggregated.candidates import Candidates, Group
     from scheduler.placement.aggregated.classes import Classes, Pool
     from scheduler.placement.aggregated.idle_columns import IdleColumns
-    from scheduler.placement.aggregated.options import Group, Options
     from scheduler.placement.aggregated.pooled import Home
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Cap
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     Taken = tuple[Ranked, Configuration, Group, int]
 
 NEARLY = 0.2
-"""A job accepts this part of an option's price less than its best before every job has had a turn."""
+"""A job accepts this part of a candidate's price less than its best before every job has had a turn."""
 MOST_PIECES = 1 << 20
 """No job asks for more GPUs."""
 DIGITS = 9
-"""Worths are compared to this number of digits of the largest, so that rounding decides nothing."""
+"""Values are compared to this number of digits of the largest, so that rounding decides nothing."""
 
 
 class Outlook:
-    """The worth of nodes at these prices, by their idle resources: a piece taken from one costs the others its loss."""
+    """The value of nodes at these prices, by their idle resources: a piece taken from one costs the others its loss."""
 
-    def __init__(self, classes: Classes, options: Options, prices: Prices, idle_columns: IdleColumns) -> None:
+    def __init__(self, classes: Classes, candidates: Candidates, prices: Prices, idle_columns: IdleColumns) -> None:
         members: dict[Home, set[Pool]] = {}
         home_of: dict[int, Home] = {}
         for each in classes.all:
@@ -54,33 +54,33 @@ class Outlook:
             own = self._table == numbers[home]
             pieces = [
                 (row, key.gpus, key.cores, 0)
-                for key, row in options.rows.items()
+                for key, row in candidates.rows.items()
                 if isinstance(key, PieceRow) and key.pool in pools
             ]
             most = max((cores for _, _, cores, _ in pieces), default=0)
             cores = min(int(idle_columns.cores[own].max()), int(idle_columns.gpus[own].max()) * most)
-            room = Room(int(idle_columns.gpus[own].max()), cores, 0)
-            self._tables.append(best_values(RoomChoices.of(pieces, room), prices.pieces)[:, :, 0])
+            capacity = Capacity(int(idle_columns.gpus[own].max()), cores, 0)
+            self._tables.append(best_values(PieceKinds.of(pieces, capacity), prices.pieces)[:, :, 0])
 
-    def loss(self, at: np.ndarray, idle_columns: IdleColumns, gpus: int, cores: int) -> np.ndarray:
+    def loss(self, idle_columns: IdleColumns, at: np.ndarray, gpus: int, cores: int) -> np.ndarray:
         """The loss of each of these nodes of one home by such a piece, in whole units of the last digit that counts."""
-        worth = self._tables[self._table[at[0]]]
-        most, idle, left = worth.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
-        lost = worth[idle, np.minimum(left, most)] - worth[idle - gpus, np.minimum(left - cores, most)]
+        values = self._tables[self._table[at[0]]]
+        most, idle, left = values.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
+        lost = values[idle, np.minimum(left, most)] - values[idle - gpus, np.minimum(left - cores, most)]
         found: np.ndarray = np.rint(lost * self._unit).astype(np.int64)
         return found
 
 
 def seat_by_prices(
-    options: Options,
+    candidates: Candidates,
     prices: Prices,
     caps: Sequence[Cap],
     idle_columns: IdleColumns,
     late: Callable[[], bool],
 ) -> Iterator[Taken]:
     """Seat the waiting jobs on idle nodes one after another."""
-    turn = _Turn(options, prices, caps, idle_columns)
-    waiting = np.array([group.running is None for group in options.groups])
+    turn = _Turn(candidates, prices, caps, idle_columns)
+    waiting = np.array([group.running is None for group in candidates.groups])
     willing = np.flatnonzero(waiting & (turn.best > -1e-9))
     dense = np.flatnonzero(waiting)
     ways = (
@@ -95,27 +95,27 @@ def seat_by_prices(
 
 
 class _Turn:
-    def __init__(self, options: Options, prices: Prices, caps: Sequence[Cap], idle_columns: IdleColumns) -> None:
-        self._options, self._idle_columns = options, idle_columns
-        cost = options.need * prices.pieces[options.row]
+    def __init__(self, candidates: Candidates, prices: Prices, caps: Sequence[Cap], idle_columns: IdleColumns) -> None:
+        self._candidates, self._idle_columns = candidates, idle_columns
+        cost = candidates.need * prices.pieces[candidates.row]
         for cap, price in zip(caps, prices.quotas, strict=True):
-            np.add.at(cost, cap.options, cap.weights * price)
-        self._cost, self._surplus = cost, options.value - cost
-        firsts = options.first[:-1]
+            np.add.at(cost, cap.candidates, cap.weights * price)
+        self._cost, self._surplus = cost, candidates.value - cost
+        firsts = candidates.first[:-1]
         self.best = np.maximum.reduceat(self._surplus, firsts)
-        self.density = np.maximum.reduceat(options.value / np.maximum(cost, 1e-12), firsts)
-        self._order = np.lexsort((-self._surplus, options.group))
-        self._seated = np.zeros(len(options.groups), dtype=int)
-        # The pieces asked, of a row and their number; and the memory from which on there is no room for it.
-        _, self._asked = np.unique(options.row * MOST_PIECES + options.need.astype(int), return_inverse=True)
-        self._gone = np.full(len(options.row), np.inf)
+        self.density = np.maximum.reduceat(candidates.value / np.maximum(cost, 1e-12), firsts)
+        self._order = np.lexsort((-self._surplus, candidates.group))
+        self._seated = np.zeros(len(candidates.groups), dtype=int)
+        # The pieces asked, of a row and their number; and the memory from which on there is no capacity for it.
+        _, self._asked = np.unique(candidates.row * MOST_PIECES + candidates.need.astype(int), return_inverse=True)
+        self._gone = np.full(len(candidates.row), np.inf)
 
     def of(self, g: int, nearly: float) -> Iterator[Taken]:
-        """Seat what is left of the group, by options at most `nearly` worse than its best."""
-        group, options = self._options.groups[g], self._options
+        """Seat what is left of the group, by candidates at most `nearly` worse than its best."""
+        group, candidates = self._candidates.groups[g], self._candidates
         if self._seated[g] == len(group.members):
             return
-        numbers = self._order[options.first[g] : options.first[g + 1]]
+        numbers = self._order[candidates.first[g] : candidates.first[g + 1]]
         least = max(0.0, self.best[g]) - nearly * self._cost[numbers] if np.isfinite(nearly) else -np.inf
         numbers = numbers[self._surplus[numbers] >= np.minimum(least, self.best[g]) - 1e-9]
         memory = group.job.memory_mib
@@ -130,10 +130,10 @@ class _Turn:
                 return
 
     def _try(self, ranked: Ranked, group: Group, number: int) -> Configuration | None:
-        option = group.options[self._options.position[number]]
-        if not self._idle_columns.quota_admits(ranked.job, option):
+        candidate = group.candidates[self._candidates.position[number]]
+        if not self._idle_columns.quota_admits(ranked.job, candidate):
             return None
-        made = self._idle_columns.seat(ranked.job, option)
+        made = self._idle_columns.seat(ranked.job, candidate)
         if made is None:
             asked = self._asked[number]
             self._gone[asked] = min(self._gone[asked], ranked.job.memory_mib)

@@ -2,8 +2,8 @@
 
 *Cores.* A job wants c cores for each of its g GPUs. On a node with G idle GPUs and C idle cores it may get min(c*g, C), and also
 its share floor(C*g/G) if that is smaller; its throughput falls linearly with the missing cores. Ours: the counts of all nodes of
-a type form one list of choices for the type, thinned to `MENU_LEVELS` with the largest and the smallest. Every node of the type
-offers all of them that its idle cores allow. This bounds the number of choices, and nodes with the same idle resources are
+a type form one list for the type, thinned to `MOST_COUNTS` with the largest and the smallest. Every node of the type
+offers all of them that its idle cores allow. This bounds the number of configurations, and nodes with the same idle resources are
 interchangeable, independent of other nodes. A job that is spread over nodes gets the same whole number of cores per GPU in every
 part, 2 or 1, because it waits for its slowest part.
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.estimator.cores import DISTRIBUTED_CORES
+from scheduler.placement.free_capacity import SPEED_STEP, speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,27 +26,20 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.estimator.layers import Estimate
     from scheduler.model import Job, Node
-    from scheduler.placement.ledger import Ledger
 
-MENU_LEVELS = 6
+MOST_COUNTS = 6
 MOST_CORES = 1 << 20
 """No node has more."""
-SPEED_STEP = 0.05
 MEASURED_THERE = "entity"
 """The estimator's layer that knows the node itself: its answer is not scaled by the node's factor again."""
 
 
-def speed_class(node: Node) -> int:
-    """The node's entity factor in steps of 5 %: 20 = as fast as its type."""
-    return max(1, round(node.speed / SPEED_STEP))
-
-
 def per_gpu(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int) -> tuple[float, str]:
     """Per-GPU throughput on this node and its source, the node's speed class applied."""
-    return answer_of(estimator, job, node, gpus, nodes, speed_class(node) * SPEED_STEP)
+    return speed_of(estimator, job, node, gpus, nodes, speed_class(node) * SPEED_STEP)
 
 
-def answer_of(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int, factor: float) -> tuple[float, str]:
+def speed_of(estimator: Estimator, job: Job, node: Node, gpus: int, nodes: int, factor: float) -> tuple[float, str]:
     """The same where the factor of the node's speed class is known."""
     estimate: Estimate = estimator.per_gpu(job, node, gpus, nodes)
     source = estimate.source
@@ -62,19 +56,7 @@ def spread_rates(job: Job) -> range:
     return range(max(job.least_cores, min(job.cores, DISTRIBUTED_CORES)), job.least_cores - 1, -1)
 
 
-def core_choices_of(ledger: Ledger) -> dict[bool, CoreChoices]:
-    """The core choices of the idle resources: for jobs limited to the reserved cores, and for the others."""
-    rooms = ledger.rooms.items()
-    return {
-        limited: CoreChoices(
-            (room.node.gpu_type or "", len(room.gpus), ledger.cores_for(number, limited=limited))
-            for number, room in rooms
-        )
-        for limited in ((False, True) if ledger.limited else (False,))
-    }
-
-
-class CoreChoices:
+class CoreCounts:
     """The core counts that the nodes of each type offer. `idle`: (type, idle GPUs, idle cores) of each node."""
 
     def __init__(self, idle: Iterable[tuple[str, int, int]]) -> None:
@@ -101,6 +83,6 @@ class CoreChoices:
         given = given[enough]
         part = np.minimum(given, np.maximum(least, cores[enough] * size // gpus[enough]))
         found = sorted({*given.tolist(), *part.tolist()}, reverse=True)
-        if len(found) <= MENU_LEVELS:
+        if len(found) <= MOST_COUNTS:
             return tuple(found)
-        return tuple(found[round(k * (len(found) - 1) / (MENU_LEVELS - 1))] for k in range(MENU_LEVELS))
+        return tuple(found[round(k * (len(found) - 1) / (MOST_COUNTS - 1))] for k in range(MOST_COUNTS))

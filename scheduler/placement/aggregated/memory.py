@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.placement.aggregated.patterns import Pattern
+from scheduler.placement.aggregated.patterns import Pattern, Supply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Job
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import ClassKey
-    from scheduler.placement.aggregated.options import Options
-    from scheduler.placement.aggregated.patterns import Supply
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Priced
     from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
@@ -69,23 +66,23 @@ class Solved:
         sharpened: np.ndarray = pieces * np.where(known, 1.0 + SHARPLY * (factor - 1.0), 1.0)
         return sharpened
 
-    def patterns(self, supply: Supply, options: Options) -> list[Pattern]:
+    def patterns(self, supply: Supply, candidates: Candidates) -> list[Pattern]:
         """Those that still exist, in the numbers of this planning."""
         classes = {each.key: k for k, each in enumerate(supply.classes)}
         found = []
         for cut in self.cuts:
-            rows = [(options.rows.get(key), times) for key, times in cut.pieces]
+            rows = [(candidates.rows.get(key), times) for key, times in cut.pieces]
             if cut.of_class in classes and all(row is not None for row, _ in rows):
                 pieces = tuple(sorted((row, times) for row, times in rows if row is not None))
                 found.append(Pattern(classes[cut.of_class], pieces))
         return found
 
 
-def solved(prices: Prices | None, priced: Priced, supply: Supply, options: Options) -> Solved:
+def solved(prices: Prices | None, priced: Priced, supply: Supply, candidates: Candidates) -> Solved:
     """The memory of a stage whose columns were priced."""
-    keys = list(options.rows)
+    keys = list(candidates.rows)
     values = priced.values[len(priced.values) - len(priced.patterns) :]
-    rows = supply.consistent(priced.prices[len(options.groups) : len(options.groups) + len(keys)])
+    rows = supply.consistent(priced.prices[len(candidates.groups) : len(candidates.groups) + len(keys)])
     used = (pattern for pattern, value in zip(priced.patterns, values, strict=True) if value > TAKEN)
     cuts = (
         Cut(supply.classes[each.of_class].key, tuple((keys[row], times) for row, times in each.pieces)) for each in used
@@ -103,21 +100,3 @@ def _sharper(
         for key, row, piece in zip(keys, rows.tolist(), prices.pieces.tolist(), strict=True)
         if piece > TAKEN
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The stages' memory, in the order of their solving; and the jobs that were found sound while these GPU types were known.
-
-    If such a job is the very same object, only `wait_s` is checked again.
-    """
-
-    stages: Sequence[Solved] = ()
-    sound: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
-    types: AbstractSet[str] = frozenset()
-
-    def of(self, stage: int) -> Solved:
-        return self.stages[stage] if stage < len(self.stages) else Solved()
-
-
-NOTHING = Memory()

@@ -1,4 +1,4 @@
-"""The worth of a configuration to its job: the G of the objective (algorithms.md section 6), computed only here.
+"""The objective: the gain G of a configuration to its job, times the job's weight (algorithms.md section 6), computed only here.
 
     G = (T / least) ^ a        a in [`FLATTEST`, 1]
 
@@ -8,7 +8,7 @@ T: the configuration's throughput; least: the smallest of all that the job could
     a = 1 - STEEPNESS * (1 - p) / p        p = mean over the elastic jobs of log(T_max / T_min) / log(R_max / R_min)
 
 p is 1 if twice the GPUs make jobs twice as fast: then a larger size costs nothing, and a is 1. At p = 0.75 (the second four GPUs
-add 68 %) a is 0.5: four times the speed is worth twice as much, so that GPUs go to waiting jobs rather than to jobs that would
+add 68 %) a is 0.5: four times the speed has twice the value, so that GPUs go to waiting jobs rather than to jobs that would
 use them badly. There is one a for all jobs of a planning: if each job had its own, those that scale well would take the cluster
 from the others (docs/evidence/size-worth.md). G rises with T under every a, so a single job still takes all idle GPUs. A restart
 pays exactly when it pays in throughput: the share of T that it leaves stands inside the power (`Gain.kept`).
@@ -18,28 +18,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen
+from scheduler.model import Chosen, Configuration, Job, Node, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Configuration, Job, Node, Placement
-    from scheduler.placement.work import Work
 
 
 STEEPNESS = 1.5
 FLATTEST = 0.3
-SAMPLE = 256
-"""The first waiting and the first running jobs, this number of each, show how the jobs of a planning scale."""
-
 LEAST_SCALING = 0.05
 STEEP = 0.8
 """From this exponent on jobs weigh as in Hops."""
@@ -59,8 +53,8 @@ class Gain:
         return math.pow(ratio, self.exponent)
 
     def of_all(self, ratios: np.ndarray) -> np.ndarray:
-        worth: np.ndarray = np.power(ratios, self.exponent)
-        return worth
+        gains: np.ndarray = np.power(ratios, self.exponent)
+        return gains
 
     @property
     def floor(self) -> float:
@@ -94,8 +88,8 @@ LINEAR = Gain()
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """The worth of the configurations of a planning: weight * G * factor."""
+class Objective:
+    """The values of the configurations of a planning: weight * G * factor."""
 
     gain: Gain = LINEAR
     weights: Mapping[int, float] = field(default_factory=dict)  # job id -> w; 1 for a job that is not in it
@@ -117,13 +111,6 @@ class Worth:
     def chosen(self, best: Configuration, placement: Placement, found: Sequence[Configuration]) -> Chosen:
         """The configuration as the choice among those found for its job."""
         return Chosen(best, placement, self.gain_of(best, found), self.weight(best.job), len(found))
-
-
-def efficient(waiting: Iterable[Job], work: Work) -> Gain:
-    """The gain for a planning, by how its waiting and its changeable jobs with several sizes scale."""
-    running = (each.job for each in islice(work.changeable.values(), SAMPLE))
-    nodes = [room.node for room in work.ledger.rooms.values()]
-    return gain_for([*islice(waiting, SAMPLE), *running], nodes, work.estimator)
 
 
 def gain_for(jobs: Iterable[Job], nodes: Sequence[Node], estimator: Estimator) -> Gain:
