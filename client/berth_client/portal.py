@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from berth_client.cluster import Cluster
-from berth_client.following import Following
-from berth_client.forwarding import Forwards
+from berth_client.jobs import Jobs
 from berth_client.laboratory import Laboratory
-from berth_client.secrets import Secrets
 from berth_client.templates import Templates
 from berth_client.tenants import Tenants
 from berth_client.terminal import Terminals
 from berth_client.uploads import Uploads
 
 
-class Berth(Following, Uploads, Cluster, Laboratory, Templates, Secrets, Tenants, Terminals, Forwards):
+class Berth(Jobs, Uploads, Cluster, Laboratory, Templates, Tenants, Terminals):
     """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
 
     Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.

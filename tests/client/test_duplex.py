@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from berth_client.duplex import Duplex
-from berth_client.websocket import BrokenError
+from berth_client.websocket import BrokenError, Duplex
 from tests.client.test_websocket import SMILE, Server, frame
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from django.utils import timezone
 
-from berth_client import AwayError, Berth, following, jobs, rest
+from berth_client import AwayError, Berth, jobs, rest
 from berth_client.cli import logs, main
 from portal.people.tenants.services import token_create
 from portal.work.jobs.models import Job, LogChunk
@@ -41,11 +41,11 @@ class Happening(InProcess):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    for module in (following, jobs, rest):
+    for module in (jobs, rest):
         for name in ("POLL_S", "RETRY_S"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, 0.01)
-    monkeypatch.setattr(following, "FOLLOW_S", 1)
+    monkeypatch.setattr(jobs, "FOLLOW_S", 1)
 
 
 @pytest.fixture

@@ -58,10 +58,10 @@ def artefacts(asked: Any, berth: Berth) -> int:
 
 
 def _listed(asked: Any, berth: Berth) -> int:
-    path, query = f"/jobs/{asked.number}/artefacts", {"under": asked.path.strip("/") or None}
-    empty = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds"
-    sys.stdout.write(some_told(asked, berth, path, COLUMNS, empty=empty, query=query))
-    found = berth.jobs_artefacts(asked.number, page_size=1)
+    empty, number = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds", asked.number
+    under = asked.path.strip("/") or None
+    sys.stdout.write(some_told(asked, berth, berth.jobs_artefacts, number, columns=COLUMNS, empty=empty, under=under))
+    found = berth.jobs_artefacts(number, page_size=1)
     for note in found["notes"]:
         print(f"berth: not kept: {note['path']}: {note['why']}", file=sys.stderr)
     if found["notes_more"]:
@@ -72,7 +72,7 @@ def _listed(asked: Any, berth: Berth) -> int:
 def _got(asked: Any, berth: Berth) -> int:
     """Fetch every kept file at or below the path; tell of those that are not kept, or cannot lie here."""
     path, missing, done = asked.path.strip("/"), 0, dict[tuple[int, int], str]()
-    for row in berth.jobs_artefacts_each(asked.number):
+    for row in berth.each(berth.jobs_artefacts, asked.number):
         if path and row["path"] != path and not row["path"].startswith(path + "/"):
             continue
         try:
@@ -129,7 +129,7 @@ def cp(asked: Any, berth: Berth) -> int:
     if not colon or not number or not path:
         raise ClientError(f"{asked.source!r} names no file of a job; write it like 41:model/best.pt.")
     path = path.strip("/")
-    row = next((each for each in berth.jobs_artefacts_each(number) if each["path"] == path), None)
+    row = next((each for each in berth.each(berth.jobs_artefacts, number) if each["path"] == path), None)
     if row is None:
         raise ClientError(f"job {number} has written no {path}; `berth artefacts ls {number}` lists what it has.")
     if row["state"] != "kept":

@@ -66,9 +66,8 @@ def nodes(asked: Any, berth: Berth) -> int:
     def told() -> str:
         if asked.name:
             return _node_told(asked, berth.nodes_show(asked.name, hours=asked.hours))
-        query = {"gpu_type": asked.gpu_type, "hours": asked.hours}
-        empty = "no node yet; `./berth node` on a machine makes it one"
-        return some_told(asked, berth, "/nodes", COLUMNS, empty=empty, query=query)
+        empty, filters = "no node yet; `./berth node` on a machine makes it one", {"gpu_type": asked.gpu_type}
+        return some_told(asked, berth, berth.nodes_list, columns=COLUMNS, empty=empty, hours=asked.hours, **filters)
 
     return repeated(asked, told)
 

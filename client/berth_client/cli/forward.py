@@ -8,7 +8,6 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.heart import Heart
 from berth_client.cli.options import completed, verb_add
 from berth_client.errors import AwayError, ClientError
 from berth_client.forwarding import Connections
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import socket
 
     from berth_client import Berth
-    from berth_client.duplex import Duplex
+    from berth_client.websocket import Duplex
 
 ABOUT = """\
 Reach a port that a running job listens on as if it ran here: `berth forward 41 8888`, then http://127.0.0.1:8888/.
@@ -80,6 +79,8 @@ class Forward:
     """Carries between the portal's socket and the connections that are made here."""
 
     def __init__(self, talk: Duplex, listening: socket.socket, what: str) -> None:
+        from berth_client.websocket import Heart
+
         self._talk, self._listening, self._what = talk, listening, what
         self._heart = Heart(talk)
         self._connections = Connections(talk, self._say)

@@ -109,7 +109,7 @@ def ps(asked: Any, berth: Berth) -> int:
 
     def told() -> str:
         empty = "no such job" if asked.all else "no such job; -a: also those that have ended"
-        return some_told(asked, berth, "/jobs", COLUMNS, empty=empty, query=query)
+        return some_told(asked, berth, berth.jobs_list, columns=COLUMNS, empty=empty, **query)
 
     return repeated(asked, told)
 

@@ -74,7 +74,7 @@ def members(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth, tenant: str) -> None:
-    sys.stdout.write(rows_told(asked, list(berth.members_each(tenant)), MEMBERS, empty="no member yet"))
+    sys.stdout.write(rows_told(asked, list(berth.each(berth.members_list, tenant)), MEMBERS, empty="no member yet"))
 
 
 def _role(asked: Any, berth: Berth, tenant: str) -> None:

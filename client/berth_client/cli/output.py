@@ -13,7 +13,7 @@ from berth_client.cli.tables import cell, table
 from berth_client.errors import AwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from berth_client import Berth
 
@@ -43,9 +43,11 @@ def rows_told(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) 
     return table([head for head, _ in chosen], [[find(row) for _, find in chosen] for row in rows]) + "\n"
 
 
-def some_told(asked: Any, berth: Berth, path: str, columns: Columns, *, empty: str, query: Mapping[str, Any]) -> str:
+def some_told(
+    asked: Any, berth: Berth, ask: Callable[..., Any], *names: object, columns: Columns, empty: str, **filters: Any
+) -> str:
     """Return the first rows of a list of the portal's, --most of them, and say on standard error where it goes on."""
-    rows, found = berth.some(path, query=query, most=asked.most)
+    rows, found = berth.some(ask, *names, most=asked.most, **filters)
     if found > len(rows):
         print(f"{len(rows)} of {found} shown; --most N shows more", file=sys.stderr)
     return rows_told(asked, rows, columns, empty=empty)

@@ -50,8 +50,8 @@ def secrets(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth) -> int:
-    empty, query = "no secret yet; `berth secrets set NAME` makes one", {"tenant": asked.tenant}
-    sys.stdout.write(some_told(asked, berth, "/secrets", COLUMNS, empty=empty, query=query))
+    empty = "no secret yet; `berth secrets set NAME` makes one"
+    sys.stdout.write(some_told(asked, berth, berth.secrets_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
     return 0
 
 

@@ -11,14 +11,13 @@ from contextlib import closing, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.heart import Heart
 from berth_client.cli.options import completed, verb_add
 from berth_client.errors import AwayError, ClientError
 
 if TYPE_CHECKING:
     from berth_client import Berth
     from berth_client.cli.raw import RawTerminal
-    from berth_client.duplex import Duplex
+    from berth_client.websocket import Duplex
 
 ABOUT = """\
 Open a shell inside a running job, or run one command in it: `berth shell 41 -- nvidia-smi`.
@@ -64,6 +63,8 @@ class Session:
     """Carries between the socket and the user's terminal, or only standard output."""
 
     def __init__(self, talk: Duplex, *, is_terminal: bool) -> None:
+        from berth_client.websocket import Heart
+
         self._talk, self._is_terminal = talk, is_terminal
         self._shown = bytearray()
         self._end: Any = None

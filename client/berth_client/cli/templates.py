@@ -66,14 +66,13 @@ def templates(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth) -> int:
-    empty, query = "no template yet; `berth templates import FILE` makes one", {"tenant": asked.tenant}
-    sys.stdout.write(some_told(asked, berth, "/templates", COLUMNS, empty=empty, query=query))
+    empty = "no template yet; `berth templates import FILE` makes one"
+    sys.stdout.write(some_told(asked, berth, berth.templates_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
     return 0
 
 
 def _shown(asked: Any, berth: Berth) -> TemplateDetail:
-    operators = True if asked.operators else None
-    return berth.templates_show(asked.name, version=asked.version, tenant=asked.tenant, operators=operators)
+    return berth.templates_show(asked.name, version=asked.version, tenant=asked.tenant, operators=asked.operators)
 
 
 def _show(asked: Any, berth: Berth) -> int:
@@ -116,7 +115,7 @@ def _limits(parameter: dict[str, Any]) -> str:
 
 def _import(asked: Any, berth: Berth) -> int:
     text = text_read(asked.name)
-    files = files_read(asked) if asked.file or asked.folder else {}
+    files = files_read(asked) if asked.file or asked.folder else None
     with named(asked.name):
         found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)
     if asked.output == "table" and not asked.parsable:
@@ -132,7 +131,7 @@ def _export(asked: Any, berth: Berth) -> int:
 
 
 def _delete(asked: Any, berth: Berth) -> int:
-    berth.templates_delete(asked.name, tenant=asked.tenant, operators=True if asked.operators else None)
+    berth.templates_delete(asked.name, tenant=asked.tenant, operators=asked.operators)
     print(f"template {asked.name} is deleted")
     return 0
 

@@ -76,7 +76,7 @@ def _knob(text: str) -> tuple[str, Any]:
 
 
 def listed(asked: Any, berth: Berth) -> int:
-    rows = list(berth.simulations_each(state=asked.state, most=asked.most))
+    rows = list(berth.each(berth.simulations_list, state=asked.state, most=asked.most))
     columns = ("number", "state", "done", "name", "jobs", "cluster", "policies", "owner")
     cells = [
         (
@@ -121,7 +121,7 @@ def delete(asked: Any, berth: Berth) -> int:
 
 
 def traces(asked: Any, berth: Berth) -> int:
-    rows = list(berth.traces_each(most=asked.most))
+    rows = list(berth.each(berth.traces_list, most=asked.most))
     columns = ("number", "name", "format", "from", "jobs", "hours", "owner", "tenant")
     cells = [
         (
