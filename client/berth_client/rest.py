@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import uuid
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -128,6 +127,8 @@ class Rest:
 
     def ask_once(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
         """POST under an Idempotency-Key. Where no answer comes it is sent again, and is still done once only."""
+        import uuid  # here, as hashlib in uploads: other verbs begin without it
+
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         for left in reversed(range(TRIES)):
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -111,6 +110,8 @@ def _sizes_check(paths: Mapping[str, Path], limit_mib: Callable[[], int]) -> Non
 
 def _listed(name: str, path: Path) -> Found:
     """Return a file as REST lists it. Raises ClientError when it cannot be read."""
+    import hashlib
+
     found = hashlib.sha256()
     try:
         with path.open("rb") as file:

@@ -6,9 +6,9 @@ import re
 import pytest
 import yaml
 
+from berth_client.cli import parser_make
 from berth_client.cli.job_words import QUEUES, place_words
 from berth_client.cli.jobs import RETRIED
-from berth_client.cli.parser import parser_make
 from portal.cluster.models import GpuType, Node
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs import states
@@ -238,7 +238,7 @@ def test_help_says_what_edit_and_retry_take(capsys):
 
 def _help(verb, capsys):
     with pytest.raises(SystemExit):
-        parser_make("berth").parse_args([verb, "--help"])
+        parser_make().parse_args([verb, "--help"])
     return " ".join(capsys.readouterr().out.split())
 
 

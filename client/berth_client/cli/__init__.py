@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from berth_client import __version__
 from berth_client.cli.streams import Unwritable, complain, silence, streams_prepare
+from berth_client.cli.verbs import VERBS
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -17,8 +21,10 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 CLOSED = 141
 """The exit code of a program that SIGPIPE ended: its reader left before the work was done."""
-READING = frozenset({"ps", "show", "logs", "explain", "nodes", "usage", "completion"})
-"""Verbs that only print. A reader that closes the pipe early (`| head`) is no failure."""
+DESCRIPTION = """\
+Asks a Berth over REST. Which one: BERTH_URL and BERTH_TOKEN, else what `login` wrote down.
+Exit codes: 0 done; 2 the portal says no, or the command is wrong; 1 the portal does not answer, or the
+awaited job did not end well; with --wait and --follow the job's own."""
 
 
 def run(*, prog: str = "berth") -> int:
@@ -46,14 +52,13 @@ def run(*, prog: str = "berth") -> int:
 
 def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport | None = None) -> int:
     """Do what `arguments` say. `transport`: how requests are sent, where not by urllib."""
-    from berth_client.cli.parser import parser_make
-
-    parser = parser_make(prog)
-    if "_ARGCOMPLETE" in os.environ:
+    own, command = split(arguments)
+    is_completed = "_ARGCOMPLETE" in os.environ
+    parser = parser_make(prog, None if is_completed else own[0] if own else "")
+    if is_completed:
         from berth_client.cli.completion import complete
 
         complete(parser)
-    own, command = split(arguments)
     asked, unknown = parser.parse_known_args(own)
     if hasattr(asked, "arguments") and not any(word.startswith("-") for word in unknown):
         asked.arguments += unknown  # argparse takes words behind an option for none of a script's
@@ -73,11 +78,36 @@ def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport 
         return error.exit_code
     except BrokenPipeError:
         silence(sys.stdout)
-        return 0 if asked.verb in READING or getattr(asked, "act_on", "") == "ls" else CLOSED
+        return 0 if VERBS[asked.verb].reads or getattr(asked, "act_on", "") == "ls" else CLOSED
+
+
+def parser_make(prog: str = "berth", only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all verbs. Those that are not `only` get no arguments, and their modules are not loaded."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb")
+    for verb in VERBS.values():
+        own = verbs.add_parser(
+            verb.name,
+            help=verb.help,
+            description=f"{verb.help[0].upper()}{verb.help[1:]}.",
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if only in {None, verb.name}:
+            room, _, act = verb.act.partition(":")
+            module = import_module(f"berth_client.cli.{room}")
+            own.set_defaults(act=getattr(module, act))
+            if verb.asks_portal:
+                own.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
+            getattr(module, f"{act}_options")(own)
+    return parser
 
 
 def _acted(asked: Any, transport: Transport | None) -> int:
-    if not asked.asks_portal:
+    if not VERBS[asked.verb].asks_portal:
         return int(asked.act(asked))
     from berth_client.portal import Berth
 

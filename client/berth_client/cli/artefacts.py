@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import act_add, completed, count, output_add, verb_add
+from berth_client.cli.options import act_add, live_add, most_add, output_add
 from berth_client.cli.output import Columns, memory, some_told, when
 from berth_client.cli.streams import complain
 from berth_client.cli.tables import printable
 from berth_client.errors import AwayError, ClientError, RefusedError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
     from berth_client.shapes import Artefact
 
@@ -36,21 +38,22 @@ COLUMNS = Columns(
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    about = "List, fetch or remove what a job wrote to $BERTH_ARTEFACTS, while it runs and after."
-    parser = verb_add(verbs, "artefacts", artefacts, "list, fetch or remove what a job wrote", about=about)
+def artefacts_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List, fetch or remove what a job wrote to $BERTH_ARTEFACTS, while it runs and after."
     act_add(parser, ACTS, needed=True)
-    completed(parser.add_argument("number", metavar="JOB", help="the job's number"), "jobs")
+    live_add(parser, "jobs", "number", metavar="JOB", help="the job's number")
     parser.add_argument(
         "path", metavar="PATH", nargs="?", default="", help="only this file, or the files in this folder"
     )
     parser.add_argument("--to", metavar="DIR", default=".", help="with get: the folder to write to (here)")
     parser.add_argument("--all", action="store_true", help="with rm: all that the job wrote")
-    parser.add_argument("--most", type=count, default=1000, metavar="N", help="with ls: how many lines at most (1000)")
+    most_add(parser, 1000)
     output_add(parser)
-    copied = verb_add(verbs, "cp", cp, "fetch one file that a job wrote: cp 41:model/best.pt .")
-    copied.add_argument("source", metavar="JOB:PATH", help="the job's number and the file's path")
-    copied.add_argument("target", metavar="TO", help="a file, or a folder that exists")
+
+
+def cp_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="JOB:PATH", help="the job's number and the file's path")
+    parser.add_argument("target", metavar="TO", help="a file, or a folder that exists")
 
 
 def artefacts(asked: Any, berth: Berth) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import completed, count, output_add, verb_add
+from berth_client.cli.options import count, live_add, most_add, output_add
 from berth_client.cli.output import Columns, facts, memory, one_told, repeated, some_told, when
 from berth_client.cli.tables import cell, table
 
@@ -43,23 +43,23 @@ COLUMNS = Columns(
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    listed = verb_add(verbs, "nodes", nodes, "list the nodes, or show one: its resources and their holders")
-    completed(listed.add_argument("name", metavar="NODE", nargs="?", help="show this one"), "nodes")
-    listed.add_argument("--gpu-type", metavar="TYPE", help="only nodes with GPUs of this type")
-    listed.add_argument("--hours", type=count, metavar="H", help="hours that the active rates look back (1)")
-    listed.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
-    output_add(listed, watch=True)
-    drained = verb_add(verbs, "drain", drain, "place nothing new on a node, or on one of its GPUs (operators)")
-    _node(drained)
-    drained.add_argument("--reason", required=True, metavar="TEXT", help="why; people who meet it later will read it")
-    _node(verb_add(verbs, "resume", resume, "place jobs again on a node, or on one of its GPUs (operators)"))
+def nodes_options(parser: argparse.ArgumentParser) -> None:
+    live_add(parser, "nodes", "name", metavar="NODE", nargs="?", help="show this one")
+    parser.add_argument("--gpu-type", metavar="TYPE", help="only nodes with GPUs of this type")
+    parser.add_argument("--hours", type=count, metavar="H", help="hours that the active rates look back (1)")
+    most_add(parser)
+    output_add(parser, watch=True)
 
 
-def _node(parser: argparse.ArgumentParser) -> None:
-    completed(parser.add_argument("name", metavar="NODE"), "nodes")
+def resume_options(parser: argparse.ArgumentParser) -> None:
+    live_add(parser, "nodes", "name", metavar="NODE")
     parser.add_argument("--gpu", type=int, metavar="INDEX", help="only this GPU of it")
     output_add(parser)
+
+
+def drain_options(parser: argparse.ArgumentParser) -> None:
+    resume_options(parser)
+    parser.add_argument("--reason", required=True, metavar="TEXT", help="why; people who meet it later will read it")
 
 
 def nodes(asked: Any, berth: Berth) -> int:

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from berth_client.cli.files import files_sent, text_read
-from berth_client.cli.options import array, artefact, begun, completed, duration, gib, gpus, mib, moment, number, pair
+from berth_client.cli.options import array, artefact, begun, duration, gib, gpus, live_add, mib, moment, number, pair
 from berth_client.errors import ClientError
 from berth_client.fields import FLAGS
 
@@ -38,11 +38,8 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         if not flag.metavar:
             group.add_argument(flag.name, dest=flag.field, action="store_true", default=None, help=flag.help)
             continue
-        made = group.add_argument(
-            flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=flag.help
-        )
-        if flag.field == "tenant":
-            completed(made, "tenants")
+        of = "tenants" if flag.field == "tenant" else ""
+        live_add(group, of, flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=flag.help)
     group.add_argument("--gpu-type", action="append", metavar="TYPE", help="only GPUs of this type; may be given again")
     group.add_argument("--after", action="append", type=int, metavar="JOB", help="start when this job has completed")
     group.add_argument("--after-any", action="append", type=int, metavar="JOB", help="start when it has ended, however")
@@ -51,16 +48,13 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--singleton", action="store_true", help="start when your earlier jobs of its name have ended")
     group.add_argument("--env", action="append", type=pair, metavar="NAME=VALUE", help="a variable; may be given again")
-    secret = group.add_argument(
-        "--secret", action="append", type=pair, metavar="NAME=SECRET", help="a variable that gets a secret's value"
-    )
-    completed(secret, "secrets")
+    words = "a variable that gets a secret's value"
+    live_add(group, "secrets", "--secret", action="append", type=pair, metavar="NAME=SECRET", help=words)
     code = group.add_mutually_exclusive_group()
     code.add_argument("--git", metavar="URL", help="the job's code: a repository, fetched on the node")
     code.add_argument("--code-path", metavar="DIR", help="the job's code: a directory on the nodes")
     group.add_argument("--ref", metavar="REF", help="of --git: branch, tag or commit; else the default branch")
-    named = group.add_argument("--git-secret", metavar="SECRET", help="of --git: the secret that may read it")
-    completed(named, "secrets")
+    live_add(group, "secrets", "--git-secret", metavar="SECRET", help="of --git: the secret that may read it")
     group.add_argument("--submodules", action="store_true", help="of --git: its submodules too")
     group.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="a label; may be given again")
     group.add_argument(
@@ -87,8 +81,7 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         metavar="FIELD=JSON",
         help="any other field of the description, as in REST; with --template: NAME=VALUE of a parameter",
     )
-    chosen = group.add_argument("--template", metavar="NAME", help="a job template, whose parameters --set gives")
-    completed(chosen, "templates")
+    live_add(group, "templates", "--template", metavar="NAME", help="a job template, whose parameters --set gives")
     group.add_argument("--template-version", type=int, metavar="N", help="this version of it; else the last one")
     parser.set_defaults(command=[])
     parser.usage = f"{parser.prog} [options] [FILE [ARGUMENT ...]] [-- COMMAND]"

@@ -6,11 +6,11 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.jobs import numbers
-from berth_client.cli.options import count, verb_add
+from berth_client.cli.options import count, job_add
 from berth_client.cli.tables import wide_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator
 
     from berth_client import Berth
@@ -20,9 +20,8 @@ ANEW = "\r\x1b[K"
 """Begins the line of a terminal anew."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(verbs, "logs", logs, "print a job's output: both streams, as the lines came")
-    numbers(parser)
+def logs_options(parser: argparse.ArgumentParser) -> None:
+    job_add(parser)
     parser.add_argument(
         "-f",
         "--follow",

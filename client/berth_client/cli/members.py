@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, rows_told, value_text, when
+from berth_client.cli.options import act_add, count, live_add, output_add
+from berth_client.cli.output import Columns, one_told, rows_told, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
 
 MOST = 100
@@ -41,14 +43,12 @@ A tenant's members, for example
 All but the first are for the tenant's managers, and need a token with the scope members:write."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(verbs, "members", members, "list a tenant's members; change, remove, invite them", about=ABOUT)
+def members_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
     act_add(parser, ACTS)
     parser.add_argument("who", metavar="USER|NUMBER", nargs="?", help="the member; of withdraw the invitation's number")
     parser.add_argument("new_role", metavar="ROLE", nargs="?", choices=ROLES, help=f"of role: {', '.join(ROLES)}")
-    completed(
-        parser.add_argument("--tenant", metavar="T", help="of this tenant; needed where you have several"), "tenants"
-    )
+    live_add(parser, "tenants", "--tenant", metavar="T", help="of this tenant; needed where you have several")
     parser.add_argument("--role", choices=ROLES, default="member", help="of invite: the new member's role (member)")
     parser.add_argument("--days", type=count, metavar="N", help="of invite: days that the link works: 1, 7 or 30 (7)")
     output_add(parser)
@@ -109,12 +109,8 @@ def _withdraw(asked: Any, berth: Berth, tenant: str) -> None:
 
 def _done(asked: Any, row: Any, columns: Columns, words: str) -> None:
     """Say what was done in a sentence, or the thing itself in the form that was asked for."""
-    if asked.output in {"table", "wide"} and not asked.parsable:
-        print(words)
-    elif asked.output in {"json", "yaml"}:
-        sys.stdout.write(value_text(asked, row))
-    else:
-        sys.stdout.write(rows_told(asked, [row], columns, empty=""))
+    plain = one_told(asked, row, [row], columns)
+    sys.stdout.write(f"{words}\n" if plain is None else plain)
 
 
 ACTS = {

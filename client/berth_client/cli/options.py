@@ -1,4 +1,4 @@
-"""Shared by the verbs' options: adding a verb, and reading numbers, durations and amounts."""
+"""Shared by the verbs: options that several have, and how numbers, durations and amounts are read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import argparse
 import math
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|m|min|h|d)\Z", re.ASCII)
@@ -17,23 +14,6 @@ _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,6}):(\d{1,2})(?::(\d{1,2}))?\Z", re.A
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT])i?B?\Z", re.ASCII | re.IGNORECASE)
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
-
-
-def verb_add(
-    verbs: Any, name: str, act: Callable[..., int], words: str, *, asks_portal: bool = True, about: str = ""
-) -> argparse.ArgumentParser:
-    """Add a verb. `act(asked, berth)` does it and returns the exit code; without `asks_portal` it is `act(asked)`."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        name,
-        help=words,
-        description=about or f"{words[0].upper()}{words[1:]}.",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(act=act, asks_portal=asks_portal)
-    if asks_portal:
-        parser.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
-    return parser
 
 
 def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tuple[str, ...] = ()) -> None:
@@ -59,6 +39,28 @@ def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tu
         )
 
 
+def live_add(parser: Any, of: str, *names: str, **more: Any) -> None:
+    """Add an argument that the shell completes with live values: `jobs`, `nodes`, `tenants` (`completion.LISTS`)."""
+    parser.add_argument(*names, **more).completes = of
+
+
+def job_add(parser: argparse.ArgumentParser, of: str = "jobs", *, several: bool = False) -> None:
+    """Add the argument that names a job, or one that names several."""
+    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
+    live_add(parser, of, "number", metavar="JOB", nargs="+" if several else None, help=words)
+
+
+def rank_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rank", type=int, default=0, metavar="N", help="of a job on several nodes: on this one, from 0"
+    )
+
+
+def most_add(parser: argparse.ArgumentParser, most: int = 200) -> None:
+    words = f"how many lines at most (default {most})"
+    parser.add_argument("--most", type=count, default=most, metavar="N", help=words)
+
+
 def act_add(parser: argparse.ArgumentParser, acts: dict[str, Any], *, needed: bool = False) -> None:
     """Add what is done with the things that a verb is about; `ls`, where none is named. `list` means `ls` too."""
     parser.add_argument(
@@ -70,11 +72,6 @@ def act_add(parser: argparse.ArgumentParser, acts: dict[str, Any], *, needed: bo
         type=lambda text: "ls" if text == "list" else text,
         help=", ".join(acts),
     )
-
-
-def completed(argument: argparse.Action, of: str) -> None:
-    """Let the shell complete an argument with live values: `jobs`, `nodes`, `tenants` (`berth_client.cli.completion`)."""
-    argument.completes = of  # type: ignore[attr-defined] # read there
 
 
 def count(text: str) -> int:

@@ -11,10 +11,12 @@ from contextlib import closing, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import completed, verb_add
+from berth_client.cli.options import job_add, rank_add
 from berth_client.errors import AwayError, ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
     from berth_client.cli.raw import RawTerminal
     from berth_client.websocket import Duplex
@@ -30,15 +32,10 @@ NO_TERMINAL = (
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(
-        verbs, "shell", shell, "open a terminal inside a running job, or run one command there", about=ABOUT
-    )
-    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
-    completed(parser.add_argument("number", metavar="JOB", help=words), "running")
-    parser.add_argument(
-        "--rank", type=int, default=0, metavar="N", help="of a job on several nodes: on this one, from 0"
-    )
+def shell_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
+    job_add(parser, "running")
+    rank_add(parser)
     parser.set_defaults(command=None)
 
 

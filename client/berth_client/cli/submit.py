@@ -10,7 +10,7 @@ from berth_client.cli.files import kept_apart, named, text_read
 from berth_client.cli.job_words import end_words, plan_words
 from berth_client.cli.jobs import job_told
 from berth_client.cli.logs import printed
-from berth_client.cli.options import output_add, verb_add
+from berth_client.cli.options import output_add
 from berth_client.cli.output import value_text
 from berth_client.cli.tables import printable
 from berth_client.errors import ClientError
@@ -41,25 +41,20 @@ PLAN = """\
 Say what would happen to a job now, and submit nothing. Exit code 0: it would start with the next planning; 2: it would not."""
 
 
-def parsers_add(verbs: Any) -> None:
-    sent = verb_add(verbs, "submit", submit, "submit a job", about=SUBMIT)
-    flags_add(sent)
-    _file_add(sent)
-    sent.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
-    sent.add_argument(
+def submit_options(parser: argparse.ArgumentParser) -> None:
+    plan_options(parser)
+    parser.description = SUBMIT
+    parser.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
+    parser.add_argument(
         "--print", action="store_true", help="submit nothing: print the description, and the result of each directive"
     )
-    sent.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
-    sent.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
-    output_add(sent)
-    planned = verb_add(verbs, "plan", plan, "say what would happen to a job now, without submitting it", about=PLAN)
-    flags_add(planned)
-    _file_add(planned)
-    planned.set_defaults(print=False)
-    output_add(planned)
+    parser.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
+    parser.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
 
 
-def _file_add(parser: argparse.ArgumentParser) -> None:
+def plan_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = PLAN
+    flags_add(parser)
     parser.add_argument("script", metavar="FILE", nargs="?", help="a batch script for sbatch, or a job in YAML")
     parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of a batch script: its $1, $2 and so on")
     parser.add_argument(
@@ -68,6 +63,8 @@ def _file_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without-refused", action="store_true", help="go on without the directives that cannot be had here"
     )
+    parser.set_defaults(print=False)
+    output_add(parser)
 
 
 def submit(asked: Any, berth: Berth) -> int:

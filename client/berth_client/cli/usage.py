@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.members import tenant_asked
-from berth_client.cli.options import completed, output_add, verb_add
+from berth_client.cli.options import live_add, output_add
 from berth_client.cli.output import Columns, facts, one_told, repeated, rows_told, value_text, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
     from berth_client.shapes import Me, MyTenant, Use
 
@@ -57,13 +59,12 @@ PEOPLE = Columns(
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    words = "show my account, and quota and use of my tenants; of one, GPU hours by member"
-    used = verb_add(verbs, "usage", usage, words, about=ABOUT)
-    completed(used.add_argument("tenant", metavar="TENANT", nargs="?", help="its members' use"), "tenants")
-    used.add_argument("--since", metavar="TIME", help="from then on, for example 2026-10-01T00:00:00Z (30 days ago)")
-    used.add_argument("--until", metavar="TIME", help="until then (now)")
-    output_add(used, watch=True, more=("csv",))
+def usage_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
+    live_add(parser, "tenants", "tenant", metavar="TENANT", nargs="?", help="its members' use")
+    parser.add_argument("--since", metavar="TIME", help="from then on, for example 2026-10-01T00:00:00Z (30 days ago)")
+    parser.add_argument("--until", metavar="TIME", help="until then (now)")
+    output_add(parser, watch=True, more=("csv",))
 
 
 def usage(asked: Any, berth: Berth) -> int:
