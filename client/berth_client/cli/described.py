@@ -30,6 +30,8 @@ READ: dict[str, Callable[[str], Any]] = {
     "array": array,
 }
 """By a flag's kind."""
+ALSO = {"start_after": ("--begin",)}
+"""Other names of a flag: sbatch's."""
 
 
 def flags_add(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +41,8 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
             group.add_argument(flag.name, dest=flag.field, action="store_true", default=None, help=flag.help)
             continue
         of = "tenants" if flag.field == "tenant" else ""
-        live_add(group, of, flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=flag.help)
+        names = (flag.name, *ALSO.get(flag.field, ()))
+        live_add(group, of, *names, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=flag.help)
     group.add_argument("--gpu-type", action="append", metavar="TYPE", help="only GPUs of this type; may be given again")
     group.add_argument("--after", action="append", type=int, metavar="JOB", help="start when this job has completed")
     group.add_argument("--after-any", action="append", type=int, metavar="JOB", help="start when it has ended, however")

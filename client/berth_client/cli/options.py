@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|m|min|h|d)\Z", re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|seconds?|m|min|minutes?|h|hours?|d|days?|weeks?)\Z", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,6}):(\d{1,2})(?::(\d{1,2}))?\Z", re.ASCII)
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT])i?B?\Z", re.ASCII | re.IGNORECASE)
-_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?\Z", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
@@ -96,7 +97,7 @@ def duration(text: str) -> int:
     if text.isdecimal():
         return int(text)
     if found := _TIME.match(text):
-        return math.ceil(float(found[1]) * _SECONDS[found[2]])
+        return math.ceil(float(found[1]) * _SECONDS[found[2][0]])
     if found := _CLOCK.match(text):
         days, hours, minutes, rest = (int(part or 0) for part in found.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + rest
@@ -104,11 +105,17 @@ def duration(text: str) -> int:
 
 
 def moment(text: str) -> str:
-    """Return a time of ISO 8601 with its zone; the reader's own where the text has none."""
+    """Return a time of ISO 8601 with its zone, the user's own where the text has none. It takes `16:00` and `now+2h` too."""
+    now = datetime.now().astimezone()
     try:
+        if text.startswith("now"):
+            return (now + timedelta(seconds=duration(text.removeprefix("now").lstrip("+ ") or "0"))).isoformat()
+        if _OF_DAY.match(text):
+            at = datetime.fromisoformat(f"{now:%Y-%m-%d}T{text if text[2] == ':' else '0' + text}").astimezone()
+            return (at if at > now else at + timedelta(days=1)).isoformat()
         return datetime.fromisoformat(text).astimezone().isoformat()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-12-01T08:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-12-01T08:00, 16:00 or now+2h") from None
 
 
 def seconds(text: str) -> float:
