@@ -231,7 +231,7 @@ class Jobs(Rest):
     def _pieces(self, number: int | str, query: dict[str, Any]) -> Iterator[LogPiece]:
         """Yield the messages of one connection: a WebSocket until it ends or breaks, else one answer."""
         heard = False
-        for text in self.heard(f"/ws/jobs/{part(number)}/logs", query=query):
+        for text in self.receive(f"/ws/jobs/{part(number)}/logs", query=query):
             heard = True
             yield cast("LogPiece", json.loads(text))
         if not heard:  # the portal's answer says what is wrong, if anything is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from functools import partial, wraps
@@ -89,7 +90,7 @@ class Rest:
             return answer.body
         raise _refusal(answer, self.url)
 
-    def heard(self, path: str, *, query: Mapping[str, Any]) -> Iterator[str]:
+    def receive(self, path: str, *, query: Mapping[str, Any]) -> Iterator[str]:
         """Yield the messages of a WebSocket of the portal's until it ends, breaks, or does not open at all.
 
         None opens through a proxy or where the caller brought a transport.
@@ -99,11 +100,11 @@ class Rest:
 
         if isinstance(self._transport, UrllibTransport | None):
             try:
-                yield from texts(self.talked(path, query=query))
+                yield from texts(self.open_socket(path, query=query))
             except BrokenError:
                 return
 
-    def talked(self, path: str, *, query: Mapping[str, Any]) -> Duplex:
+    def open_socket(self, path: str, *, query: Mapping[str, Any]) -> Duplex:
         """Open a WebSocket of the portal's that speaks both ways. Raises BrokenError where none opens."""
         from berth_client.transport import UrllibTransport
         from berth_client.websocket import Duplex
@@ -143,37 +144,27 @@ class Rest:
         self, ask: Callable[..., Page[Row]], *names: object, most: int | None = None, **filters: Any
     ) -> Iterator[Row]:
         """Yield the rows of a list, at most `most`: `berth.each(berth.jobs_list, state="RUNNING")`."""
-        left = most
-        for answer in self._pages(ask, names, filters, PAGE_SIZE if most is None else min(most, PAGE_SIZE)):
-            yield from answer["results"][:left]
-            if left is not None and (left := left - len(answer["results"])) <= 0:
-                return
+        for answer in self.pages(ask, *names, most=most, **filters):
+            yield from answer["results"]
 
-    def _pages(
-        self, ask: Callable[..., Page[Row]], names: tuple[object, ...], filters: Mapping[str, Any], size: int
+    def pages(
+        self, ask: Callable[..., Page[Row]], *names: object, most: int | None = None, **filters: Any
     ) -> Iterator[Page[Row]]:
-        """Yield the answers of a list, each as the one before says where it goes on."""
-        asked = {**filters, "page_size": size}
+        """Yield the pages of a list, each as the one before says where it goes on, with at most `most` rows in all."""
+        left = math.inf if most is None else most
+        asked = {**filters, "page_size": min(left, PAGE_SIZE)}
         while True:
             answer = ask(*names, **asked)
             if not all(isinstance(row, dict) for row in answer["results"]):
                 raise _strange(self.url)
+            if len(answer["results"]) > left:
+                answer["results"] = answer["results"][: int(left)]
+            left -= len(answer["results"])
             yield answer
-            if answer["next"] is None:
+            if left <= 0 or answer["next"] is None:
                 return
             following = dict(parse_qsl(urlsplit(answer["next"]).query))
             asked |= {name: following.get(name) for name in ("after", "page")}
-
-    def some(self, ask: Callable[..., Page[Row]], *names: object, most: int, **filters: Any) -> tuple[list[Row], int]:
-        """Return at most `most` rows of a list, and how many it has."""
-        rows: list[Row] = []
-        count = 0
-        for answer in self._pages(ask, names, filters, min(most, PAGE_SIZE)):
-            rows += answer["results"]
-            count = int(answer["count"])
-            if len(rows) >= most:
-                break
-        return rows[:most], count
 
 
 def operation(method: str, path: str) -> Callable[[F], F]:

@@ -31,7 +31,7 @@ class Terminals(Rest):
         Binary messages are what is typed and shown. Texts are JSON: send `{"columns", "rows"}` when the size changes; the
         last that comes is `{"state": "ended", "code", "detail", "exit_code"}`, for `terminal_end`.
         """
-        talk = self._talked(number, "terminal", rank, "opens no terminal")
+        talk = self._open(number, "terminal", rank, "opens no terminal")
         talk.send(json.dumps({"columns": columns, "rows": rows, "command": command, "plain": plain}))
         return talk
 
@@ -40,15 +40,15 @@ class Terminals(Rest):
 
         Texts are JSON: `{"state": "open", "node"}` comes first, `{"state": "ended", "code", "detail"}` last.
         """
-        talk = self._talked(number, "forward", rank, "forwards no port")
+        talk = self._open(number, "forward", rank, "forwards no port")
         talk.send(json.dumps({"port": port}))
         return talk
 
-    def _talked(self, number: int | str, way: str, rank: int, lacks: str) -> Duplex:
+    def _open(self, number: int | str, way: str, rank: int, lacks: str) -> Duplex:
         from berth_client.websocket import BrokenError
 
         try:
-            return self.talked(f"/ws/jobs/{part(number)}/{way}", query={"rank": rank})
+            return self.open_socket(f"/ws/jobs/{part(number)}/{way}", query={"rank": rank})
         except BrokenError as error:
             self.ask("GET", f"/jobs/{part(number)}")  # says what is wrong with the token, the job or the portal
             raise AwayError(

@@ -143,7 +143,7 @@ class Duplex:
         return self._whole(), heard
 
     def _whole(self) -> list[bytes | str]:
-        """Return what came before a broken frame; `take` raises for that one when it is called again."""
+        """Return the messages before a broken frame; the next `take` raises for that one."""
         found: list[bytes | str] = []
         try:
             while not self.is_over and (frame := self._frame()) is not None:

@@ -117,7 +117,7 @@ def test_letters_that_the_terminal_does_not_know_are_written_as_numbers(berth, e
 
 
 def test_what_cannot_be_written_is_an_error(berth):
-    """A full disk took the answer, and the exit code said 1 below a traceback, or 120; `print` alone said 0."""
+    """A full disk took the answer, and the exit code said 1 below a traceback, 120, or with `print` 0."""
     for verb, words in WALK.items():
         with open("/dev/full", "wb") as full:
             done = berth(words, stdout=full)
@@ -125,7 +125,7 @@ def test_what_cannot_be_written_is_an_error(berth):
         assert done.returncode, (verb, done)
         if verb in {"ps", "show", "logs", "plan", "submit", "nodes", "usage", "templates", "members", "lab", "cancel"}:
             assert done.returncode == 1, (verb, done)
-            assert said == "berth: what this prints cannot be written: No space left on device\n", verb
+            assert said == "berth: the output cannot be written: No space left on device\n", verb
 
 
 def test_where_nothing_can_be_said_the_exit_code_says_it(berth):
@@ -152,7 +152,7 @@ def test_a_job_that_is_waited_for_has_not_ended_well_because_its_reader_left(ber
     """`submit --follow | head` ended with 0 while the job ran."""
     reader, writer = os.pipe()
     os.close(reader)
-    follow = "import berth_client.portal as p; p.Berth.jobs_follow = lambda *_: iter([{'attempt': 1, 'text': 'x'}])"
+    follow = "import berth_client as p; p.Berth.jobs_follow = lambda *_: iter([{'attempt': 1, 'text': 'x'}])"
     done = berth(["submit", "--follow", "--", "true"], script=follow, stdout=writer)
     os.close(writer)
     assert done.returncode == 141
@@ -167,7 +167,7 @@ def test_a_stream_that_is_closed_from_the_beginning(berth, closed):
         said = complaints(done)
         if closed == 1:
             assert (done.returncode, said[:37]) == (1, "berth: standard output is closed; sen"), (verb, done)
-    assert Job.objects.count() == (2 if closed == 1 else 3), "nothing was done that nobody could be told of"
+    assert Job.objects.count() == (2 if closed == 1 else 3), "nothing was done without a message"
 
 
 @pytest.mark.slow

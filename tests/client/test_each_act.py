@@ -119,4 +119,4 @@ def test_each_act_ends_in_a_sentence(filled, monkeypatch, made):
         said = err.buffer.getvalue().decode(err.encoding)
         assert code in {0, 1, 2, 141}, (words, said)
         assert "Traceback" not in said
-        assert made is not full or code, f"{words}: what it said was lost without a word"
+        assert made is not full or code, f"{words}: its output was lost without a word"

@@ -21,7 +21,7 @@ MOST = 100
 
 
 class Happening(InProcess):
-    """What happens to the job comes from a list, one step before each request `at` its log; `cuts` are answers that are lost."""
+    """Events of the job come from a list, one step before each request `at` its log; `cuts` are answers that are lost."""
 
     def __init__(self, steps, cuts=(), at="/logs"):
         super().__init__()
@@ -195,7 +195,7 @@ PIECES = [
 def test_what_has_not_ended_is_drawn_on_a_terminal_and_kept_out_of_a_file(monkeypatch, kind):
     monkeypatch.setattr("sys.stdout", kind())
     monkeypatch.setenv("COLUMNS", "40")
-    logs.printed(PIECES)
+    logs.print_pieces(PIECES)
     anew, shown = logs.ANEW, sys.stdout.getvalue()
     if kind is Terminal:
         prompt = f"Name? {chr(0x8BAD) * 16}"

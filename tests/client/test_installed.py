@@ -1,4 +1,4 @@
-"""The package by itself: installed alone, without a clone around it, it does its work; the shell completes with live values."""
+"""The package installed without a clone around it does its work; the shell completes with live values."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.impure  # pip and the installed command are processes
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The folder that `pip install` of the package alone fills; nothing is fetched."""
+    """The folder that `pip install` of this one package fills; nothing is fetched."""
     source, target = tmp_path_factory.mktemp("source") / "client", tmp_path_factory.mktemp("target")
     shutil.copytree(SOURCE / "client", source, ignore=shutil.ignore_patterns("__pycache__"))
     flags = (

@@ -1,4 +1,4 @@
-"""A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, all is told."""
+"""A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, and each is printed."""
 
 import base64
 import io
@@ -39,7 +39,7 @@ def test_a_refused_directive_stops_it(cli, script):
     path = script(SCRIPT.replace("true", "#SBATCH --hold\ntrue"))
     refused = cli("submit", path, code=2).err
     assert "line 6: #SBATCH --hold: refused: A submission cannot be held" in refused
-    assert "cannot be had here (line 6); nothing was submitted" in refused
+    assert "this Berth does not have (line 6); nothing was submitted" in refused
     assert not Job.objects.exists()
     cli("submit", path, "--without-refused")
     assert Job.objects.get().name == "train"

@@ -1,4 +1,4 @@
-"""Requests over real sockets: what a hostile or broken server cannot do, and what the shell gets."""
+"""Requests over real sockets: hostile and broken servers, and the shell's exit codes."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ STRANGE = {
     "rows": b'{"results": [null, 3, []], "next": null, "count": 1}',
     "deep": b"[" * 100_000,
 }
-"""What another program than a Berth may answer, by the first part of the path."""
+"""Answers of other programs than Berth, by the first part of the path."""
 
 
 class Odd(BaseHTTPRequestHandler):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from berth_client import __version__
-from berth_client.cli.streams import Unwritable, complain, silence, streams_prepare
 from berth_client.cli.verbs import VERBS
 from berth_client.errors import ClientError
 
@@ -25,6 +27,12 @@ DESCRIPTION = """\
 Asks a Berth over REST. Which one: BERTH_URL and BERTH_TOKEN, else what `login` wrote down.
 Exit codes: 0 done; 2 the portal says no, or the command is wrong; 1 the portal does not answer, or the
 awaited job did not end well; with --wait and --follow the job's own."""
+
+
+class Unwritable(ClientError):
+    """A verb's output could not be written."""
+
+    exit_code = 1
 
 
 def run(*, prog: str = "berth") -> int:
@@ -44,7 +52,7 @@ def run(*, prog: str = "berth") -> int:
         code = error.exit_code
     except OSError as error:
         silence(sys.stdout)
-        what = f"{error.filename}: " if error.filename else "what this prints cannot be written: "
+        what = f"{error.filename}: " if error.filename else "the output cannot be written: "
         complain(f"{what}{error.strerror}")
         code = Unwritable.exit_code
     return code
@@ -109,7 +117,7 @@ def parser_make(prog: str = "berth", only: str | None = None) -> argparse.Argume
 def _acted(asked: Any, transport: Transport | None) -> int:
     if not VERBS[asked.verb].asks_portal:
         return int(asked.act(asked))
-    from berth_client.portal import Berth
+    from berth_client import Berth
 
     return int(asked.act(asked, Berth.from_environment(portal=asked.portal, transport=transport)))
 
@@ -120,3 +128,40 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
         return list(arguments), None
     place = list(arguments).index("--")
     return list(arguments[:place]), list(arguments[place + 1 :])
+
+
+def streams_prepare() -> None:
+    """Write a letter that the terminal lacks as its number, and close no stream early.
+
+    Raises Unwritable where standard output is closed: the output would be lost.
+    """
+    nothing = Path(os.devnull)
+    if sys.stdin is None:
+        sys.stdin = nothing.open()
+    if sys.stderr is None:
+        sys.stderr = nothing.open("w")
+    if sys.stdout is None:
+        sys.stdout = nothing.open("w")
+        raise Unwritable("standard output is closed; send it to /dev/null where nobody is to read it.")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def silence(stream: TextIO) -> None:
+    """Drop what is still to be written: Python would try once more when it ends, and complain."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+def complain(text: str) -> None:
+    """Print an error. Where standard error is closed too, only the exit code tells it."""
+    from berth_client.cli.output import printable
+
+    try:
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in f"berth: {text}".splitlines()))
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from berth_client.cli import complain
 from berth_client.cli.options import act_add, live_add, most_add, output_add
-from berth_client.cli.output import Columns, memory, some_told, when
-from berth_client.cli.streams import complain
-from berth_client.cli.tables import printable
+from berth_client.cli.output import Columns, format_page, memory, printable, when
 from berth_client.errors import AwayError, ClientError, RefusedError
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def artefacts(asked: Any, berth: Berth) -> int:
 def _listed(asked: Any, berth: Berth) -> int:
     empty, number = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds", asked.number
     under = asked.path.strip("/") or None
-    sys.stdout.write(some_told(asked, berth, berth.jobs_artefacts, number, columns=COLUMNS, empty=empty, under=under))
+    sys.stdout.write(format_page(asked, berth, berth.jobs_artefacts, number, columns=COLUMNS, empty=empty, under=under))
     found = berth.jobs_artefacts(number, page_size=1)
     for note in found["notes"]:
         print(f"berth: not kept: {note['path']}: {note['why']}", file=sys.stderr)
@@ -72,14 +71,14 @@ def _listed(asked: Any, berth: Berth) -> int:
     return 0
 
 
-def _got(asked: Any, berth: Berth) -> int:
+def _get(asked: Any, berth: Berth) -> int:
     """Fetch every kept file at or below the path; tell of those that are not kept, or cannot lie here."""
     path, missing, done = asked.path.strip("/"), 0, dict[tuple[int, int], str]()
     for row in berth.each(berth.jobs_artefacts, asked.number):
         if path and row["path"] != path and not row["path"].startswith(path + "/"):
             continue
         try:
-            target = _fetched(asked, berth, row, done)
+            target = _fetch(asked, berth, row, done)
         except (AwayError, RefusedError):
             raise
         except ClientError as error:
@@ -93,7 +92,7 @@ def _got(asked: Any, berth: Berth) -> int:
     return 1 if missing else 0
 
 
-def _fetched(asked: Any, berth: Berth, row: Artefact, done: dict[tuple[int, int], str]) -> Path:
+def _fetch(asked: Any, berth: Berth, row: Artefact, done: dict[tuple[int, int], str]) -> Path:
     """Fetch one file and return where it lies; not over one that was fetched just now."""
     from berth_client.downloads import artefact_save, local_path
 
@@ -115,7 +114,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _removed(asked: Any, berth: Berth) -> int:
+def _remove(asked: Any, berth: Berth) -> int:
     if bool(asked.path) == asked.all:
         raise ClientError("name a PATH to remove, or say --all.")
     removed = (
@@ -142,4 +141,4 @@ def cp(asked: Any, berth: Berth) -> int:
     return 0
 
 
-ACTS = {"ls": _listed, "get": _got, "rm": _removed}
+ACTS = {"ls": _listed, "get": _get, "rm": _remove}

@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import count, live_add, most_add, output_add
-from berth_client.cli.output import Columns, facts, memory, one_told, repeated, some_told, when
-from berth_client.cli.tables import cell, table
+from berth_client.cli.output import Columns, cell, facts, format_one, format_page, memory, print_again, table, when
 
 if TYPE_CHECKING:
     import argparse
@@ -65,11 +64,11 @@ def drain_options(parser: argparse.ArgumentParser) -> None:
 def nodes(asked: Any, berth: Berth) -> int:
     def told() -> str:
         if asked.name:
-            return _node_told(asked, berth.nodes_show(asked.name, hours=asked.hours))
+            return _format_node(asked, berth.nodes_show(asked.name, hours=asked.hours))
         empty, filters = "no node yet; `./berth node` on a machine makes it one", {"gpu_type": asked.gpu_type}
-        return some_told(asked, berth, berth.nodes_list, columns=COLUMNS, empty=empty, hours=asked.hours, **filters)
+        return format_page(asked, berth, berth.nodes_list, columns=COLUMNS, empty=empty, hours=asked.hours, **filters)
 
-    return repeated(asked, told)
+    return print_again(asked, told)
 
 
 def drain(asked: Any, berth: Berth) -> int:
@@ -77,26 +76,26 @@ def drain(asked: Any, berth: Berth) -> int:
         found = berth.nodes_drain(asked.name, reason=asked.reason)
     else:
         found = berth.gpus_cordon(asked.name, asked.gpu, reason=asked.reason)
-    return _changed(asked, found, "gets no new job")
+    return _print_change(asked, found, "gets no new job")
 
 
 def resume(asked: Any, berth: Berth) -> int:
     found = berth.nodes_resume(asked.name) if asked.gpu is None else berth.gpus_resume(asked.name, asked.gpu)
-    return _changed(asked, found, "gets jobs again")
+    return _print_change(asked, found, "gets jobs again")
 
 
-def _changed(asked: Any, node: NodeDetail, words: str) -> int:
+def _print_change(asked: Any, node: NodeDetail, words: str) -> int:
     if asked.output == "table" and not asked.parsable:
         which = node["name"] if asked.gpu is None else f"GPU {asked.gpu} of {node['name']}"
         running = f"; {len(node['running'])} parts of jobs run on it" if node["running"] else ""
         print(f"{which} {words}{running}")
     else:
-        sys.stdout.write(_node_told(asked, node))
+        sys.stdout.write(_format_node(asked, node))
     return 0
 
 
-def _node_told(asked: Any, node: NodeDetail) -> str:
-    if (plain := one_told(asked, node, [node], COLUMNS)) is not None:
+def _format_node(asked: Any, node: NodeDetail) -> str:
+    if (plain := format_one(asked, node, [node], COLUMNS)) is not None:
         return plain
     told = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
     findings = "".join(

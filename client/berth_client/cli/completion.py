@@ -56,7 +56,7 @@ def completers_set(parser: argparse.ArgumentParser) -> None:
 
 def _completer(values: Callable[[Berth], dict[str, str]]) -> Callable[..., dict[str, str]]:
     def found(prefix: str, parsed_args: Any, **_: Any) -> dict[str, str]:
-        from berth_client.portal import Berth
+        from berth_client import Berth
 
         try:
             berth = Berth.from_environment(portal=getattr(parsed_args, "portal", None))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.described import READ, labels_of
-from berth_client.cli.job_words import COLUMNS, explained, job_facts
-from berth_client.cli.options import job_add, live_add, most_add, output_add
-from berth_client.cli.output import one_told, repeated, rows_told, some_told, value_text
-from berth_client.cli.streams import complain
+from berth_client.cli import complain
+from berth_client.cli.job_words import COLUMNS, format_explanation, job_facts
+from berth_client.cli.options import READ, job_add, labels_of, live_add, most_add, output_add
+from berth_client.cli.output import format_one, format_page, format_rows, format_value, print_again
 from berth_client.errors import AwayError, ClientError, RefusedError
 from berth_client.fields import FLAGS
 from berth_client.jobs import FINAL
@@ -99,28 +98,28 @@ def ps(asked: Any, berth: Berth) -> int:
 
     def told() -> str:
         empty = "no such job" if asked.all else "no such job; -a: also those that have ended"
-        return some_told(asked, berth, berth.jobs_list, columns=COLUMNS, empty=empty, **query)
+        return format_page(asked, berth, berth.jobs_list, columns=COLUMNS, empty=empty, **query)
 
-    return repeated(asked, told)
+    return print_again(asked, told)
 
 
 def show(asked: Any, berth: Berth) -> int:
-    return repeated(asked, lambda: job_told(asked, berth.jobs_show(asked.number)))
+    return print_again(asked, lambda: format_job(asked, berth.jobs_show(asked.number)))
 
 
-def job_told(asked: Any, job: JobDetail) -> str:
+def format_job(asked: Any, job: JobDetail) -> str:
     """Return one job in the form that was asked for."""
-    plain = one_told(asked, job, [job], COLUMNS)
+    plain = format_one(asked, job, [job], COLUMNS)
     return job_facts(job, wide=asked.output == "wide") if plain is None else plain
 
 
 def act(asked: Any, berth: Berth) -> int:
     """Do the verb to each job. A refused one is reported, and the others are still done."""
-    return each_done(asked, getattr(berth, f"jobs_{asked.verb}"))
+    return do_each(asked, getattr(berth, f"jobs_{asked.verb}"))
 
 
 def retry(asked: Any, berth: Berth) -> int:
-    return each_done(asked, lambda number: berth.jobs_retry(number, state=asked.state))
+    return do_each(asked, lambda number: berth.jobs_retry(number, state=asked.state))
 
 
 def edit(asked: Any, berth: Berth) -> int:
@@ -130,10 +129,10 @@ def edit(asked: Any, berth: Berth) -> int:
         wanted["labels"] = labels_of(asked.label)
     if not wanted:
         raise ClientError("say what to change: --priority, --time, --name, --gpus or --label")
-    return each_done(asked, lambda number: berth.jobs_change(number, **wanted))
+    return do_each(asked, lambda number: berth.jobs_change(number, **wanted))
 
 
-def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
+def do_each(asked: Any, do: Callable[[str], JobDetail]) -> int:
     done, code = [], 0
     for number in asked.number:
         try:
@@ -147,7 +146,7 @@ def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
             if asked.output == "table" and not asked.parsable:
                 print(_done(asked.verb, done[-1]))
     if asked.output != "table" or asked.parsable:
-        sys.stdout.write(rows_told(asked, done, COLUMNS, empty=""))
+        sys.stdout.write(format_rows(asked, done, COLUMNS, empty=""))
     return code
 
 
@@ -163,6 +162,6 @@ def _done(verb: str, job: JobDetail) -> str:
 def explain(asked: Any, berth: Berth) -> int:
     def told() -> str:
         found = berth.jobs_explain(asked.number, what_if=asked.what_if)
-        return value_text(asked, found) if asked.output in {"json", "yaml"} else explained(found)
+        return format_value(asked, found) if asked.output in {"json", "yaml"} else format_explanation(found)
 
-    return repeated(asked, told)
+    return print_again(asked, told)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import most_add, number
-from berth_client.cli.output import Columns, counted, rows_told, value_text
-from berth_client.cli.tables import table
+from berth_client.cli.output import Columns, counted, format_rows, format_value, table
 from berth_client.errors import AwayError, ClientError
 
 if TYPE_CHECKING:
@@ -147,9 +146,9 @@ def _run_parser(verbs: Any) -> None:
 def run(asked: Any, berth: Berth) -> int:
     body, kept = _order(asked), None
     if asked.history is not None:
-        kept = _taken(asked, berth, name=None)["id"]
+        kept = _take_history(asked, berth, name=None)["id"]
     elif asked.trace is not None and not asked.trace.isdecimal():
-        kept = _uploaded(asked, berth)["id"]
+        kept = _upload(asked, berth)["id"]
     elif asked.trace is not None:
         body["trace"] = int(asked.trace)
     try:
@@ -161,7 +160,7 @@ def run(asked: Any, berth: Berth) -> int:
             berth.traces_delete(kept)
         raise
     if asked.wait:
-        return _followed(asked, berth, made["id"])
+        return _follow(asked, berth, made["id"])
     return _told(asked, made, f"simulation {made['id']}: {made['ahead']} before it; berth lab wait {made['id']}")
 
 
@@ -200,7 +199,7 @@ def _knob(text: str) -> tuple[str, Any]:
 
 def listed(asked: Any, berth: Berth) -> int:
     rows = list(berth.each(berth.simulations_list, state=asked.state, most=asked.most))
-    sys.stdout.write(rows_told(asked, rows, SIMULATIONS, empty="no simulation yet; berth lab run asks for one"))
+    sys.stdout.write(format_rows(asked, rows, SIMULATIONS, empty="no simulation yet; berth lab run asks for one"))
     return 0
 
 
@@ -212,7 +211,7 @@ def show(asked: Any, berth: Berth) -> int:
 
 
 def wait(asked: Any, berth: Berth) -> int:
-    return _followed(asked, berth, asked.number)
+    return _follow(asked, berth, asked.number)
 
 
 def cancel(asked: Any, berth: Berth) -> int:
@@ -232,18 +231,18 @@ def delete(asked: Any, berth: Berth) -> int:
 
 def traces(asked: Any, berth: Berth) -> int:
     rows = list(berth.each(berth.traces_list, most=asked.most))
-    sys.stdout.write(rows_told(asked, rows, TRACES, empty="no trace yet; berth lab upload keeps one"))
+    sys.stdout.write(format_rows(asked, rows, TRACES, empty="no trace yet; berth lab upload keeps one"))
     return 0
 
 
 def upload(asked: Any, berth: Berth) -> int:
     asked.trace = str(asked.file)
-    return _trace_told(asked, _uploaded(asked, berth, name=asked.name))
+    return _print_trace(asked, _upload(asked, berth, name=asked.name))
 
 
 def history(asked: Any, berth: Berth) -> int:
     asked.history = asked.days
-    return _trace_told(asked, _taken(asked, berth, name=asked.name))
+    return _print_trace(asked, _take_history(asked, berth, name=asked.name))
 
 
 def delete_trace(asked: Any, berth: Berth) -> int:
@@ -251,18 +250,18 @@ def delete_trace(asked: Any, berth: Berth) -> int:
     return _told(asked, None, "deleted")
 
 
-def _uploaded(asked: Any, berth: Berth, *, name: str | None = None) -> dict[str, Any]:
+def _upload(asked: Any, berth: Berth, *, name: str | None = None) -> dict[str, Any]:
     path = Path(asked.trace)
     if not asked.format:
         raise ClientError(f"--trace {path}: say its --format (docs/traces.md names them).")
     return berth.traces_upload(_read(path), format=asked.format, name=name or path.name, tenant=asked.tenant)
 
 
-def _taken(asked: Any, berth: Berth, *, name: str | None) -> dict[str, Any]:
+def _take_history(asked: Any, berth: Berth, *, name: str | None) -> dict[str, Any]:
     return berth.traces_history(days=asked.history, name=name, tenant=asked.tenant)
 
 
-def _followed(asked: Any, berth: Berth, number: int) -> int:
+def _follow(asked: Any, berth: Berth, number: int) -> int:
     """Ask until it has ended. On a terminal a line shows the progress. While the portal is away, keep asking."""
     on_screen, away = sys.stderr.isatty(), 0
     while True:
@@ -286,13 +285,13 @@ def _followed(asked: Any, berth: Berth, number: int) -> int:
     return 0 if found["state"] == "COMPLETED" else 1
 
 
-def _trace_told(asked: Any, kept: dict[str, Any]) -> int:
+def _print_trace(asked: Any, kept: dict[str, Any]) -> int:
     hours = kept["span_s"] / 3600
     return _told(asked, kept, f"trace {kept['id']}, {kept['name']}: {kept['jobs']} jobs in {hours:.1f} h")
 
 
 def _told(asked: Any, answer: Any, words: str) -> int:
-    sys.stdout.write(value_text(asked, answer) if asked.output == "json" else f"{words}\n")
+    sys.stdout.write(format_value(asked, answer) if asked.output == "json" else f"{words}\n")
     return 0
 
 

@@ -30,7 +30,7 @@ def login_options(parser: argparse.ArgumentParser) -> None:
 def login(asked: Any) -> int:
     from pathlib import Path
 
-    from berth_client.portal import Berth
+    from berth_client import Berth
     from berth_client.rest import address_check
 
     url = asked.url.rstrip("/")

@@ -6,7 +6,10 @@ import argparse
 import math
 import re
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|seconds?|m|min|minutes?|h|hours?|d|days?|weeks?)\Z", re.ASCII)
@@ -181,3 +184,21 @@ def array(text: str) -> dict[str, int]:
     if not size.isdecimal() or (percent and not most.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is no array; write 100, or 100%8 for eight at once")
     return {"size": int(size)} | ({"concurrency": int(most)} if percent else {})
+
+
+def labels_of(given: list[str]) -> dict[str, str]:
+    return {name: value for name, _, value in (label.partition("=") for label in given)}
+
+
+READ: dict[str, Callable[[str], Any]] = {
+    "text": str,
+    "whole": int,
+    "number": number,
+    "duration": duration,
+    "mib": mib,
+    "gib": gib,
+    "time": moment,
+    "gpus": gpus,
+    "array": array,
+}
+"""How a flag's text is read, by its kind."""

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import act_add, live_add, most_add, output_add
-from berth_client.cli.output import Columns, some_told, when
+from berth_client.cli.output import Columns, format_page, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def secrets(asked: Any, berth: Berth) -> int:
 
 def _list(asked: Any, berth: Berth) -> int:
     empty = "no secret yet; `berth secrets set NAME` makes one"
-    sys.stdout.write(some_told(asked, berth, berth.secrets_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
+    sys.stdout.write(format_page(asked, berth, berth.secrets_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
     return 0
 
 

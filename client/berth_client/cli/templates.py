@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.files import files_read, named, text_read
 from berth_client.cli.options import act_add, live_add, most_add, output_add
-from berth_client.cli.output import Columns, facts, one_told, some_told, when
-from berth_client.cli.tables import table
+from berth_client.cli.output import Columns, facts, format_one, format_page, table, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def templates(asked: Any, berth: Berth) -> int:
 
 def _list(asked: Any, berth: Berth) -> int:
     empty = "no template yet; `berth templates import FILE` makes one"
-    sys.stdout.write(some_told(asked, berth, berth.templates_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
+    sys.stdout.write(format_page(asked, berth, berth.templates_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
     return 0
 
 
@@ -79,7 +78,7 @@ def _show(asked: Any, berth: Berth) -> int:
 
 
 def _told(asked: Any, found: TemplateDetail) -> str:
-    if (plain := one_told(asked, found, [found], COLUMNS)) is not None:
+    if (plain := format_one(asked, found, [found], COLUMNS)) is not None:
         return plain
     told = facts(
         [

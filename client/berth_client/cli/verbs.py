@@ -46,10 +46,10 @@ _ALL = (
     Verb("nodes", "cluster:nodes", "list the nodes, or show one: its resources and their holders", reads=True),
     Verb("drain", "cluster:drain", "place nothing new on a node, or on one of its GPUs (operators)"),
     Verb("resume", "cluster:resume", "place jobs again on a node, or on one of its GPUs (operators)"),
-    Verb("members", "members:members", "list a tenant's members; change, remove, invite them"),
+    Verb("members", "tenants:members", "list a tenant's members; change, remove, invite them"),
     Verb(
         "usage",
-        "usage:usage",
+        "tenants:usage",
         "show my account, and quota and use of my tenants; of one, GPU hours by member",
         reads=True,
     ),

@@ -1,4 +1,4 @@
-"""`berth members`: list a tenant's members; its managers change roles, remove and invite."""
+"""`berth members` and `berth usage`: a tenant's members, quota and use; its managers change roles, remove and invite."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.options import act_add, count, live_add, output_add
-from berth_client.cli.output import Columns, one_told, rows_told, when
+from berth_client.cli.output import Columns, facts, format_one, format_rows, format_value, print_again, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
     import argparse
 
     from berth_client import Berth
+    from berth_client.shapes import Me, MyTenant, Use
 
 MOST = 100
 """Invitations of one tenant that can be open at one time."""
@@ -32,7 +33,7 @@ INVITATIONS = Columns(
     wide=(),
     name=lambda row: str(row["number"]),
 )
-ABOUT = """\
+ABOUT_MEMBERS = """\
 A tenant's members, for example
     berth members ls                            list them
     berth members role viktor viewer            make one a viewer
@@ -44,7 +45,7 @@ All but the first are for the tenant's managers, and need a token with the scope
 
 
 def members_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = ABOUT
+    parser.description = ABOUT_MEMBERS
     act_add(parser, ACTS)
     parser.add_argument("who", metavar="USER|NUMBER", nargs="?", help="the member; of withdraw the invitation's number")
     parser.add_argument("new_role", metavar="ROLE", nargs="?", choices=ROLES, help=f"of role: {', '.join(ROLES)}")
@@ -74,7 +75,7 @@ def members(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth, tenant: str) -> None:
-    sys.stdout.write(rows_told(asked, list(berth.each(berth.members_list, tenant)), MEMBERS, empty="no member yet"))
+    sys.stdout.write(format_rows(asked, list(berth.each(berth.members_list, tenant)), MEMBERS, empty="no member yet"))
 
 
 def _role(asked: Any, berth: Berth, tenant: str) -> None:
@@ -99,7 +100,7 @@ def _invite(asked: Any, berth: Berth, tenant: str) -> None:
 
 def _invitations(asked: Any, berth: Berth, tenant: str) -> None:
     rows = berth.invitations_list(tenant, page_size=MOST)["results"]
-    sys.stdout.write(rows_told(asked, rows, INVITATIONS, empty="no invitation is open"))
+    sys.stdout.write(format_rows(asked, rows, INVITATIONS, empty="no invitation is open"))
 
 
 def _withdraw(asked: Any, berth: Berth, tenant: str) -> None:
@@ -109,7 +110,7 @@ def _withdraw(asked: Any, berth: Berth, tenant: str) -> None:
 
 def _done(asked: Any, row: Any, columns: Columns, words: str) -> None:
     """Say what was done in a sentence, or the thing itself in the form that was asked for."""
-    plain = one_told(asked, row, [row], columns)
+    plain = format_one(asked, row, [row], columns)
     sys.stdout.write(f"{words}\n" if plain is None else plain)
 
 
@@ -121,3 +122,96 @@ ACTS = {
     "invitations": _invitations,
     "withdraw": _withdraw,
 }
+ABOUT_USAGE = """\
+Without a tenant: my account, this token's scopes, and present quota and use of my tenants. With one: which members used
+how many GPU hours in the last 30 days, and how many of them were idle. For example
+    berth usage
+    berth usage vision-lab --since 2026-10-01T00:00:00Z --until 2026-11-01T00:00:00Z
+    berth usage vision-lab -o csv > october.csv"""
+
+
+def _format_use(use: Use) -> str:
+    used = f"{use['used']:g}"  # of a GPU that jobs share, a part
+    return used if use["quota"] is None else f"{used} of {use['quota']}"
+
+
+TENANTS = Columns(
+    short=(
+        ("tenant", lambda tenant: tenant["name"]),
+        ("role", lambda tenant: tenant["role"]),
+        ("GPUs", lambda tenant: _format_use(tenant["gpus"])),
+        ("cores", lambda tenant: _format_use(tenant["cores"])),
+        ("waiting jobs", lambda tenant: _format_use(tenant["queued_jobs"])),
+    ),
+    wide=(
+        ("weight", lambda tenant: tenant["weight"]),
+        ("open", lambda tenant: "yes" if tenant["is_active"] else "no"),
+    ),
+    name=lambda tenant: str(tenant["name"]),
+)
+
+
+PEOPLE = Columns(
+    short=(
+        ("user", lambda row: row["user"] or "all"),
+        ("jobs", lambda row: row["category"] or ("" if row["user"] is None else "not said")),
+        ("attempts", lambda row: row["attempts"]),
+        ("GPU h", lambda row: row["gpu_hours"]),
+        ("of them idle", lambda row: row["idle_gpu_hours"]),
+        ("not measured", lambda row: row["unmeasured_gpu_hours"]),
+        ("core h", lambda row: row["core_hours"]),
+    ),
+    wide=(),
+    name=lambda row: str(row["user"]),
+)
+
+
+def usage_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT_USAGE
+    live_add(parser, "tenants", "tenant", metavar="TENANT", nargs="?", help="its members' use")
+    parser.add_argument("--since", metavar="TIME", help="from then on, for example 2026-10-01T00:00:00Z (30 days ago)")
+    parser.add_argument("--until", metavar="TIME", help="until then (now)")
+    output_add(parser, watch=True, more=("csv",))
+
+
+def usage(asked: Any, berth: Berth) -> int:
+    act = _format_people if asked.tenant or asked.since or asked.until or asked.output == "csv" else _format_mine
+    return print_again(asked, lambda: act(asked, berth))
+
+
+def _format_people(asked: Any, berth: Berth) -> str:
+    told_as = "csv" if asked.output == "csv" else None
+    name = tenant_asked(asked, berth)
+    found = berth.usage_show(name, since=asked.since, until=asked.until, format=told_as)
+    if isinstance(found, str):
+        if asked.parsable:
+            raise ClientError("Choose --parsable or -o csv.")
+        return found
+    if (plain := format_one(asked, found, found["rows"], PEOPLE)) is not None:
+        return plain
+    stretch = facts([("tenant", found["tenant"]), ("from", when(found["since"])), ("until", when(found["until"]))])
+    rows = [*found["rows"], found["total"]] if found["rows"] else []
+    return f"{stretch}\n{format_rows(asked, rows, PEOPLE, empty='nothing was used in that time')}"
+
+
+def _format_mine(asked: Any, berth: Berth) -> str:
+    me = berth.me()
+    if asked.output in {"json", "yaml"}:
+        return format_value(asked, me)
+    rows: list[MyTenant] = me["tenants"]
+    text = format_rows(asked, rows, TENANTS, empty="no tenant yet; an operator adds you to one")
+    if asked.parsable or asked.output == "name":
+        return text
+    return f"{_format_me(me)}\n{text}"
+
+
+def _format_me(me: Me) -> str:
+    told = [("user", me["username"] + (", operator" if me["is_operator"] else ""))]
+    if token := me["token"]:
+        told += [
+            ("token", token["name"]),
+            ("may", ", ".join(token["scopes"])),
+            ("only for", token["tenant"] or ""),
+            ("until", when(token["expires_at"]) or ""),
+        ]
+    return facts(told)
