@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import (
+        ArtefactsAnswer,
+        ArtefactsRequest,
         Hello,
         LogAnswer,
+        LogsAnswer,
+        LogsBody,
         PartName,
         RecordsAnswer,
         RecordsBody,
         Registered,
         ReportAnswer,
         ReportBody,
+        Secrets,
         Spec,
         Sync,
         Telemetry,
     )
-    from workers.protocol.wire_artefacts import ArtefactsAnswer, ArtefactsRequest
-    from workers.protocol.wire_code import Secrets
-    from workers.protocol.wire_logs import LogsAnswer, LogsBody
 
 _PREFIX = "/api/agent/v1/"
 _TIMEOUT_S = 15.0

@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from workers.agent.checkscript import CheckScript
+from workers.agent.checks import CheckScript, NodeDisk
 from workers.agent.contact import Contact
-from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
 from workers.agent.inventory import virtual_pace
 from workers.agent.toolmaking import tools_make
@@ -26,15 +25,15 @@ from workers.parts.problems import Problems
 from workers.parts.terminals import Terminals
 from workers.parts.workspace import Workplace
 from workers.system import log
+from workers.system.files import entries, put_right
 from workers.system.filework import SlowFilesError
-from workers.system.modes import entries, put_right
 from workers.system.procs import boottime
 
 if TYPE_CHECKING:
+    from workers.agent.inventory import Software
     from workers.agent.isolation import Means
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
-    from workers.agent.software import Software
     from workers.parts.channel import Channel
     from workers.portal_client import Portal
     from workers.protocol.inventory import Inventory

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from workers import environments, instrument
 from workers.agent.trying import Trial, limits_tried, try_apart, try_walls
 from workers.environments.programs import PROGRAMS
-from workers.system.devices import devices_find
+from workers.system.gpus import devices_find
 from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
 from workers.system.view import View
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workers.environments.offer import Offer
     from workers.networks.site import Site
     from workers.protocol.inventory import Isolation, Wall
-    from workers.system.devices import Devices
+    from workers.system.gpus import Devices
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))

@@ -14,14 +14,13 @@ from workers.agent.speeds import Speeds, speeds_tell
 from workers.portal_client import PortalRefusedError
 from workers.system import log
 from workers.system.filework import SlowFilesError
-from workers.system.mps import DIRECTORY, mps_daemon
+from workers.system.gpus import DIRECTORY, mps_daemon
 from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
 from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import Shim
 from workers.telemetry.sampler import GpuFound, GpuSampler, NoGpus
 from workers.telemetry.sampling import Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler
-from workers.telemetry.traffic import SimulatedTraffic
+from workers.telemetry.simulated import SimulatedSampler, SimulatedTraffic
 from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from workers.controls.cgroups import PREFIX, owner_of
 from workers.controls.throttles import RESCTRL, means_find
 from workers.system.files import BrokenFileError, read_record, write_json
-from workers.telemetry.probe import ProbeMeter
-from workers.telemetry.resctrl import ResctrlMeter, capacity_measure, machine_bytes
+from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, capacity_measure, machine_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

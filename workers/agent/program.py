@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from workers.agent import alive
 from workers.agent.agent import Agent
-from workers.agent.enrol import EnrolError, enrol
-from workers.agent.hold import HeldError, agent_end, hold_agent
+from workers.agent.alive import HeldError, agent_end, hold_agent
+from workers.agent.enrol import EnrolError, TrustError, enrol
+from workers.agent.inventory import Software, software_find
 from workers.agent.isolation import isolation_find, walls_of
 from workers.agent.measuring import Measuring, sources_for
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
-from workers.agent.software import Software, software_find
-from workers.agent.trust import TrustError
 from workers.controls.cgroups import groups_sweep
 from workers.engines.process import ProcessEngine
 from workers.environments.programs import programs_make
@@ -32,10 +31,9 @@ from workers.parts.channel import Channel
 from workers.parts.journal import Journal
 from workers.portal_client import Portal
 from workers.system import log
-from workers.system.files import write_json
+from workers.system.files import entries, put_right, write_json
 from workers.system.filework import FileWork
-from workers.system.modes import entries, put_right
-from workers.system.mps import mps_daemon
+from workers.system.gpus import mps_daemon
 from workers.system.procs import boot_id, boottime, hide
 
 if TYPE_CHECKING:

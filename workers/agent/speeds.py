@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from workers.system.files import BrokenFileError, write_atomic
-from workers.telemetry.turns import SPEED_FILE
+from workers.telemetry.simulated import SPEED_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workers.controls.apart import live_apart
 from workers.controls.cgroups import CONTROLLERS, group_make
 from workers.parts.accounts import BASE
-from workers.system.landlock import LandlockError, landlock_version
-from workers.system.seclude import seclude
+from workers.system.landlock import LandlockError, landlock_version, seclude
 from workers.system.view import View
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.cgroups import part_name
-from workers.controls.cpuset import cpuset_of
+from workers.controls.limits import cpuset_of
 from workers.controls.throttles import Throttle
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.controls.cgroups import Group
-    from workers.controls.cpuset import Cpuset
+    from workers.controls.limits import Cpuset
     from workers.controls.usage import UsageMeter
     from workers.system.procs import Tree
 

@@ -1,6 +1,7 @@
-"""The limits of a part's group: memory, processes, its weight among all that wants cores, and the GPUs that are not its own.
+"""The limits of a part's group: memory, processes, its weight among all that wants cores, its cores, and the GPUs not its own.
 
-Where the kernel has no group for one of them, the shim's own measurement or nothing stands in its place. Standard library only.
+Where the kernel has no group for one of them, the shim's own measurement or nothing stands in its place. A job may set its own
+affinity to any core of the machine; out of a cpuset it cannot get. Standard library only.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
-    from workers.controls.cgroups import Group, Home
+    from workers.controls.cgroups import Group, Home, Version
 
 _MIB = 2**20
 _EVENTS = {1: "memory.oom_control", 2: "memory.events"}
@@ -100,3 +102,36 @@ def peak_mib(group: Group) -> float:
     """Return the most memory that the group ever had at once; 0 where the kernel does not tell."""
     home = group.home("memory")
     return (home.number(_PEAK[home.version]) or 0) / _MIB if home else 0.0
+
+
+class Cpuset(NamedTuple):
+    """One part's directory. `version`: of the kernel's cgroups."""
+
+    path: Path
+    version: Version
+
+    def hold(self, cores: Iterable[int]) -> None:
+        """Let its processes run only on these cores. Raises OSError."""
+        (self.path / "cpuset.cpus").write_text(",".join(map(str, sorted(cores))))
+
+    def enter(self) -> None:
+        """Move the calling process in; its children are born there. Raises OSError."""
+        (self.path / "cgroup.procs").write_text("0")
+
+    def remove(self) -> None:
+        """Remove it; nothing while a process is in it."""
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+
+def cpuset_of(group: Group, cores: Iterable[int]) -> Cpuset | None:
+    """Let the group run only on these cores; None where it has no cpuset that can be set."""
+    home = group.home("cpuset")
+    if home is None:
+        return None
+    cpuset = Cpuset(home.path, home.version)
+    try:
+        cpuset.hold(cores)
+    except OSError:
+        return None
+    return cpuset

@@ -17,15 +17,12 @@ from workers.controls.cgroups import part_group
 from workers.controls.cores import core_orders
 from workers.controls.diskuse import disk_meter, taken_too_much
 from workers.controls.joblog import JobLog
-from workers.controls.lease import lease_ended, limit_now
+from workers.controls.killing import Ending, kill_all, signal_all, wake_on_signals
 from workers.controls.limits import limits_set, memory_over, peak_mib
-from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
-from workers.controls.signals import Ending, kill_all, signal_all, wake_on_signals
+from workers.controls.partfiles import EXIT_LOCKED, EXIT_USED, Telling, hold_part, lease_ended, limit_now
 from workers.controls.spawn import StartFailedError, command_spawn
-from workers.controls.telling import Telling
 from workers.controls.usage import UsageMeter
-from workers.system.files import BrokenFileError, read_record
-from workers.system.modes import put_right
+from workers.system.files import BrokenFileError, put_right, read_record
 from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
 

@@ -119,7 +119,7 @@ def started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[s
     """Return the job's program and environment: a shell, here or in a container."""
     if not launch.get("container"):
         return ["/bin/sh", "-c", launch["command"]], environment
-    from workers.controls.container import container_start  # few jobs need it
+    from workers.controls.apart import container_start  # few jobs need it
 
     return container_start(launch, environment)
 

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
 
 from workers.controls.cgroups import group_find, part_name
 from workers.controls.cores import HELD, ORDER
-from workers.controls.leftovers import Traces, leftovers_kill
-from workers.controls.parthold import void_part
+from workers.controls.killing import Traces, leftovers_kill
+from workers.controls.partfiles import void_part
 from workers.controls.throttles import resctrl_remove
 from workers.controls.usage import Usage, usage_read
 from workers.protocol.wire import Reason

@@ -1,4 +1,4 @@
-"""A part's software: the plan that its build follows, and the changes of its launch."""
+"""A part's software and code: the plans that its build and its fetch follow, and the changes of its launch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.environments import build
+from workers.environments import build, fetch
 from workers.environments.build import AWAY_REMEDY
-from workers.environments.images import ENGINE, pull_step
+from workers.environments.offer import ENGINE, pull_step
 from workers.protocol.requirement_lines import LineError, requirement_lines
 from workers.system.files import write_atomic, write_json
 
@@ -154,3 +154,28 @@ def plan_write(plan: Plan, room: Path) -> Path:
 
 def build_command(python: str, plan_file: Path) -> list[str]:
     return [python, "-I", "-S", str(Path(build.__file__).resolve()), str(plan_file)]
+
+
+def fetch_stage(code: Mapping[str, Any], offer: Offer | None, *, room: Path, into: Path, python: str) -> dict[str, Any]:
+    """Write the plan into the empty directory `room`; return the stage for `launch.json`. Raises PlanError, OSError."""
+    if offer is None or offer.git is None:
+        raise PlanError("this node has no git; ask its operator to install it")
+    plan = {
+        **code,
+        "program": offer.git,
+        "proxies": dict(offer.proxies),
+        "into": str(into),
+        "room": str(room),
+        "why": str(room / "why"),
+        "commit": str(room / "commit"),
+    }
+    write_json(room / "plan.json", plan, durable=False)
+    return {
+        "what": "its code",
+        "argv": [python, "-I", "-S", str(Path(fetch.__file__).resolve()), str(room / "plan.json")],
+        "limit_s": offer.limits.build_s,
+        "disk_mib": offer.limits.one_gib * 1024,
+        "entry": None,
+        "why": plan["why"],
+        "commit": plan["commit"],
+    }

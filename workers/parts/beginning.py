@@ -9,8 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from workers.networks.tools import NetworkError
-from workers.parts.contents import ContentsError, DamagedError
-from workers.parts.laying import SpecError
+from workers.parts.contents import ContentsError, DamagedError, SpecError
 from workers.parts.part import Part
 from workers.parts.workspace import Workplace, part_environment, part_prepare
 from workers.portal_client import PortalAwayError, PortalRefusedError
@@ -19,9 +18,7 @@ from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
 from workers.system.procs import boottime
 from workers.system.room import is_no_room
-from workers.telemetry.simulated import RESPONSE, response_parse
-from workers.telemetry.traffic import TRAFFIC, traffic_parse
-from workers.telemetry.turns import GPU_USE, use_parse
+from workers.telemetry.simulated import GPU_USE, RESPONSE, TRAFFIC, response_parse, traffic_parse, use_parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workers.parts.adjusting import Adjusting
 from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
-from workers.parts.faults import MOST_FAULTS, faults_noted, is_faulty
+from workers.parts.problems import MOST_FAULTS, faults_noted, is_faulty
 from workers.parts.reconcile import Action, decide, forgotten
 from workers.portal_client import Backoff, PortalAwayError, PortalRefusedError
 from workers.protocol.names import part_key

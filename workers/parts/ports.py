@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from workers.protocol.frames import MOST_DATA, ClosedError
-from workers.system.listening import listeners_of, still_listens
-from workers.system.netns import inside, namespace_of
+from workers.system.netns import inside, listeners_of, namespace_of, still_listens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from workers.parts.terminals import Ended
     from workers.protocol.frames import Stream
     from workers.system.filework import FileWork
-    from workers.system.listening import Listener
+    from workers.system.netns import Listener
 
 CONNECT_S = 12.0
 """A server that is busy lets some wait to be accepted; the portal gives up after 15 s."""

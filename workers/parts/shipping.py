@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workers.parts.part import Part
     from workers.parts.problems import Problems
     from workers.portal_client import Portal
-    from workers.protocol.wire_logs import LogTaken
+    from workers.protocol.wire import LogTaken
     from workers.system.filework import FileWork
 
 AGAIN_S = 0.5

@@ -12,8 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from workers.system.files import sync_directory, write_atomic, write_json
-from workers.system.modes import put_right
+from workers.system.files import put_right, sync_directory, write_atomic, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,10 +2,17 @@
 
 A function that the driver lacks gives None for its figure, and is no trouble. A GPU that is lost, needs a reset, or answers
 nothing at all is one (`GpuTrouble`), and so is each Xid that the driver tells.
+
+An operator may have cut a GPU into instances (MIG). Each is a device of its own type; the whole one is out of use beside them.
+Berth makes no instances and removes none. Of an instance the driver tells only its memory and its processes (`TOLD`): use,
+power, clocks and errors it refuses. They are not asked for and stay unknown. Xids are not followed on a GPU that is cut, and
+between instances there are no links. By the profile at the end of its type's name (`... MIG 1g.10gb`) the portal knows an
+instance.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +21,56 @@ from typing import TYPE_CHECKING, Any
 import pynvml
 
 from workers.system import log
-from workers.telemetry.links import gpu_links
-from workers.telemetry.mig import TOLD, instances_of, type_of
-from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, memory, slowdown_c
-from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
+from workers.telemetry.nvml_calls import (
+    CALLS,
+    FAILED,
+    PcieMeter,
+    RunningProcesses,
+    XidEvents,
+    gpu_links,
+    memory,
+    slowdown_c,
+)
+from workers.telemetry.sampler import FAST, PROFILE, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from workers.protocol.inventory import Links
+
+TOLD = ("memory_mib",)
+FIRST_INDEX, A_GPU = 64, 8
+"""Instance 2 of GPU 1 has the index 64 + 8 * 1 + 2: no GPU has more than seven."""
+
+
+def instances_of(index: int, handle: Any) -> dict[int, Any] | None:
+    """Return the instances of a GPU in MIG mode, by the index that each goes by here; None: it is not cut."""
+    try:
+        if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            return None
+        most = min(A_GPU, int(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)))
+    except pynvml.NVMLError:  # no GPU of this driver or kind can be cut
+        return None
+    found = {}
+    for place in range(most):
+        try:
+            found[FIRST_INDEX + A_GPU * index + place] = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+        except pynvml.NVMLError:  # there is none at this place
+            continue
+    if not found:
+        log.error("gpu is in MIG mode without instances and is left out", gpu=index)
+    return found
+
+
+def type_of(handle: Any, name: str) -> str:
+    """Return the type of an instance by the name that the driver gives: it ends with the instance's profile."""
+    if PROFILE.search(name):
+        return name
+    told = pynvml.nvmlDeviceGetAttributes_v2(handle)  # a driver that gives the whole GPU's name
+    slices, computing = int(told.gpuInstanceSliceCount), int(told.computeInstanceSliceCount)
+    part = f"{computing}c." if computing < slices else ""
+    return f"{name} MIG {part}{slices}g.{math.ceil(told.memorySizeMB / 1024)}gb"
+
 
 DEAF_LOOKS = 3
 """Looks in a row without any figure after which a GPU counts as failed."""

@@ -1,4 +1,4 @@
-"""The interface of a source of GPU figures. There are two: NVML and the simulated one."""
+"""The values of measurements, rates from counters, and the interface of a source of GPU figures: NVML or a simulated one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from workers.protocol.inventory import Links
+
+
+class Rates:
+    """Remembers each counter's last value."""
+
+    def __init__(self) -> None:
+        self._before: dict[Hashable, tuple[float, float]] = {}
+
+    def rate(self, name: Hashable, value: float | None, at_s: float) -> float | None:
+        """Return the growth a second since the last call; None at the first one, and after a step back."""
+        before = self._before.pop(name, None)
+        if value is None:
+            return None
+        self._before[name] = (value, at_s)
+        if before is None or value < before[0] or at_s <= before[1]:
+            return None
+        return (value - before[0]) / (at_s - before[1])
+
+    def keep(self, names: set[Hashable]) -> None:
+        self._before = {name: each for name, each in self._before.items() if name in names}
 
 
 PROFILE = re.compile(r"(?:^|[\s_:-])(?:\d+c\.)?\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
@@ -110,9 +130,9 @@ class PartUse:
     write_mb_s: float | None = None
     cores: int = 0  # that it has by the last order that holds; 0: not known
     response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
-    traffic: tuple[float, ...] = ()  # and its traffic: see `workers.telemetry.traffic`
+    traffic: tuple[float, ...] = ()  # and its traffic: see `workers.telemetry.simulated`
     attempt: str = ""
-    gpu_use: tuple[float, ...] = ()  # and its use of a GPU: see `workers.telemetry.turns`
+    gpu_use: tuple[float, ...] = ()  # and its use of a GPU: see `workers.telemetry.simulated`
 
 
 class GpuSampler(Protocol):

@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from workers.system.procs import boottime
-from workers.telemetry.counters import Rates
-from workers.telemetry.grants import Grants
-from workers.telemetry.owners import OUTSIDE, Shim, name_of, owner_of
-from workers.telemetry.sampler import GpuSample, PartUse
+from workers.telemetry.owners import OUTSIDE, Grants, Shim, name_of, owner_of
+from workers.telemetry.sampler import GpuSample, PartUse, Rates
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
     from workers.controls.usage import Usage
     from workers.protocol.wire import OutsideUse
-    from workers.system.mps import Daemon
+    from workers.system.gpus import Daemon
     from workers.telemetry.beat import Taken
     from workers.telemetry.host import HostSampler
     from workers.telemetry.sampler import GpuLook, GpuProcess, GpuUse

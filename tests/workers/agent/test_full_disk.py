@@ -15,7 +15,7 @@ import pytest
 from tests.remains import kill_all_of, processes_of
 from tests.smalldisk import small_disk
 from tests.workers.conftest import AgentRunner, wait_until
-from workers.agent.disk import NodeDisk
+from workers.agent.checks import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.system.files import read_json
 from workers.system.procs import boot_id, boottime

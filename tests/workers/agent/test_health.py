@@ -14,7 +14,7 @@ import pytest
 
 from portal.nodes.fields import MEASURES
 from tests.native.nvml import built
-from workers.agent.checkscript import CheckScript
+from workers.agent.checks import CheckScript
 from workers.agent.health import DEAF_S, HOT_LOOKS, OUTSIDE_LOOKS, SHORT_S, XID_KEPT_S, NodeHealth
 from workers.portal_client import _skew_s
 from workers.telemetry.beat import Beat, Taken

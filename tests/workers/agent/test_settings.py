@@ -6,9 +6,9 @@ import ssl
 
 import pytest
 
+from workers.agent.enrol import trust_for
 from workers.agent.inventory import VirtualNode, virtual_parse
 from workers.agent.settings import SettingError, settings_from
-from workers.agent.trust import trust_for
 
 NEEDED = ["--url", "http://127.0.0.1:8000/", "--dir", "somewhere"]
 

@@ -17,7 +17,7 @@ from tests.workers.controls.test_shim import ShimRun
 from workers.controls import cores
 from workers.controls.cgroups import group_make, part_name
 from workers.controls.cores import CoreOrders, cores_map
-from workers.controls.cpuset import cpuset_of
+from workers.controls.limits import cpuset_of
 from workers.system.procs import Tree, pss_mib
 
 REAL = sorted(os.sched_getaffinity(0))

@@ -11,7 +11,7 @@ import pytest
 from tests.workers.controls.test_shim import ShimRun
 from workers.agent.isolation import program_of
 from workers.agent.trying import limits_tried
-from workers.system.devices import Devices
+from workers.system.gpus import Devices
 from workers.system.view import View
 
 pytestmark = [

@@ -18,11 +18,10 @@ from tests.smalldisk import small_disk
 from tests.workers.conftest import ROOT, wait_until
 from tests.workers.specs import spec_make
 from workers.controls.cores import cores_map
-from workers.controls.lease import limit_now
-from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
+from workers.controls.partfiles import EXIT_LOCKED, EXIT_USED, limit_now
 from workers.controls.spawn import AUTOGROUP
 from workers.engines.process import ProcessEngine
-from workers.parts.laying import SpecError
+from workers.parts.contents import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_prepare
 from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id, boottime

@@ -21,8 +21,7 @@ from workers.parts.ports import Ports
 from workers.parts.terminals import Terminals
 from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, unpack
 from workers.system.filework import FileWork
-from workers.system.listening import Listener, listeners, still_listens
-from workers.system.netns import namespace_make
+from workers.system.netns import Listener, listeners, namespace_make, still_listens
 
 SERVER = """
 import contextlib, os, pathlib, socket, threading

@@ -14,7 +14,7 @@ from workers.agent.program import gpu_sharing_find
 from workers.agent.settings import settings_from
 from workers.controls.jobenv import job_environment
 from workers.parts.workspace import NO_MPS, Workplace, _mps
-from workers.system.mps import PID_FILE, mps_daemon
+from workers.system.gpus import PID_FILE, mps_daemon
 from workers.telemetry.beat import Taken
 from workers.telemetry.sampler import GpuLook, GpuProcess
 from workers.telemetry.sampling import Running, Sampling

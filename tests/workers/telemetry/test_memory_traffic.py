@@ -6,9 +6,8 @@ import pytest
 
 from workers.agent.memory import memory_find
 from workers.agent.settings import settings_from
-from workers.telemetry.probe import ProbeMeter
-from workers.telemetry.resctrl import ResctrlMeter, capacity_measure, machine_bytes
 from workers.telemetry.sampler import PartUse
+from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, capacity_measure, machine_bytes
 
 USE = PartUse((), 1.0, 0.0, 1.0)
 

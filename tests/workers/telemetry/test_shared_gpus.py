@@ -14,8 +14,7 @@ from workers.telemetry.beat import Taken
 from workers.telemetry.owners import OUTSIDE
 from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuUse, PartUse
 from workers.telemetry.sampling import Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler
-from workers.telemetry.turns import SWITCHING, speeds_in_turns, use_parse
+from workers.telemetry.simulated import SWITCHING, SimulatedSampler, speeds_in_turns, use_parse
 
 GPUS = [GpuFound(i, f"VIRTUAL-{i}", "A100 80 GB", 1000) for i in range(2)]
 

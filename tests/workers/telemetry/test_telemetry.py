@@ -11,8 +11,7 @@ from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import OUTSIDE
 from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuSample, PartUse
 from workers.telemetry.sampling import STALE_S, Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler, response_parse
-from workers.telemetry.traffic import SimulatedTraffic, traffic_parse
+from workers.telemetry.simulated import SimulatedSampler, SimulatedTraffic, response_parse, traffic_parse
 from workers.telemetry.window import BATCH_MAX, Second, Window, telemetry_body
 
 GPUS = [GpuFound(i, f"VIRTUAL-{i}", "A100 80 GB", 1000) for i in range(3)]
