@@ -42,7 +42,11 @@ _CHECKED_BYTES_S = 100e6
 NUMBER = (int, float)
 SEEN: dict[str, dict[str, type | tuple[type, ...]]] = {
     "register": {"node": (int, str), "name": str, "token": str},
-    "hello": {"name": str, **dict.fromkeys(("report_period_s", "sample_period_s", "grace_s", "lease_grace_s"), NUMBER)},
+    "hello": {
+        "name": str,
+        **dict.fromkeys(("report_period_s", "sample_period_s", "grace_s", "lease_grace_s"), NUMBER),
+        "measures": dict,
+    },
     "sync": {"revision": int, "attempts": list},
     "report": dict.fromkeys(("accepted", "refused", "leases", "stop"), list),
     "records": {"parts": list},

@@ -41,7 +41,7 @@ class NodeDisk:
         self._mark_mib = mark_mib
         self.low = False
 
-    def look(self) -> DiskRoom | None:
+    def read_room(self) -> DiskRoom | None:
         """Return the figures of the fullest file system, None when no path exists yet. A dead network mount may block it."""
         if self._reserve is not None and not self._reserve.is_whole:
             self._reserve.refill()
@@ -93,14 +93,14 @@ class CheckScript:
             return None, why
         try:
             with tempfile.TemporaryFile() as output:  # a process that the program leaves behind would keep a pipe open
-                code = await self._ended(output)
+                code = await self._run_to_end(output)
                 output.seek(0)
                 text = output.read(8192).decode(errors="replace")
         except OSError as error:
             return None, f"The check script does not start: {error}."
         return (None, f"The check script did not end within {self._limit_s:g} s.") if code is None else (code, text)
 
-    async def _ended(self, output: IO[bytes]) -> int | None:
+    async def _run_to_end(self, output: IO[bytes]) -> int | None:
         """Run it to its end, and end whatever it left; None when it took too long."""
         process = await asyncio.create_subprocess_exec(
             self._path,

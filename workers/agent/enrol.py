@@ -10,11 +10,10 @@ import hashlib
 import ipaddress
 import socket
 import ssl
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from workers.agent.settings import SettingError
+from workers.agent.settings import AgentSettings, SettingError
 from workers.portal_client import Backoff, Portal, PortalAwayError, PortalRefusedError
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
@@ -22,7 +21,6 @@ from workers.system.files import BrokenFileError, read_record, write_atomic, wri
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workers.agent.settings import AgentSettings
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Registered
 
@@ -100,12 +98,6 @@ class EnrolError(Exception):
     """The portal does not accept this node. The text says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Enrolled:
-    token: str
-    verify: ssl.SSLContext | bool
-
-
 async def _trust_wait(settings: AgentSettings, backoff: Backoff) -> ssl.SSLContext | bool:
     while True:
         try:
@@ -136,8 +128,8 @@ async def _register(settings: AgentSettings, inventory: Inventory, verify: ssl.S
         await portal.close()
 
 
-async def enrol(settings: AgentSettings, inventory: Inventory) -> Enrolled:
-    """Return the node's token; register the node when it has none. Waits while the portal is away. Raises EnrolError."""
+async def enrol(settings: AgentSettings, inventory: Inventory) -> tuple[str, ssl.SSLContext | bool]:
+    """Return the token and its HTTP client's `verify`; register a node without one. Waits for the portal. Raises EnrolError."""
     path = settings.dir / "node.json"
     try:
         known = read_record(path, token=str)
@@ -154,4 +146,4 @@ async def enrol(settings: AgentSettings, inventory: Inventory) -> Enrolled:
         known = {"url": settings.url, "node": answer["node"], "name": answer["name"], "token": answer["token"]}
         write_json(path, known)
         log.info("registered", name=answer["name"])
-    return Enrolled(known["token"], verify)
+    return known["token"], verify

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from workers import VERSION
 from workers.agent.settings import AgentSettings, SettingError
-from workers.environments.offer import Limits, OfferError, offer_find, offer_with
+from workers.environments.offer import Limits, Offer, OfferError, offer_find, offer_with
 from workers.system import log
 from workers.system.interfaces import address_of
 from workers.system.procs import boot_id
@@ -21,7 +21,6 @@ from workers.system.procs import boot_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from workers.environments.offer import Offer
     from workers.protocol.inventory import Gpu, Inventory, Links
     from workers.telemetry.sampler import GpuSampler
 
@@ -236,7 +235,7 @@ class Software:
         self.offer = own
         self.told: Mapping[str, object] | None = None
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Look again for the wanted environments; true: the portal has an older offer. Reads the disk."""
         self.offer = offer_with(self._own, self.wanted, closed=self._closed)
         return self.offer.to_wire() != self.told

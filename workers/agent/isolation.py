@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers import environments, instrument
-from workers.agent.trying import Trial, limits_tried, try_apart, try_walls
+from workers.agent.trying import Trial, try_apart, try_limits, try_walls
 from workers.environments.programs import PROGRAMS
-from workers.system.gpus import devices_find
+from workers.system.gpus import Devices, devices_find
 from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
 from workers.system.view import View
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from workers.environments.offer import Offer
     from workers.networks.site import Site
     from workers.protocol.inventory import Isolation, Wall
-    from workers.system.gpus import Devices
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))
@@ -87,24 +86,24 @@ def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
     """
     if settings.isolation == "off":
         why = "the node's settings switch it off (--isolation off)"
-        return _told(landlock_version(), why, [_missing("accounts", why)]), Means()
-    walls, open_words = _walls_tried(settings)
+        return _report(landlock_version(), why, [_missing("accounts", why)]), Means()
+    walls, open_words = _try_walls(settings)
     means, found = _apart(settings, walls)
     version = landlock_version() if walls or means.accounts else 0
     if walls is None and not means.accounts:
-        return _told(landlock_version(), open_words, found), means
+        return _report(landlock_version(), open_words, found), means
     if means.accounts:
-        return {**_told(version, "", found), "files": True, "signals": True}, means
+        return {**_report(version, "", found), "files": True, "signals": True}, means
     if os.geteuid() == 0:
         refused = next(wall["why"] for wall in found if wall["name"] == "accounts")
         why = f"jobs run as root, and root can get around it: {refused}"
-        return _told(version, why, found), means
+        return _report(version, why, found), means
     signals = version >= SIGNAL_VERSION
     why = "" if signals else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
-    return {**_told(version, why, found), "files": True, "signals": signals}, means
+    return {**_report(version, why, found), "files": True, "signals": signals}, means
 
 
-def _walls_tried(settings: AgentSettings) -> tuple[Walls | None, str]:
+def _try_walls(settings: AgentSettings) -> tuple[Walls | None, str]:
     """Return Landlock's walls; or None, and why they do not stand."""
     version = landlock_version()
     if version == 0:
@@ -121,7 +120,7 @@ def _walls_tried(settings: AgentSettings) -> tuple[Walls | None, str]:
 def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wall]]:
     """Try accounts with views, accounts without, and the limits; return the means that hold, and a report of each."""
     devices = devices_find()
-    found = limits_tried()
+    found = try_limits()
     if os.geteuid() != 0:
         why = "the agent does not run as root, so all jobs share its account"
         return Means(walls=walls), [_missing("accounts", why), *found]
@@ -150,7 +149,7 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
     return means, [_wall("accounts", "setuid"), _missing("mounts", no_view), _wall("processes", "accounts"), *found]
 
 
-def _told(version: int, why: str, walls: list[Wall]) -> Isolation:
+def _report(version: int, why: str, walls: list[Wall]) -> Isolation:
     return {"files": False, "signals": False, "landlock": version, "why": why[:300], "walls": walls}
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.agent.memory import memory_find
 from workers.agent.speeds import Speeds, speeds_tell
-from workers.portal_client import PortalRefusedError
+from workers.portal_client import Portal, PortalRefusedError
 from workers.system import log
-from workers.system.filework import SlowFilesError
+from workers.system.filework import FileWork, SlowFilesError
 from workers.system.gpus import DIRECTORY, mps_daemon
-from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
+from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Readings
 from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import Shim
 from workers.telemetry.sampler import GpuFound, GpuSampler, NoGpus
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
     from workers.agent.settings import AgentSettings
     from workers.controls.usage import Usage
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
-    from workers.portal_client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import LastReadings, OutsideUse
-    from workers.system.filework import FileWork
     from workers.telemetry.traffic import TrafficMeter
 
 BACKLOG_S = 600
@@ -102,11 +100,11 @@ class Measuring:
         self._shims: dict[str, Shim] = {}
         self._last: LastReadings | None = None
         self._due: float | None = None
-        self.known: dict[str, list[str]] | None = None
+        self.known: dict[str, list[str]] = {}
         self.on_refused: Callable[[str | None], None] = lambda _: None
         """Why the portal refuses what is sent; None when it has taken all of it for REFUSED_TOLD_S again."""
         self._refused_at: float | None = None
-        self.on_taken: Callable[[Taken], None] = lambda _: None
+        self.on_readings: Callable[[Readings], None] = lambda _: None
         self.on_over: Callable[[str, str], None] = lambda *_: None
         self._speeds = Speeds()
 
@@ -122,7 +120,7 @@ class Measuring:
     def heartbeat(self, period_s: float) -> None:
         self.beat.period_s = min(SLOWEST_S, max(FASTEST_S, period_s))
 
-    async def sample(self, journal: Journal, engine: Engine) -> None:
+    async def sample(self, journal: Journal, engine: ProcessEngine) -> None:
         """Take one sample, and wait until the next is due. After a late one that is one period later: none is made up."""
         self.beat.start()
         now = asyncio.get_running_loop().time
@@ -135,35 +133,35 @@ class Measuring:
             self.beat.stop()
             raise
 
-    async def _sample(self, journal: Journal, engine: Engine) -> None:
+    async def _sample(self, journal: Journal, engine: ProcessEngine) -> None:
         running = await self._running(journal, engine)
         self.beat.parts = tuple(self._sampling.uses(running).values())
-        taken = self.beat.take()
-        self._window.add(self._sampling.second(time.time(), running, taken))
+        readings = self.beat.take()
+        self._window.add(self._sampling.second(time.time(), running, readings))
         self._last = None
-        if taken.last:
+        if readings.last:
             self._last = {"period_s": self.beat.period_s, "gpus": {}}
-            for (index, name), values in taken.last.items():
+            for (index, name), values in readings.last.items():
                 self._last["gpus"].setdefault(str(index), {})[name] = values
         for attempt, why in self._sampling.grants.over.items():
             self.on_over(attempt, why)
         if isinstance(self.sampler, SimulatedSampler):
             await self._tell_speeds(self.sampler.speeds(self.beat.parts), journal)
-        self.on_taken(taken)
+        self.on_readings(readings)
 
     async def _tell_speeds(self, speeds: dict[str, float], journal: Journal) -> None:
-        news = self._speeds.changed(speeds)
+        news = self._speeds.note(speeds)
         rooms = {p.attempt: journal.job_directory(p) for p in journal.parts.values() if p.attempt in news}
         if rooms:
             told = {room: news[attempt] for attempt, room in rooms.items()}
             with contextlib.suppress(OSError):  # its files do not answer: the next change is written
                 await self._files.run("speeds", speeds_tell, told)
 
-    async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
+    async def _running(self, journal: Journal, engine: ProcessEngine) -> list[Running]:
         parts = [p for p in journal.parts.values() if p.phase in {"starting", "running"}]
         asked = [(p.attempt, journal.directory(p)) for p in parts]
         try:
-            found = await self._files.run("usage", lambda: [self._look(engine, *each) for each in asked])
+            found = await self._files.run("usage", lambda: [self._read_usage(engine, *each) for each in asked])
         except OSError:  # the files do not answer or may not be read: this second has no figures
             found = [(None, self._shims.get(p.attempt)) for p in parts]
         self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
@@ -181,7 +179,7 @@ class Measuring:
             for p, each in zip(parts, found, strict=True)
         ]
 
-    def _look(self, engine: Engine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
+    def _read_usage(self, engine: ProcessEngine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
         """Return the part's usage and its shim. The shim's file is read once, before its job can have changed it."""
         shim = self._shims.get(attempt)
         if shim is None and (identity := engine.shim(directory)) is not None:
@@ -192,7 +190,7 @@ class Measuring:
         """Send everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
         while batch := self._window.batch(period_s=self.period_s):
             body = telemetry_body(batch, boot_id=boot_id, period_s=self.period_s, known=self.known)
-            if self._last is not None and self.known is not None:
+            if self._last is not None:
                 body["last"] = self._last
             try:
                 await portal.telemetry(body)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from workers.controls.cgroups import PREFIX, owner_of
 from workers.controls.throttles import RESCTRL, means_find
 from workers.system.files import BrokenFileError, read_record, write_json
-from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, capacity_measure, machine_bytes
+from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, TrafficMeter, capacity_measure, machine_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from workers.agent.settings import AgentSettings
     from workers.protocol.inventory import MemoryTraffic
-    from workers.telemetry.traffic import TrafficMeter
 
 KEPT = "memory.json"
 
@@ -30,7 +29,7 @@ def memory_find(
     if not has_gpus:
         return None, {"gb_s": settings.memory_bandwidth, "meter": "", "throttle": throttle}
     if machine_bytes(root) is not None:
-        gb_s = settings.memory_bandwidth or _kept(settings.dir / KEPT, root)
+        gb_s = settings.memory_bandwidth or _bandwidth(settings.dir / KEPT, root)
         if gb_s is not None:
             return ResctrlMeter(gb_s=gb_s, owner=owner_of(settings.dir / "parts"), root=root), {
                 "gb_s": gb_s,
@@ -40,7 +39,7 @@ def memory_find(
     return ProbeMeter(), {"gb_s": settings.memory_bandwidth, "meter": "probe", "throttle": throttle}
 
 
-def _kept(path: Path, root: Path) -> float | None:
+def _bandwidth(path: Path, root: Path) -> float | None:
     """Return the memory's bandwidth, as it was measured once; measure it now where no job runs here."""
     try:
         known = read_record(path, gb_s=(int, float))

@@ -22,7 +22,7 @@ class Speeds:
     def __init__(self) -> None:
         self._told: dict[str, float] = {}
 
-    def changed(self, speeds: Mapping[str, float]) -> dict[str, float]:
+    def note(self, speeds: Mapping[str, float]) -> dict[str, float]:
         self._told = {attempt: told for attempt, told in self._told.items() if attempt in speeds}
         news = {a: speed for a, speed in speeds.items() if abs(speed - self._told.get(a, 1.0)) >= LEAST}
         self._told |= news

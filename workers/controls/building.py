@@ -51,7 +51,7 @@ def build_failure(launch: Mapping[str, Any], build: Mapping[str, Any], reason: s
     """Return reason and detail of a job whose code or software was not made ready; `reason`: why the stage ended."""
     what = build.get("what", "its software environment")
     if reason == "exit":
-        return "start_failed", f"{what}: {_masked(launch, _why(Path(build['why'])))}"
+        return "start_failed", f"{what}: {_mask(launch, _why(Path(build['why'])))}"
     if reason == "time_limit":
         limit = f"{build['limit_s']:g} s"
         remedy = "Ask for less, or ask the node's operator to register an environment or to raise the limit"
@@ -73,7 +73,7 @@ def commit_of(build: Mapping[str, Any]) -> str | None:
     return text if _COMMIT.match(text) else None
 
 
-def _masked(launch: Mapping[str, Any], text: str) -> str:
+def _mask(launch: Mapping[str, Any], text: str) -> str:
     """Return the text without secrets: a server may repeat in its refusal what it was sent."""
     if not launch.get("masked"):
         return text

@@ -16,16 +16,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.controls.cgroups import part_name
-from workers.controls.limits import cpuset_of
+from workers.controls.cgroups import Group, Home, part_name
+from workers.controls.limits import cpuset_hold, cpuset_of
 from workers.controls.throttles import Throttle
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.controls.cgroups import Group
-    from workers.controls.limits import Cpuset
     from workers.controls.usage import UsageMeter
     from workers.system.procs import Tree
 
@@ -45,7 +43,7 @@ def cores_map(cores: list[int], real: list[int]) -> set[int]:
 class CoreOrders:
     """Follows the orders for one part. `told`: the file in which the job reads its number of cores, if there is one."""
 
-    cpuset: Cpuset | None = None
+    cpuset: Home | None = None
     share = 1.0
     sequence = 0
     next_at = 0.0
@@ -81,7 +79,7 @@ class CoreOrders:
         if self.throttle is not None:
             self.throttle.end()
 
-    def look(self, now: float) -> None:
+    def follow(self, now: float) -> None:
         """Follow the newest order, one slice of work at most. Raises BrokenFileError or OSError of the order's file."""
         order = read_record(self.directory / ORDER, sequence=int, cores=list)  # `share`: absent from an older agent
         if order is not None and (order["sequence"], order["cores"]) != (self.sequence, self._wanted or self.cores):
@@ -110,7 +108,7 @@ class CoreOrders:
         begun, mask = time.thread_time(), self._mask(wanted[: self._most])
         if self.cpuset is not None:
             with contextlib.suppress(OSError):  # offline cores: the affinity below is refused, too
-                self.cpuset.hold(mask)
+                cpuset_hold(self.cpuset, mask)
         whole, moved = self._settle(mask, begun + SLICE_S)
         self.next_at = now + REST * (time.thread_time() - begun)
         if whole or now - self._since >= GIVE_UP_S:

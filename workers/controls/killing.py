@@ -11,13 +11,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
+from workers.system.procs import Identity, Stat, Tree, all_pids, boot_id, stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.controls.cgroups import Group
-    from workers.system.procs import Tree
 
 # From this number of processes on, all are stopped before any is killed. Some may not stop, so the tries are limited.
 FREEZE_FROM = 50

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
-    from workers.controls.cgroups import Group, Home, Version
+    from workers.controls.cgroups import Group, Home
 
 _MIB = 2**20
 _EVENTS = {1: "memory.oom_control", 2: "memory.events"}
@@ -104,34 +103,18 @@ def peak_mib(group: Group) -> float:
     return (home.number(_PEAK[home.version]) or 0) / _MIB if home else 0.0
 
 
-class Cpuset(NamedTuple):
-    """One part's directory. `version`: of the kernel's cgroups."""
-
-    path: Path
-    version: Version
-
-    def hold(self, cores: Iterable[int]) -> None:
-        """Let its processes run only on these cores. Raises OSError."""
-        (self.path / "cpuset.cpus").write_text(",".join(map(str, sorted(cores))))
-
-    def enter(self) -> None:
-        """Move the calling process in; its children are born there. Raises OSError."""
-        (self.path / "cgroup.procs").write_text("0")
-
-    def remove(self) -> None:
-        """Remove it; nothing while a process is in it."""
-        with contextlib.suppress(OSError):
-            self.path.rmdir()
-
-
-def cpuset_of(group: Group, cores: Iterable[int]) -> Cpuset | None:
+def cpuset_of(group: Group, cores: Iterable[int]) -> Home | None:
     """Let the group run only on these cores; None where it has no cpuset that can be set."""
     home = group.home("cpuset")
     if home is None:
         return None
-    cpuset = Cpuset(home.path, home.version)
     try:
-        cpuset.hold(cores)
+        cpuset_hold(home, cores)
     except OSError:
         return None
-    return cpuset
+    return home
+
+
+def cpuset_hold(home: Home, cores: Iterable[int]) -> None:
+    """Let its processes run only on these cores. Raises OSError."""
+    home.write("cpuset.cpus", ",".join(map(str, sorted(cores))))

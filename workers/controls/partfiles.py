@@ -9,7 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from workers.system.files import lock_take, put_right, read_record, write_json
+from workers.system.files import fix_modes, lock_take, read_record, write_json
 from workers.system.procs import boottime
 from workers.system.room import is_no_room, room_keep, room_use, write_until_room
 
@@ -82,16 +82,16 @@ class Telling:
         self._directory = directory
         self._began: dict[str, Any] | None = None
         self._lacking = [self._room(name) for name in (JOB, RESULT)]
-        self.look()
+        self.write_rest()
 
     def _room(self, name: str) -> Path:
         return self._directory / f"{name}.kept"
 
     def began(self, record: dict[str, Any]) -> None:
         self._began = record
-        self.look()
+        self.write_rest()
 
-    def look(self) -> None:
+    def write_rest(self) -> None:
         """Do what could not be done before, because the disk was full or somebody changed modes."""
         self._lacking = [path for path in self._lacking if not room_keep(path, ROOM_BYTES)]
         if self._began is None:
@@ -99,7 +99,7 @@ class Telling:
         try:
             write_json(self._directory / JOB, self._began)
         except OSError as error:
-            put_right((self._directory.parent, self._directory))
+            fix_modes((self._directory.parent, self._directory))
             if not is_no_room(error) or not self._use(JOB, self._began):
                 return
         self._began = None

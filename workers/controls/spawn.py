@@ -97,7 +97,7 @@ def _child(
         if copy is None:
             _below(launch.get("code_roots"))
         step = "container"
-        argv, environment = started(launch, environment)
+        argv, environment = command_of(launch, environment)
         step = argv[0]
         os.umask(0o022)
         os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
@@ -115,7 +115,7 @@ def _below(roots: list[str] | None) -> None:
         )
 
 
-def started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+def command_of(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     """Return the job's program and environment: a shell, here or in a container."""
     if not launch.get("container"):
         return ["/bin/sh", "-c", launch["command"]], environment

@@ -9,16 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-from typing import TYPE_CHECKING
 
 from workers.networks.rules import GATEWAY, INNER, Cable, inner_rules
-from workers.networks.site import LINK, routes
+from workers.networks.site import LINK, Site, routes
 from workers.networks.tools import NetworkError, ip, nft, sysctl
 from workers.system.interfaces import address_of
 from workers.system.netns import inside, namespace_make
-
-if TYPE_CHECKING:
-    from workers.networks.site import Site
 
 _MOST_LINKS, _TRIES = 99_999, 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from workers.networks.tools import NetworkError
@@ -21,8 +21,6 @@ from workers.system.room import is_no_room
 from workers.telemetry.simulated import GPU_USE, RESPONSE, TRAFFIC, response_parse, traffic_parse, use_parse
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workers.parts.ending import Ending
     from workers.parts.tools import Tools
     from workers.protocol.wire import Spec, Wanted

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from workers.portal_client import PortalRefusedError
+from workers.portal_client import Portal, PortalRefusedError
 from workers.system import log
 from workers.system.room import is_no_room
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from workers.parts.accounts import Account
-    from workers.portal_client import Portal
     from workers.protocol.wire import Spec, SpecFile
     from workers.system.filework import FileWork
 
@@ -131,7 +130,7 @@ class Contents:
 
     def _trim(self, keep: set[str]) -> None:
         """Remove the longest unused contents above the limit, and the remains of a killed agent's fetch."""
-        found = sorted(self._kept())
+        found = sorted(self._list())
         over = sum(size for _, size, _ in found) - self._limit_bytes
         for _, size, path in found:
             if over <= 0:
@@ -141,7 +140,7 @@ class Contents:
                 over -= size
                 log.info("content removed", sha256=path.name[:12], bytes=size)
 
-    def _kept(self) -> Iterator[tuple[float, int, Path]]:
+    def _list(self) -> Iterator[tuple[float, int, Path]]:
         for path in self._root.glob("*/*"):
             with suppress(FileNotFoundError):
                 about = path.stat()

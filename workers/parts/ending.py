@@ -128,7 +128,7 @@ class Ending:
         self._tools.engine.reap()
         result = await self._tools.on_files(part, self._tools.engine.result, self._tools.journal.directory(part))
         if result is None:
-            result = await self._lost(part)
+            result = await self._kill_lost(part)
         if result["pid"] is not None:
             await self.report_running(part)
         if not part.live:
@@ -165,7 +165,7 @@ class Ending:
         self._tools.reporter.wake()
         log.info("part running", **part.name, job=part.job, pid=job["pid"])
 
-    async def _lost(self, part: Part) -> dict[str, Any]:
+    async def _kill_lost(self, part: Part) -> dict[str, Any]:
         """Kill what a shim without a result left behind, until nothing of it lives. Only then the part has ended."""
         directory = self._tools.journal.directory(part)
         while True:

@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from workers.parts.part import part_read
+from workers.parts.part import Part, Phase, part_read
 from workers.parts.workspace import Rooms
 from workers.protocol.names import clean
 from workers.system import log
@@ -28,7 +28,6 @@ from workers.system.trees import tree_remove
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workers.parts.part import Part, Phase
     from workers.protocol.wire import Report
 
 

@@ -65,7 +65,7 @@ OF_THE_MACHINE = frozenset(
 
 
 @contextlib.contextmanager
-def faults_noted(key: str, journal: Journal) -> Iterator[None]:
+def note_faults(key: str, journal: Journal) -> Iterator[None]:
     """Note in the part's record that handling it failed; the error passes on, and ends the agent."""
     try:
         yield

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workers.parts.recordlines import Found, records_read
-from workers.portal_client import PortalFailedError, PortalRefusedError
+from workers.portal_client import Portal, PortalFailedError, PortalRefusedError
 from workers.protocol.names import part_key, part_name
 from workers.system import log
-from workers.system.filework import SlowFilesError
+from workers.system.filework import FileWork, SlowFilesError
 
 if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
-    from workers.portal_client import Portal
     from workers.protocol.wire import PartRecords, RecordsTaken
-    from workers.system.filework import FileWork
 
 PARTS_AT_ONCE = 8
 """Most parts in one message, which stays below half a megabyte."""

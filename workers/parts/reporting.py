@@ -14,7 +14,7 @@ from workers.system.procs import boottime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
@@ -29,7 +29,9 @@ MOST_ENTRIES = 500
 class Reporter:
     """Sends the journal's reports. `on_stop` hears of parts to stop, `on_settled` of each answered report."""
 
-    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
+    def __init__(
+        self, *, portal: Portal, journal: Journal, engine: ProcessEngine, problems: Problems, boot_id: str
+    ) -> None:
         self._problems = problems
         self._portal = portal
         self._journal = journal
@@ -70,7 +72,7 @@ class Reporter:
             try:
                 for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
                     piece = slice(first, first + MOST_ENTRIES)
-                    await self._exchange(reports[piece], [_held(p) for p in holding[piece]])
+                    await self._exchange(reports[piece], [_name_held(p) for p in holding[piece]])
             except BaseException:
                 self._changed.set()  # it is still to be sent
                 raise
@@ -154,7 +156,7 @@ class Reporter:
         self.leased_until[part.key] = until
 
 
-def _held(part: Part) -> Held:
+def _name_held(part: Part) -> Held:
     """Name a part that is here, and the order about its cores that holds: none while one is open.
 
     A part that an older agent began has a shim that follows no such order, and its record names no cores.

@@ -35,7 +35,7 @@ class Hello(TypedDict):
     grace_s: float
     lease_grace_s: float
     logs_together_bytes: NotRequired[int]  # absent: a portal that takes one log at a time
-    measures: NotRequired[dict[str, list[str]]]  # measures that the portal takes; absent: a portal of version 0.1
+    measures: dict[str, list[str]]  # that the portal takes
 
 
 class PartName(TypedDict):

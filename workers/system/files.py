@@ -159,7 +159,7 @@ def lock_take(path: Path) -> int | None:
 _DIRECTORY, _FILE = 0o700, 0o600
 
 
-def put_right(paths: Iterable[Path]) -> list[Path]:
+def fix_modes(paths: Iterable[Path]) -> list[Path]:
     """Let the owner use these directories and plain files again, in this order; return those that were changed."""
     closed = []
     for path in paths:

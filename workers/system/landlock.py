@@ -13,7 +13,6 @@ import ctypes
 import errno
 import os
 import struct
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,8 +63,6 @@ def _syscall(number: int, *arguments: object) -> int:
 
 def landlock_version() -> int:
     """Return the kernel's version of Landlock; 0 when it has none, or when it is switched off."""
-    if sys.platform != "linux":
-        return 0
     try:
         return _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))
     except LandlockError:

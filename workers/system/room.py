@@ -12,7 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from workers.system.files import put_right, sync_directory, write_atomic, write_json
+from workers.system.files import fix_modes, sync_directory, write_atomic, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +78,7 @@ def write_until_room(path: Path, value: Any, *, spare: Iterable[Path] = (), room
                 spare = ()
                 if room is not None and room_use(room, path, json.dumps(value).encode()):
                     return
-            put_right((path.parent.parent, path.parent))
+            fix_modes((path.parent.parent, path.parent))
             time.sleep(0.5)
         else:
             return

@@ -31,7 +31,7 @@ from workers.telemetry.nvml_calls import (
     memory,
     slowdown_c,
 )
-from workers.telemetry.sampler import FAST, PROFILE, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
+from workers.telemetry.sampler import FAST, PROFILE, GpuDetails, GpuFound, GpuSample, GpuTrouble, PartUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,10 +79,6 @@ NVIDIA = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 class NvmlSampler:
     """See `workers.telemetry.sampler.GpuSampler`."""
 
@@ -115,7 +111,7 @@ class NvmlSampler:
         if instances is None:
             self._handles[index] = handle
             return
-        whole = _text(pynvml.nvmlDeviceGetUUID(handle))
+        whole = pynvml.nvmlDeviceGetUUID(handle)
         self._handles |= instances
         self._wholes |= dict.fromkeys(instances, whole)
 
@@ -135,16 +131,16 @@ class NvmlSampler:
         found = []
         for index, handle in self._handles.items():
             try:
-                found.append(self._found(index, handle))
+                found.append(self._describe(index, handle))
             except pynvml.NVMLError as error:
                 log.error("gpu does not give its name and is left out", gpu=index, reason=str(error))
         return found
 
-    def _found(self, index: int, handle: Any) -> GpuFound:
-        name = _text(pynvml.nvmlDeviceGetName(handle))
+    def _describe(self, index: int, handle: Any) -> GpuFound:
+        name = pynvml.nvmlDeviceGetName(handle)
         return GpuFound(
             index=index,
-            uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+            uuid=pynvml.nvmlDeviceGetUUID(handle),
             type=type_of(handle, name) if index in self._wholes else name,
             memory_mib=memory(handle)[0] // 2**20,
             whole_uuid=self._wholes.get(index, ""),
@@ -156,7 +152,7 @@ class NvmlSampler:
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         return {index: GpuSample(**self._read(index, FAST)) for index in self._handles}
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
         now_s, troubles = time.monotonic(), list(self._xids.new())
         troubles += [GpuTrouble(index, "nvml", why) for index, why in self._closed.items()]
         samples, processes = {}, {}
@@ -168,7 +164,7 @@ class NvmlSampler:
             if (running := self._running.read(index, handle)) is not None:
                 processes[index] = running
             troubles += self._unwell(index, values, failed)
-        return GpuLook(samples, processes, tuple(troubles))
+        return GpuDetails(samples, processes, tuple(troubles))
 
     def _unwell(self, index: int, values: dict[str, float | None], failed: dict[str, Any]) -> list[GpuTrouble]:
         """Say that a GPU does not answer: at once when the driver says so, else after DEAF_LOOKS looks without a figure."""

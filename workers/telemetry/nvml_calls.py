@@ -87,17 +87,17 @@ class PcieMeter:
         self._rates = Rates()
 
     def read(self, index: int, handle: Any, now_s: float) -> dict[str, float | None]:
-        counted = self._counted(handle)
+        counted = self._count(handle)
         found: dict[str, float | None] = {}
         for name, (field, kind) in self.FIELDS.items():
             if field in counted:
                 rate = self._rates.rate((index, name), counted[field], now_s)
                 found[name] = None if rate is None else round(rate / 1e6, 3)
             else:
-                found[name] = self._measured(handle, kind)
+                found[name] = self._measure(handle, kind)
         return found
 
-    def _counted(self, handle: Any) -> dict[int, float]:
+    def _count(self, handle: Any) -> dict[int, float]:
         """Return the counters that are wide enough, in bytes."""
         try:
             values = pynvml.nvmlDeviceGetFieldValues(handle, [field for field, _ in self.FIELDS.values()])
@@ -110,7 +110,7 @@ class PcieMeter:
         }
 
     @staticmethod
-    def _measured(handle: Any, kind: int) -> float | None:
+    def _measure(handle: Any, kind: int) -> float | None:
         try:
             return float(round(pynvml.nvmlDeviceGetPcieThroughput(handle, kind) * 1024 / 1e6, 3))
         except pynvml.NVMLError:

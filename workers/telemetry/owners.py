@@ -15,7 +15,7 @@ from workers.system.procs import Stat, stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from workers.telemetry.sampler import GpuLook
+    from workers.telemetry.sampler import GpuDetails
 
 _DEEPEST = 4096
 
@@ -32,10 +32,10 @@ class Shim:
 OUTSIDE = ""
 
 
-def owner_of(pid: int, shims: Mapping[int, Shim], look: Callable[[int], Stat | None] = stat) -> str | None:
+def owner_of(pid: int, shims: Mapping[int, Shim], read: Callable[[int], Stat | None] = stat) -> str | None:
     """Return the attempt that a process belongs to, OUTSIDE for one that Berth did not start, None for one that has ended."""
     for _ in range(_DEEPEST):
-        seen = look(pid)
+        seen = read(pid)
         if seen is None:
             return None
         shim = shims.get(pid)
@@ -57,31 +57,31 @@ def name_of(pid: int) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-LOOKS = 2
-"""Looks in a row in which a part has to be above its grant: a single one may be a moment's."""
+TIMES = 2
+"""A part has to be above its grant so often in a row: once may be a moment's."""
 
 
 class Grants:
-    """Counts looks. `over`: what to say of each part that is above its grant, by attempt; `unknown`: whose use nobody tells."""
+    """Counts how often in a row. `over`: what to say of each part that is above its grant, by attempt."""
 
     def __init__(self) -> None:
         self._times: dict[str, int] = {}
-        self._last: GpuLook | None = None
+        self._last: GpuDetails | None = None
         self.over: dict[str, str] = {}
-        self.unknown: set[str] = set()
 
-    def look(self, granted: Mapping[str, int], used: Mapping[str, Mapping[int, float | None]], look: GpuLook) -> None:
-        """Take a look. `granted`: MiB of each GPU, by attempt; `used`: by attempt and GPU. The same look counts once."""
-        if look is self._last:
+    def check(
+        self, granted: Mapping[str, int], used: Mapping[str, Mapping[int, float | None]], details: GpuDetails
+    ) -> None:
+        """Compare. `granted`: MiB of each GPU, by attempt; `used`: by attempt and GPU. The same details count once."""
+        if details is self._last:
             return
-        self._last = look
+        self._last = details
         most = {attempt: max(filter(None, used.get(attempt, {}).values()), default=0.0) for attempt in granted}
-        self.unknown = {attempt for attempt in granted if None in used.get(attempt, {}).values()}
         self._times = {
             attempt: self._times.get(attempt, 0) + 1 for attempt, mib in most.items() if mib > granted[attempt]
         }
         self.over = {
             attempt: f"out of GPU memory: used {most[attempt]:.0f} MiB of {granted[attempt]} MiB granted (gpu_memory_mib)"
             for attempt, times in self._times.items()
-            if times >= LOOKS
+            if times >= TIMES
         }

@@ -106,8 +106,8 @@ class GpuTrouble:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuLook:
-    """The slow look at all GPUs: figures, processes and present troubles.
+class GpuDetails:
+    """What changes slowly, of all GPUs: figures, processes and present troubles.
 
     `uses`: each part's use of its virtual GPUs, on which no processes are, by attempt and index.
     """
@@ -148,7 +148,7 @@ class GpuSampler(Protocol):
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         """Return the figures of FAST by GPU index, the others None. `parts`: the parts that run here."""
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
         """Return all that there is to know; takes longer."""
 
 
@@ -170,5 +170,5 @@ class NoGpus:
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         return {}
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
-        return GpuLook()
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
+        return GpuDetails()

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from workers.telemetry.sampler import GpuFound, GpuLook, GpuSample, GpuUse, PartUse
+from workers.telemetry.sampler import GpuDetails, GpuFound, GpuSample, GpuUse, PartUse
 from workers.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ class SimulatedTraffic:
     def __init__(self, *, gb_s: float, core_share: float) -> None:
         self._gb_s, self._core_share = gb_s, core_share
 
-    def look(self, uses: Mapping[str, PartUse]) -> Traffic:
+    def read_traffic(self, uses: Mapping[str, PartUse]) -> Traffic:
         """Where more than the bandwidth is asked for, each part gets its proportion."""
         asked = {attempt: self._asks(use) for attempt, use in uses.items()}
         total = math.fsum(asked.values())
         scale = 100 / max(1.0, total)
         return Traffic(total * scale, {attempt: share * scale for attempt, share in asked.items()})
 
-    def asked(self, parts: Iterable[PartUse]) -> float:
+    def sum_asked(self, parts: Iterable[PartUse]) -> float:
         return math.fsum(map(self._asks, parts))
 
     def _asks(self, part: PartUse) -> float:
@@ -169,7 +169,7 @@ class SimulatedSampler:
         return None
 
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
-        asked = self._traffic.asked(parts) if self._traffic else 0.0
+        asked = self._traffic.sum_asked(parts) if self._traffic else 0.0
         holders: dict[int, list[PartUse]] = {}
         for part in parts:
             for gpu in part.gpus:
@@ -179,7 +179,7 @@ class SimulatedSampler:
         }
         return {gpu.index: self._sample(gpu, holders.get(gpu.index, []), asked) for gpu in self._gpus}
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
         """Return each part's use of its GPUs. A virtual GPU has no clocks, temperature or errors, and none are made up."""
         known = {gpu.index: gpu for gpu in self._gpus}
         uses: dict[str, dict[int, GpuUse]] = {}
@@ -189,7 +189,7 @@ class SimulatedSampler:
                 if gpu in known:
                     use = GpuUse(_memory_mib(part), None if known[gpu].is_instance else percent)
                     uses.setdefault(part.attempt, {})[gpu] = use
-        return GpuLook(uses=uses)
+        return GpuDetails(uses=uses)
 
     def speeds(self, parts: Sequence[PartUse]) -> dict[str, float]:
         """Return at which part of its speed each part runs beside its neighbours: 1 for one that has its GPUs for itself.

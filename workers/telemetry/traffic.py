@@ -23,13 +23,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from workers.controls.cgroups import PREFIX
 from workers.controls.throttles import RESCTRL
-from workers.telemetry.sampler import Rates
+from workers.telemetry.sampler import PartUse, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-
-    from workers.telemetry.sampler import PartUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Traffic:
 
 
 class TrafficMeter(Protocol):
-    def look(self, uses: Mapping[str, PartUse]) -> Traffic:
+    def read_traffic(self, uses: Mapping[str, PartUse]) -> Traffic:
         """Return the traffic since the last call. `uses`: the parts that run, by attempt."""
 
 
@@ -57,8 +55,8 @@ class ResctrlMeter:
         self._gb_s, self._owner, self._root, self._clock = gb_s, owner, root, clock
         self._rates = Rates()
 
-    def look(self, uses: Mapping[str, PartUse]) -> Traffic:
-        now, limited = self._clock(), _limited(self._root)
+    def read_traffic(self, uses: Mapping[str, PartUse]) -> Traffic:
+        now, limited = self._clock(), _find_limited(self._root)
         mine = f"{PREFIX}*.{self._owner}"
         parts = {*self._root.glob(f"mon_groups/{mine}"), *self._root.glob(mine)}
         groups = {self._root, *limited, *parts}
@@ -90,11 +88,11 @@ def group_bytes(group: Path) -> float | None:
 
 
 def machine_bytes(root: Path) -> float | None:
-    groups = [group_bytes(group) for group in (root, *_limited(root))]
+    groups = [group_bytes(group) for group in (root, *_find_limited(root))]
     return None if groups[0] is None else sum(each or 0.0 for each in groups)
 
 
-def _limited(root: Path) -> list[Path]:
+def _find_limited(root: Path) -> list[Path]:
     return [path.parent for path in root.glob("*/mon_data") if path.parent.name != "mon_groups"]
 
 
@@ -142,7 +140,7 @@ class ProbeMeter:
     def stop(self) -> None:
         self._ended.set()
 
-    def look(self, uses: Mapping[str, PartUse]) -> Traffic:
+    def read_traffic(self, uses: Mapping[str, PartUse]) -> Traffic:
         if self._thread is None:
             self.start()
         share = self.share()

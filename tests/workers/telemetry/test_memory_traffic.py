@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.workers.settings import settings_from
 from workers.agent.memory import memory_find
-from workers.agent.settings import settings_from
 from workers.telemetry.sampler import PartUse
 from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, capacity_measure, machine_bytes
 
@@ -26,16 +26,16 @@ def test_each_part_and_the_machine_in_parts_of_what_the_memory_can_do(tmp_path):
     counts(tmp_path, 0, 0)
     counts(watched, 0, 0)
     counts(limited, 0, 0)
-    assert meter.look({"aa": USE, "bb": USE}).share is None
+    assert meter.read_traffic({"aa": USE, "bb": USE}).share is None
     now[0] = 2.0
     counts(tmp_path, 40_000_000_000, 20_000_000_000)  # the root's own count has that of its monitors in it
     counts(watched, 20_000_000_000, 0)
     counts(limited, 0, 60_000_000_000)
-    found = meter.look({"aa": USE, "bb": USE, "cc": USE})
+    found = meter.read_traffic({"aa": USE, "bb": USE, "cc": USE})
     assert (found.share, dict(found.parts)) == (60.0, {"aa": 10.0, "bb": 30.0, "cc": None})
     now[0] = 3.0
     counts(watched, 0, 0)  # it began anew: never a made-up figure
-    assert meter.look({"aa": USE}).parts == {"aa": None}
+    assert meter.read_traffic({"aa": USE}).parts == {"aa": None}
 
 
 def test_a_counter_that_the_kernel_cannot_read_is_unknown(tmp_path):
