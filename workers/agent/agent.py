@@ -36,6 +36,8 @@ from workers.system.filework import FileWork, SlowFilesError
 from workers.system.procs import boottime
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from workers.agent.isolation import Means
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
@@ -175,9 +177,9 @@ class Agent:
             for step in (self._sync, self._report):
                 group.create_task(self._contact.for_ever(step))
             for what, step in {
-                "logs": self._logs,
-                "records": self._send_records,
-                "artefacts": self._send_artefacts,
+                "logs": lambda: self._send(self._shipper.ship_all, self._settings.log_period_s),
+                "records": lambda: self._send(self._records.send_all, self._report_period_s()),
+                "artefacts": lambda: self._send(self._artefacts.send_all, self._settings.artefacts_period_s),
                 "disk": self._check_disk,
                 "modes of files": self._check_modes,
                 "tidying": self._tidy,
@@ -249,17 +251,10 @@ class Agent:
         await self._reporter.exchange()
         await self._reporter.wait(self._report_period_s())
 
-    async def _logs(self) -> None:
-        if not await self._shipper.ship_all():
-            await asyncio.sleep(self._settings.log_period_s)
-
-    async def _send_records(self) -> None:
-        if not await self._records.send_all():
-            await asyncio.sleep(self._report_period_s())
-
-    async def _send_artefacts(self) -> None:
-        if not await self._artefacts.send_all():
-            await asyncio.sleep(self._settings.artefacts_period_s)
+    async def _send(self, send: Callable[[], Awaitable[bool]], period_s: float) -> None:
+        """Send some of what there is; without more, wait for the next turn."""
+        if not await send():
+            await asyncio.sleep(period_s)
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])

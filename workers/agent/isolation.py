@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from workers import environments, instrument
 from workers.agent.trying import Trial, try_apart, try_limits, try_walls
 from workers.environments.programs import PROGRAMS
+from workers.protocol.inventory import Isolation, Wall, wall
 from workers.system.gpus import Devices, devices_find
 from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
 from workers.system.view import View
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
     from workers.environments.offer import Offer
     from workers.networks.site import Site
-    from workers.protocol.inventory import Isolation, Wall
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))
@@ -86,7 +86,7 @@ def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
     """
     if settings.isolation == "off":
         why = "the node's settings switch it off (--isolation off)"
-        return _report(landlock_version(), why, [_missing("accounts", why)]), Means()
+        return _report(landlock_version(), why, [wall("accounts", "", why)]), Means()
     walls, open_words = _try_walls(settings)
     means, found = _apart(settings, walls)
     version = landlock_version() if walls or means.accounts else 0
@@ -95,7 +95,7 @@ def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
     if means.accounts:
         return {**_report(version, "", found), "files": True, "signals": True}, means
     if os.geteuid() == 0:
-        refused = next(wall["why"] for wall in found if wall["name"] == "accounts")
+        refused = next(each["why"] for each in found if each["name"] == "accounts")
         why = f"jobs run as root, and root can get around it: {refused}"
         return _report(version, why, found), means
     signals = version >= SIGNAL_VERSION
@@ -123,10 +123,10 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
     found = try_limits()
     if os.geteuid() != 0:
         why = "the agent does not run as root, so all jobs share its account"
-        return Means(walls=walls), [_missing("accounts", why), *found]
+        return Means(walls=walls), [wall("accounts", "", why), *found]
     if settings.accounts == "off":
         return Means(walls=walls), [
-            _missing("accounts", "the node's settings switch them off (--accounts off)"),
+            wall("accounts", "", "the node's settings switch them off (--accounts off)"),
             *found,
         ]
     trial = Trial(settings.dir, walls_of(settings), walls is not None, program_of(settings.dir), _INSTRUMENT)
@@ -134,28 +134,20 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
     if not no_view:
         view = View(walls_of(settings).closed, program_of(settings.dir))
         means = Means(walls, accounts=True, view=view, devices=devices)
-        own = [_wall("accounts", "setuid"), _wall("mounts", "namespace"), _wall("processes", "namespace")]
+        own = [wall("accounts", "setuid"), wall("mounts", "namespace"), wall("processes", "namespace")]
         devices_by_mounts = [
-            _wall("devices", "mounts") if wall["name"] == "devices" and not wall["by"] else wall for wall in found
+            wall("devices", "mounts") if each["name"] == "devices" and not each["by"] else each for each in found
         ]
         return means, [*own, *devices_by_mounts]
     if no_account := try_apart(trial, with_view=False):
         return Means(walls=walls, devices=devices), [
-            _missing("accounts", no_account),
-            _missing("mounts", no_view),
+            wall("accounts", "", no_account),
+            wall("mounts", "", no_view),
             *found,
         ]
     means = Means(walls, accounts=True, devices=devices)
-    return means, [_wall("accounts", "setuid"), _missing("mounts", no_view), _wall("processes", "accounts"), *found]
+    return means, [wall("accounts", "setuid"), wall("mounts", "", no_view), wall("processes", "accounts"), *found]
 
 
 def _report(version: int, why: str, walls: list[Wall]) -> Isolation:
     return {"files": False, "signals": False, "landlock": version, "why": why[:300], "walls": walls}
-
-
-def _wall(name: str, by: str) -> Wall:
-    return {"name": name, "by": by, "why": ""}
-
-
-def _missing(name: str, why: str) -> Wall:
-    return {"name": name, "by": "", "why": why[:300]}

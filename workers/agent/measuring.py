@@ -5,84 +5,57 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
-from workers.agent.memory import memory_find
-from workers.agent.speeds import Speeds, speeds_tell
 from workers.portal_client import Portal, PortalRefusedError
 from workers.system import log
-from workers.system.filework import FileWork, SlowFilesError
+from workers.system.files import BrokenFileError, write_atomic
 from workers.system.gpus import DIRECTORY, mps_daemon
 from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Readings
-from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import Shim
-from workers.telemetry.sampler import GpuFound, GpuSampler, NoGpus
 from workers.telemetry.sampling import Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler, SimulatedTraffic
+from workers.telemetry.simulated import SPEED_FILE, SimulatedSampler
 from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from workers.agent.settings import AgentSettings
+    from workers.agent.sources import Sources
     from workers.controls.usage import Usage
     from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
-    from workers.protocol.inventory import Inventory
     from workers.protocol.wire import LastReadings, OutsideUse
-    from workers.telemetry.traffic import TrafficMeter
+    from workers.system.filework import FileWork
 
 BACKLOG_S = 600
 """How many seconds of telemetry are kept while the portal is away."""
 REFUSED_TOLD_S = 60.0
 """How long the refusal of figures is reported after the last one."""
-DRIVER_S = 30.0
-"""Time limit for the driver to name its GPUs: without its persistence daemon it starts them one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where figures come from: the GPUs, the host (None on a virtual node), the memory's traffic (None: not known)."""
-
-    sampler: GpuSampler
-    host: HostSampler | None = None
-    meter: TrafficMeter | None = None
+LEAST_CHANGE = 0.01
+"""A smaller change of a part's speed is not written."""
 
 
-async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources, Inventory]:
-    """Return the sources of figures, and the inventory. Raises SettingError.
+class Speeds:
+    """Remembers each part's last speed; a part without one runs at its full speed."""
 
-    A driver that hangs must not keep the agent from its jobs, whose leases it renews: after DRIVER_S the node goes on without
-    GPUs.
-    """
-    if settings.virtual is None:
-        try:
-            sampler, inventory = await files.run("gpus", _real, settings, limit_s=DRIVER_S)
-        except SlowFilesError:
-            log.error("gpus cannot be used", reason=f"their driver has not answered for {DRIVER_S:g} s")
-            sampler = NoGpus(f"The GPUs' driver has not answered for {DRIVER_S:g} s.")
-            inventory = inventory_real(settings, sampler)
-        meter, inventory["memory_traffic"] = memory_find(settings, has_gpus=bool(inventory["gpus"]))
-        return Sources(sampler, HostSampler(), meter), inventory
-    node = virtual_parse(settings.virtual)
-    inventory = inventory_virtual(settings, node)
-    found = [
-        GpuFound(gpu["index"], gpu["uuid"], gpu.get("gpu_type") or inventory["gpu_type"] or "", gpu["memory_mib"])
-        for gpu in inventory["gpus"]
-    ]
-    core_share = node.core_percent / 100
-    traffic = SimulatedTraffic(gb_s=node.memory_gb_s, core_share=core_share) if node.memory_gb_s else None
-    return Sources(SimulatedSampler(found, core_share=core_share, traffic=traffic), meter=traffic), inventory
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}
+
+    def note(self, speeds: Mapping[str, float]) -> dict[str, float]:
+        self._told = {attempt: told for attempt, told in self._told.items() if attempt in speeds}
+        news = {a: speed for a, speed in speeds.items() if abs(speed - self._told.get(a, 1.0)) >= LEAST_CHANGE}
+        self._told |= news
+        return news
 
 
-def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
-    from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
-
-    sampler = NvmlSampler()
-    return sampler, inventory_real(settings, sampler)
+def speeds_tell(speeds: Mapping[Path, float]) -> None:
+    """Write each part's speed into its job's directory. It may be gone or full: then the next change is written."""
+    for directory, speed in speeds.items():
+        with contextlib.suppress(OSError, BrokenFileError):
+            write_atomic(directory / SPEED_FILE, f"{speed:.3f}\n".encode(), mode=0o644, durable=False)
 
 
 class Measuring:

@@ -18,8 +18,9 @@ from workers.agent.alive import HeldError, agent_end, hold_agent
 from workers.agent.enrol import EnrolError, TrustError, enrol
 from workers.agent.inventory import Software, software_find
 from workers.agent.isolation import Means, isolation_find, walls_of
-from workers.agent.measuring import Measuring, sources_for
+from workers.agent.measuring import Measuring
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
+from workers.agent.sources import sources_for
 from workers.controls.cgroups import groups_sweep
 from workers.engines.process import ProcessEngine
 from workers.environments.programs import programs_make
@@ -30,6 +31,7 @@ from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
 from workers.parts.journal import Journal
 from workers.portal_client import Portal
+from workers.protocol.inventory import Inventory, Wall, wall
 from workers.system import log
 from workers.system.files import entries, fix_modes, write_json
 from workers.system.filework import FileWork
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     import argparse
 
     from workers.parts.part import Part
-    from workers.protocol.inventory import Inventory, Wall
 
 NO_USE_TO_RETRY = 2
 """Exit code for an error that only a person can mend. A supervisor does not start the agent again after it."""
@@ -153,7 +154,7 @@ def gpu_sharing_find(settings: AgentSettings, inventory: Inventory, means: Means
     if not inventory["gpus"]:
         return [], None
     if inventory["virtual"]:
-        return [_wall(SLICES, "virtual GPUs: each takes its turn")], None
+        return [wall("gpus", SLICES, "virtual GPUs: each takes its turn")], None
     found = mps_daemon(settings.mps_pipes)
     why = (
         found
@@ -162,11 +163,7 @@ def gpu_sharing_find(settings: AgentSettings, inventory: Inventory, means: Means
         if means.accounts or means.view
         else ""
     )
-    return ([_wall(SLICES, why)], None) if why else ([_wall(MPS, "")], settings.mps_pipes)
-
-
-def _wall(by: str, why: str) -> Wall:
-    return {"name": "gpus", "by": by, "why": why[:300]}
+    return ([wall("gpus", SLICES, why)], None) if why else ([wall("gpus", MPS)], settings.mps_pipes)
 
 
 def _answer(**values: float) -> int:

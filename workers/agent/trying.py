@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from workers.controls.apart import live_apart
 from workers.controls.cgroups import CONTROLLERS, group_make
 from workers.parts.accounts import BASE
+from workers.protocol.inventory import Wall, wall
 from workers.system.landlock import LandlockError, Walls, landlock_version, seclude
 from workers.system.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.protocol.inventory import Wall
 
 KEPT_OUT = "kept out"
 _LIMITS = {"memory": "memory", "pids": "pids", "cpuset": "cores", "devices": "devices"}
@@ -147,7 +147,7 @@ def try_limits() -> list[Wall]:
     walls: list[Wall] = []
     for controller, name in _LIMITS.items():
         home = group.home(controller)
-        walls.append({"name": name, "by": f"cgroup{home.version}" if home else "", "why": "" if home else why})
+        walls.append(wall(name, f"cgroup{home.version}") if home else wall(name, "", why))
     return walls
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.jobenv import job_environment
-from workers.controls.spawn import apart_load, command_of, end_with, give_way, limit_processes, signals_reset
+from workers.controls.spawn import command_of, end_with, give_way, limit_processes, signals_reset
 from workers.system.files import BrokenFileError, read_record
 from workers.system.procs import show
 
@@ -130,11 +130,14 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
             os.dup2(tty, descriptor)
         if order.plain:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        apart = apart_load()
+        from workers.controls.apart import (
+            live_apart,  # here, in the shell's own process, while Berth's files are in view
+        )
+
         step = "the job's view of files"
         if launch.get("account") and launch.get("view"):
             _join(command)
-        for doing in apart({**launch, "view": None}):
+        for doing in live_apart({**launch, "view": None}):
             step = doing
         if os.getppid() != parent:
             os._exit(1)

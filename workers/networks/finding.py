@@ -17,13 +17,13 @@ from workers.networks.settings import Service
 from workers.networks.site import Site, own_addresses, site_find, unfit
 from workers.networks.tools import NetworkError, missing, nft
 from workers.networks.trial import Target, send_to, take_arrivals, targets, try_cables
+from workers.protocol.inventory import Wall, wall
 from workers.system import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from workers.protocol.inventory import Wall
 
 _WORD = b"now"
 
@@ -35,21 +35,23 @@ def network_find(
 
     `parts`: the directory of the node's parts. `accounts`: two that no tenant has; None: tenants have none of their own.
     """
+    why = ""
     if accounts is None:
-        return _wall("", "tenants' jobs have no accounts of their own here: see Tenants' accounts"), None, False
-    if network == "off":
-        return _wall("", "the node's settings switch it off (--jobs-network off)"), None, False
-    if packages := missing():
+        why = "tenants' jobs have no accounts of their own here: see Tenants' accounts"
+    elif network == "off":
+        why = "the node's settings switch it off (--jobs-network off)"
+    elif packages := missing():
         why = f"install {' and '.join(packages)} on this node, and start its agent again"
-        return _wall("", why), None, False
+    if why or accounts is None:
+        return wall("network", "", why), None, False
     table = trial_table_of(parts)
     site, no_cables = _cables(network, opened, url, table)
     no_members = try_members(own_addresses(), table, accounts)
     log.info("tenants' networks", one_node=no_cables or "apart", several_nodes=no_members or "apart")
     if site is None:
-        return _wall("" if no_members else "groups", no_cables), None, not no_members
+        return wall("network", "" if no_members else "groups", no_cables), None, not no_members
     return (
-        _wall("namespace", no_members and f"jobs over several nodes are not apart: {no_members}"),
+        wall("network", "namespace", no_members and f"jobs over several nodes are not apart: {no_members}"),
         site,
         not no_members,
     )
@@ -75,10 +77,6 @@ def _portal(url: str) -> Service | None:
     except (OSError, UnicodeError):
         return None
     return Service(IPv4Address(found[0][4][0]), parts.port or (443 if parts.scheme == "https" else 80))
-
-
-def _wall(by: str, why: str) -> Wall:
-    return {"name": "network", "by": by, "why": why[:300]}
 
 
 def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int]) -> str:

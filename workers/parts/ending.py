@@ -32,7 +32,9 @@ class Ending:
         self._retelling: set[str] = set()
         self._emptied: set[str] = set()
         self.artefacts_wait_s = 0.0
-        tools.reporter.on_stop = self._stop_at_once
+        tools.reporter.on_stop = lambda part: (
+            None if part.dropped else self.drop(part, grace_s=0.0)
+        )  # else it is ending already
         tools.reporter.on_settled = self.close_if_done
         tools.shipper.on_done = self.close_if_done
 
@@ -78,10 +80,6 @@ class Ending:
             self._tools.journal.save(part)
             log.info("part dropped", **part.name, job=part.job)
         self.stop(part, grace_s=grace_s, detail="no longer wanted")
-
-    def _stop_at_once(self, part: Part) -> None:
-        if not part.dropped:  # else it is ending already
-            self.drop(part, grace_s=0.0)
 
     def retell(self, part: Part) -> None:
         """Report again what the portal had and has lost, together with the part's log and records."""

@@ -68,7 +68,9 @@ class Reporter:
             parts = list(self._journal.parts.values())
             # A dropped part is named too until it is dead: the portal hears of all that runs here.
             holding = [p for p in parts if p.live and p.phase != "claimed"]
-            reports = [*self.disowned.values(), *(report for p in parts for report in self._reports(p))]
+            # Were a report sent before it is on disk, and the agent killed then, the next agent could give its number to another.
+            on_disk = [p for p in parts if p.key not in self._journal.unsaved]
+            reports = [*self.disowned.values(), *(report for p in on_disk for report in p.reports)]
             try:
                 for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
                     piece = slice(first, first + MOST_ENTRIES)
@@ -90,14 +92,6 @@ class Reporter:
         if self.health is not None:
             body["health"] = self.health()
         self._take(await self._portal.report(body), begun)
-
-    def _reports(self, part: Part) -> list[Report]:
-        """Return the part's reports that are on disk.
-
-        If a report were sent before it is on disk and the agent were killed then, the next agent could send another report
-        under the same number.
-        """
-        return [] if part.key in self._journal.unsaved else part.reports
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
         for refused in answer["refused"]:

@@ -152,6 +152,9 @@ class GpuSampler(Protocol):
         """Return all that there is to know; takes longer."""
 
 
+NO_LINKS: Links = {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
+
+
 class NoGpus:
     """A `GpuSampler` without GPUs, for a machine whose driver does not answer; `trouble` says so."""
 
@@ -162,7 +165,7 @@ class NoGpus:
         return []
 
     def links(self) -> Links:
-        return {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
+        return NO_LINKS
 
     def trouble(self) -> str | None:
         return self._trouble

@@ -75,11 +75,6 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def _round(measure: Measure, value: float | None) -> float | None:
-    """Return a figure with the digits that it is worth: each one more is stored for all GPUs of all nodes, each second."""
-    return None if value is None else round(value, DIGITS.get(measure[2].partition(".")[0], 2))
-
-
 class Sampling:
     """Keeps each part's last totals, to compute rates from. `outside`: processes on GPUs that no part there accounts for."""
 
@@ -129,7 +124,9 @@ class Sampling:
             traffic = self._meter.read_traffic(self._uses)
             values["host", "", "memory_share"] = traffic.share
             values |= {("attempts", attempt, "memory_share"): share for attempt, share in traffic.parts.items()}
-        return Second(at_unix, {measure: _round(measure, value) for measure, value in values.items()})
+        # Each digit more would be stored for all GPUs of all nodes, each second.
+        digits = {measure: DIGITS.get(measure[2].partition(".")[0], 2) for measure in values}
+        return Second(at_unix, {m: None if value is None else round(value, digits[m]) for m, value in values.items()})
 
     def _host_values(self) -> dict[str, float | None]:
         if self._host is not None:

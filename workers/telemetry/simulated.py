@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from workers.telemetry.sampler import GpuDetails, GpuFound, GpuSample, GpuUse, PartUse
+from workers.telemetry.sampler import NO_LINKS, GpuDetails, GpuFound, GpuSample, GpuUse, PartUse
 from workers.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class SimulatedSampler:
         return list(self._gpus)
 
     def links(self) -> Links:
-        return {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
+        return NO_LINKS
 
     def trouble(self) -> str | None:
         return None

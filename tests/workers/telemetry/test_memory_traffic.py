@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.workers.settings import settings_from
-from workers.agent.memory import memory_find
+from workers.agent.sources import memory_find
 from workers.telemetry.sampler import PartUse
 from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, capacity_measure, machine_bytes
 
@@ -54,7 +54,7 @@ def test_what_the_memory_can_do_is_given_or_measured_once_and_never_beside_jobs(
     root = tmp_path / "resctrl"
     counts(root, 5)
     measured = []
-    monkeypatch.setattr("workers.agent.memory.capacity_measure", lambda root: measured.append(root) or 123.4)
+    monkeypatch.setattr("workers.agent.sources.capacity_measure", lambda root: measured.append(root) or 123.4)
     (root / "mon_groups/berth-aa-1-0").mkdir(parents=True)
     assert memory_find(settings_at(tmp_path), has_gpus=True, root=root)[1]["meter"] == "probe"
     (root / "mon_groups/berth-aa-1-0").rmdir()

@@ -146,15 +146,15 @@ def test_a_driver_of_another_version_than_its_library_is_trouble_and_a_node_with
 
 HUNG = """
 import asyncio, json
-from workers.agent import measuring
+from workers.agent import sources
 from tests.workers.settings import settings_from
 from workers.system import log
 from workers.system.filework import FileWork
 log.log_setup(node="n1")
-measuring.DRIVER_S = 0.2
+sources.DRIVER_S = 0.2
 settings = settings_from(["--url", "http://127.0.0.1:1", "--dir", "unused", "--name", "n1"])
-sources, inventory = asyncio.run(measuring.sources_for(settings, FileWork()))
-print(json.dumps({"gpus": inventory["gpus"], "trouble": sources.sampler.trouble(), "cores": inventory["cores"]}))
+found, inventory = asyncio.run(sources.sources_for(settings, FileWork()))
+print(json.dumps({"gpus": inventory["gpus"], "trouble": found.sampler.trouble(), "cores": inventory["cores"]}))
 """
 
 

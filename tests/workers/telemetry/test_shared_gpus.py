@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.simulator.sharing.laws import InTurns
 from tests.workers.telemetry.test_telemetry import after, second_of
-from workers.agent.speeds import Speeds
+from workers.agent.measuring import Speeds
 from workers.telemetry.beat import Readings
 from workers.telemetry.owners import OUTSIDE
 from workers.telemetry.sampler import GpuDetails, GpuFound, GpuProcess, GpuUse, PartUse
