@@ -198,7 +198,7 @@ class Agent:
         offer = self._software.offer
         self._inventory["software"] = offer.to_wire()
         hello = await self._portal.hello(self._inventory)
-        self._hello, self._software.told = hello, self._inventory["software"]
+        self._hello, self._software.sent = hello, self._inventory["software"]
         means = self._means.with_software(offer)
         self._measuring.known = hello["measures"]
         self._shipper.together_bytes = hello.get("logs_together_bytes", 0)
@@ -252,7 +252,7 @@ class Agent:
         await self._reporter.wait(self._report_period_s())
 
     async def _send(self, send: Callable[[], Awaitable[bool]], period_s: float) -> None:
-        """Send some of what there is; without more, wait for the next turn."""
+        """Send once; where nothing more waits, pause until the next turn."""
         if not await send():
             await asyncio.sleep(period_s)
 

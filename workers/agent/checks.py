@@ -1,9 +1,9 @@
-"""What the agent looks at itself: the room on the disks where jobs write, and the operator's own check.
+"""Two checks of the agent: the room on the disks where jobs write, and the operator's own program.
 
 A node with less room than the mark gets no new jobs. It gets them again when a fifth more than the mark is free; else a job
 that ends and one that begins would switch it on and off.
 
-The check is a program that says with its exit code whether the node is well, within a time limit. 0: well. Anything else, a
+The program says with its exit code whether the node is well, within a time limit. 0: well. Anything else, a
 time-out or a program that does not start: no new jobs here until it is well again. The first line of its output says why; a
 line `gpu:3: reason` blames one GPU, and then the others go on.
 """

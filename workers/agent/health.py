@@ -82,7 +82,7 @@ class NodeHealth:
             self.on_change()
 
     def check_readings(self, readings: Readings, outside: Iterable[OutsideUse]) -> None:
-        """Find what is not well in one second's readings."""
+        """Note the findings of one second's readings."""
         now = self._now()
         for key, until in list(self._until.items()):
             if now >= until:

@@ -227,15 +227,15 @@ def software_find(settings: AgentSettings) -> Offer:
 
 
 class Software:
-    """The machine's offer, with the environments that operators name for all nodes. `told`: the offer that the portal has."""
+    """The machine's offer, with the environments that operators name for all nodes. `sent`: the offer that the portal has."""
 
     def __init__(self, own: Offer, *, closed: tuple[Path, ...] = ()) -> None:
         self._own, self._closed = own, closed
         self.wanted: Mapping[str, str] = {}
         self.offer = own
-        self.told: Mapping[str, object] | None = None
+        self.sent: Mapping[str, object] | None = None
 
     def refresh(self) -> bool:
         """Look again for the wanted environments; true: the portal has an older offer. Reads the disk."""
         self.offer = offer_with(self._own, self.wanted, closed=self._closed)
-        return self.offer.to_wire() != self.told
+        return self.offer.to_wire() != self.sent

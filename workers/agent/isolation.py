@@ -84,28 +84,26 @@ def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
 
     Jobs of root get walls too. They stop accidents and simple attacks, so such jobs do not count as kept out.
     """
+    version, files, signals = landlock_version(), False, False
     if settings.isolation == "off":
         why = "the node's settings switch it off (--isolation off)"
-        return _report(landlock_version(), why, [wall("accounts", "", why)]), Means()
-    walls, open_words = _try_walls(settings)
-    means, found = _apart(settings, walls)
-    version = landlock_version() if walls or means.accounts else 0
-    if walls is None and not means.accounts:
-        return _report(landlock_version(), open_words, found), means
-    if means.accounts:
-        return {**_report(version, "", found), "files": True, "signals": True}, means
-    if os.geteuid() == 0:
-        refused = next(each["why"] for each in found if each["name"] == "accounts")
-        why = f"jobs run as root, and root can get around it: {refused}"
-        return _report(version, why, found), means
-    signals = version >= SIGNAL_VERSION
-    why = "" if signals else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
-    return {**_report(version, why, found), "files": True, "signals": signals}, means
+        means, found = Means(), [wall("accounts", "", why)]
+    else:
+        walls, why = _try_walls(settings, version)
+        means, found = _apart(settings, walls)
+        if means.accounts:
+            files, signals, why = True, True, ""
+        elif walls is not None and os.geteuid() == 0:
+            refused = next(each["why"] for each in found if each["name"] == "accounts")
+            why = f"jobs run as root, and root can get around it: {refused}"
+        elif walls is not None:
+            files, signals = True, version >= SIGNAL_VERSION
+            why = "" if signals else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
+    return {"files": files, "signals": signals, "landlock": version, "why": why[:300], "walls": found}, means
 
 
-def _try_walls(settings: AgentSettings) -> tuple[Walls | None, str]:
+def _try_walls(settings: AgentSettings, version: int) -> tuple[Walls | None, str]:
     """Return Landlock's walls; or None, and why they do not stand."""
-    version = landlock_version()
     if version == 0:
         return None, "this kernel has no Landlock; Linux 5.19 and later have it, unless it was switched off at boot"
     if version < LEAST_VERSION:
@@ -147,7 +145,3 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
         ]
     means = Means(walls, accounts=True, devices=devices)
     return means, [wall("accounts", "setuid"), wall("mounts", "", no_view), wall("processes", "accounts"), *found]
-
-
-def _report(version: int, why: str, walls: list[Wall]) -> Isolation:
-    return {"files": False, "signals": False, "landlock": version, "why": why[:300], "walls": walls}

@@ -41,7 +41,7 @@ def cores_map(cores: list[int], real: list[int]) -> set[int]:
 
 
 class CoreOrders:
-    """Follows the orders for one part. `told`: the file in which the job reads its number of cores, if there is one."""
+    """Follows the orders for one part. `count_file`: in it the job reads its number of cores."""
 
     cpuset: Home | None = None
     share = 1.0
@@ -59,10 +59,10 @@ class CoreOrders:
         *,
         throttle: Throttle | None = None,
         used: Callable[[], float] = lambda: 1.0,
-        told: Path | None = None,
+        count_file: Path | None = None,
     ) -> None:
         self.directory, self.tree, self.cores = directory, tree, cores
-        self.throttle, self.used, self.told = throttle, used, told
+        self.throttle, self.used, self.count_file = throttle, used, count_file
         self._real = sorted(os.sched_getaffinity(0))
         self._before: set[Cores] = set()
 
@@ -145,11 +145,11 @@ class CoreOrders:
             self._wanted, self.next_at = self.cores, now + 1.0
 
     def _tell(self) -> None:
-        if self.told is not None:
+        if self.count_file is not None:
             with contextlib.suppress(
                 OSError, BrokenFileError
             ):  # its directory is the job's, and so may be gone or full
-                write_atomic(self.told, f"{len(self.cores)}\n".encode(), mode=0o644, durable=False)
+                write_atomic(self.count_file, f"{len(self.cores)}\n".encode(), mode=0o644, durable=False)
 
 
 def _threads(pid: int) -> list[int]:
@@ -175,7 +175,7 @@ def core_orders(launch: dict[str, Any], directory: Path, meter: UsageMeter, grou
     throttle = Throttle(part_name(directory), group)
     orders = CoreOrders(directory, meter.tree, launch["cores"], throttle=throttle, used=meter.cores_lately)
     if launch.get("cores_file"):
-        orders.told = Path(launch["cores_file"])
+        orders.count_file = Path(launch["cores_file"])
     if not launch["virtual"]:
         real = sorted(os.sched_getaffinity(0))
         orders.cpuset = cpuset_of(group, cores_map(launch["cores"], real))

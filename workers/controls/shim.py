@@ -47,7 +47,7 @@ class Shim:
         self.launch = launch
         self.wake = wake
         self.ending: Ending | None = None
-        self.told: list[bool] = []
+        self.terminated: list[bool] = []
         self.shells: dict[int, int] = {}
         self.status: int | None = None
         self.pid = 0
@@ -191,7 +191,7 @@ class Shim:
         self.limit_s = limit_now(self.directory, self.launch)
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
-        elif self.told:
+        elif self.terminated:
             self._end("stopped", "the shim got an order to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
@@ -281,6 +281,6 @@ def main(directory: Path) -> int:
 
         secrets_take(launch)
     shim = Shim(directory, launch, wake)
-    shim.told = terminated
+    shim.terminated = terminated
     shim.run()
     return 0

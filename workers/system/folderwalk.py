@@ -256,10 +256,10 @@ def file_open(root: Path, path: str) -> int:
     return descriptor
 
 
-def file_read(root: Path, path: str, told: Seen, *, start: int, stop: int, may_grow: bool) -> bytes:
-    """Return bytes `start` to before `stop` of the very content of `told`. Raises GoneError where it is another now.
+def file_read(root: Path, path: str, seen: Seen, *, start: int, stop: int, may_grow: bool) -> bytes:
+    """Return bytes `start` to before `stop` of the very content of `seen`. Raises GoneError where it is another now.
 
-    `may_grow`: `told` is the beginning of a file that is appended to.
+    `may_grow`: `seen` is the beginning of a file that is appended to.
     """
     descriptor = file_open(root, path)
     try:
@@ -272,7 +272,7 @@ def file_read(root: Path, path: str, told: Seen, *, start: int, stop: int, may_g
     finally:
         os.close(descriptor)
     now = Seen(about.st_size, about.st_mtime_ns, about.st_ino)
-    grown = may_grow and now.inode == told.inode and now.size >= told.size
-    if (now != told and not grown) or len(data) != stop - start:
+    grown = may_grow and now.inode == seen.inode and now.size >= seen.size
+    if (now != seen and not grown) or len(data) != stop - start:
         raise GoneError(path)
     return bytes(data)

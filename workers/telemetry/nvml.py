@@ -4,8 +4,8 @@ A function that the driver lacks gives None for its figure, and is no trouble. A
 nothing at all is one (`GpuTrouble`), and so is each Xid that the driver tells.
 
 An operator may have cut a GPU into instances (MIG). Each is a device of its own type; the whole one is out of use beside them.
-Berth makes no instances and removes none. Of an instance the driver tells only its memory and its processes (`TOLD`): use,
-power, clocks and errors it refuses. They are not asked for and stay unknown. Xids are not followed on a GPU that is cut, and
+Berth makes no instances and removes none. Of an instance the driver gives only its memory and its processes: use, power, clocks
+and errors it refuses. They are not asked for and stay unknown (`OF_AN_INSTANCE`). Xids are not followed on a GPU that is cut, and
 between instances there are no links. By the profile at the end of its type's name (`... MIG 1g.10gb`) the portal knows an
 instance.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from workers.protocol.inventory import Links
 
-TOLD = ("memory_mib",)
+OF_AN_INSTANCE = ("memory_mib",)
 FIRST_INDEX, A_GPU = 64, 8
 """Instance 2 of GPU 1 has the index 64 + 8 * 1 + 2: no GPU has more than seven."""
 
@@ -190,7 +190,7 @@ class NvmlSampler:
         self, index: int, names: tuple[str, ...], failed: dict[str, Any] | None = None
     ) -> dict[str, float | None]:
         handle = self._handles[index]
-        asked = TOLD if index in self._wholes else names
+        asked = OF_AN_INSTANCE if index in self._wholes else names
         found = {name: self._measure(index, name, lambda n=name: CALLS[n](handle), failed) for name in asked}  # type: ignore[misc]
         return dict.fromkeys(names) | found
 

@@ -58,7 +58,7 @@ def name_of(pid: int) -> str:
 
 
 TIMES = 2
-"""A part has to be above its grant so often in a row: once may be a moment's."""
+"""Readings in a row in which a part has to be above its grant: a single one may be a moment's."""
 
 
 class Grants:

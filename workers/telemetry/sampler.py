@@ -107,7 +107,7 @@ class GpuTrouble:
 
 @dataclass(frozen=True, slots=True)
 class GpuDetails:
-    """What changes slowly, of all GPUs: figures, processes and present troubles.
+    """The slow figures of all GPUs: measures, processes and present troubles.
 
     `uses`: each part's use of its virtual GPUs, on which no processes are, by attempt and index.
     """
