@@ -12,7 +12,7 @@ import httpx2
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import (
@@ -96,6 +96,22 @@ class Backoff:
 
     def reset(self) -> None:
         self._tries = 0
+
+
+async def try_each(calls: Iterable[Callable[[], Awaitable[Any]]]) -> bool:
+    """Make every call: one that the portal fails over holds back no other. Return whether one said that there is more.
+
+    Raises the last PortalFailedError.
+    """
+    more, failed = False, None
+    for call in calls:
+        try:
+            more |= bool(await call())
+        except PortalFailedError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+    return more
 
 
 def _raise_for(response: httpx2.Response) -> None:

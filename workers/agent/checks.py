@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from workers.agent.health import NodeHealth
     from workers.protocol.wire import DiskRoom
-    from workers.system.reserve import Reserve
+    from workers.system.room import Reserve
 
 _MIB = 2**20
 AGAIN_SHARE = 1.2

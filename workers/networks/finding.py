@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from workers.controls.cgroups import Group, group_make, group_path2
+from workers.networks.links import NetworkError, missing, nft
 from workers.networks.networks import trial_table_of
 from workers.networks.rules import Member, outer_rules, table_remove
 from workers.networks.settings import Service
 from workers.networks.site import Site, own_addresses, site_find, unfit
-from workers.networks.tools import NetworkError, missing, nft
 from workers.networks.trial import Target, send_to, take_arrivals, targets, try_cables
 from workers.protocol.inventory import Wall, wall
 from workers.system import log

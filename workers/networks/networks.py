@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.cgroups import group_path2, owner_of, part_group
-from workers.networks.links import cable_of, cable_remove, network_make
+from workers.networks.links import NetworkError, cable_of, cable_remove, missing, network_make, nft, table_is_there
 from workers.networks.rules import Cable, Member, outer_rules, table_remove
-from workers.networks.tools import NetworkError, missing, nft, table_is_there
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record
 from workers.system.netns import namespace_of

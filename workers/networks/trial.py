@@ -13,9 +13,8 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workers.networks.links import cable_remove, network_make
+from workers.networks.links import NetworkError, cable_remove, network_make, nft
 from workers.networks.rules import Cable, outer_rules, table_remove
-from workers.networks.tools import NetworkError, nft
 from workers.system.netns import inside
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from workers.networks.tools import NetworkError
+from workers.networks.links import NetworkError
 from workers.parts.contents import ContentsError, DamagedError, SpecError
 from workers.parts.part import Part
 from workers.parts.workspace import Workplace, part_environment, part_prepare

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workers.controls.joblog import CHUNK_BYTES, STREAMS, log_identities, log_read
 from workers.parts.together import PIECE_BYTES, Heard, News, requests_of
-from workers.portal_client import Portal, PortalAwayError, PortalFailedError, PortalRefusedError
+from workers.portal_client import Portal, PortalAwayError, PortalFailedError, PortalRefusedError, try_each
 from workers.system import log
 from workers.system.files import BrokenFileError
 from workers.system.filework import FileWork, SlowFilesError
@@ -59,14 +60,7 @@ class Shipper:
 
     async def _ship_apart(self, parts: list[Part]) -> bool:
         """Send a chunk of each stream by itself. One that the portal fails over holds back no other."""
-        more, failed = False, None
-        for part in parts:
-            try:
-                more |= await self.ship(part)
-            except PortalFailedError as error:
-                failed = error
-        if failed is not None:
-            raise failed
+        more = await try_each(partial(self.ship, part) for part in parts)
         self._apart = False
         return more
 

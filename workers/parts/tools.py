@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workers.networks.tools import NetworkError
+from workers.networks.links import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -59,11 +59,11 @@ class _OnGpus:
     """Use of GPUs by a part's processes; None: the driver does not say of one of them."""
 
     memory_mib: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
-    uses: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
+    utilisation: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, gpu: int, found: GpuProcess | GpuUse) -> None:
         self.memory_mib[gpu] = _sum(self.memory_mib[gpu], found.memory_mib)
-        self.uses[gpu] = _sum(self.uses[gpu], found.utilisation)
+        self.utilisation[gpu] = _sum(self.utilisation[gpu], found.utilisation)
 
     @property
     def memory_in_all_mib(self) -> float | None:
@@ -122,7 +122,7 @@ class Sampling:
         values |= {("host", "", name): value for name, value in self._host_values().items()}
         if self._meter is not None:
             traffic = self._meter.read_traffic(self._uses)
-            values["host", "", "memory_share"] = traffic.share
+            values["host", "", "memory_share"] = traffic.memory_share
             values |= {("attempts", attempt, "memory_share"): share for attempt, share in traffic.parts.items()}
         # Each digit more would be stored for all GPUs of all nodes, each second.
         digits = {measure: DIGITS.get(measure[2].partition(".")[0], 2) for measure in values}
@@ -156,7 +156,7 @@ class Sampling:
         self.grants.check(granted, {attempt: own.memory_mib for attempt, own in by_part.items()}, details)
         values: dict[Measure, float | None] = {}
         for attempt, on_gpus in by_part.items():
-            uses, count = list(on_gpus.uses.values()), len(holders.get(attempt, ())) or len(on_gpus.uses)
+            uses, count = list(on_gpus.utilisation.values()), len(holders.get(attempt, ())) or len(on_gpus.utilisation)
             known = [use for use in uses if use is not None]
             values["attempts", attempt, "gpu_memory_mib"] = on_gpus.memory_in_all_mib
             if len(known) == len(uses):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Traffic:
     """One reading, in per cent of the memory's bandwidth; None: not known. `parts`: by attempt."""
 
-    share: float | None = None
+    memory_share: float | None = None
     parts: Mapping[str, float | None] = field(default_factory=dict)
 
 

@@ -19,8 +19,7 @@ from workers.agent.checks import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.system.files import read_json
 from workers.system.procs import boot_id, boottime
-from workers.system.reserve import FILE_BYTES, FILES, Reserve
-from workers.system.room import room_keep, room_use, write_over, write_until_room
+from workers.system.room import FILE_BYTES, FILES, Reserve, room_keep, room_use, write_over, write_until_room
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]  # agents and jobs as processes of their own, waited for
 

@@ -13,12 +13,11 @@ import pytest
 
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, lacking
 from workers.networks import trial
-from workers.networks.links import cable_remove, network_make
+from workers.networks.links import cable_remove, ip, network_make, nft
 from workers.networks.networks import rules_remove, table_of, trial_table_of
 from workers.networks.rules import GATEWAY, INNER, outer_rules
 from workers.networks.settings import Service
 from workers.networks.site import LINK, Site
-from workers.networks.tools import ip, nft
 from workers.networks.trial import take_arrivals, targets
 from workers.parts.accounts import BASE
 from workers.system.interfaces import address_of

@@ -14,7 +14,7 @@ import pytest
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from tests.workers.networks.conftest import lacking
-from workers.networks.tools import ip
+from workers.networks.links import ip
 from workers.parts import ports as ports_of_jobs
 from workers.parts.channel import Channel
 from workers.parts.ports import Ports

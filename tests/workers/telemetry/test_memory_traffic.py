@@ -26,13 +26,13 @@ def test_each_part_and_the_machine_in_parts_of_what_the_memory_can_do(tmp_path):
     counts(tmp_path, 0, 0)
     counts(watched, 0, 0)
     counts(limited, 0, 0)
-    assert meter.read_traffic({"aa": USE, "bb": USE}).share is None
+    assert meter.read_traffic({"aa": USE, "bb": USE}).memory_share is None
     now[0] = 2.0
     counts(tmp_path, 40_000_000_000, 20_000_000_000)  # the root's own count has that of its monitors in it
     counts(watched, 20_000_000_000, 0)
     counts(limited, 0, 60_000_000_000)
     found = meter.read_traffic({"aa": USE, "bb": USE, "cc": USE})
-    assert (found.share, dict(found.parts)) == (60.0, {"aa": 10.0, "bb": 30.0, "cc": None})
+    assert (found.memory_share, dict(found.parts)) == (60.0, {"aa": 10.0, "bb": 30.0, "cc": None})
     now[0] = 3.0
     counts(watched, 0, 0)  # it began anew: never a made-up figure
     assert meter.read_traffic({"aa": USE}).parts == {"aa": None}

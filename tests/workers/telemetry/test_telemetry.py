@@ -256,9 +256,9 @@ def test_a_virtual_memory_is_drawn_from_by_what_computes_and_slows_the_jobs_on_g
 
     for cores, cpu, share in ((8, 0.24, 90.0), (8, 0.12, 45.0), (4, 0.24, 45.0), (8, 0.0, 0.0)):
         found = traffic.read_traffic(uses(cores, cpu))
-        assert (found.parts["hog"], found.share) == (pytest.approx(share), pytest.approx(share + 5))
+        assert (found.parts["hog"], found.memory_share) == (pytest.approx(share), pytest.approx(share + 5))
     greedy = {"a": PartUse((), 0.24, 0.0, 1.0, cores=8, traffic=traffic_parse("400", cores=8))}
-    assert traffic.read_traffic(greedy).share == pytest.approx(100)
+    assert traffic.read_traffic(greedy).memory_share == pytest.approx(100)
     sampler = SimulatedSampler(GPUS, core_share=0.03, traffic=traffic)
     for _ in range(40):
         beside = sampler.sample(list(uses(8, 0.24).values()))[0].utilisation
