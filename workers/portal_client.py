@@ -147,10 +147,10 @@ def _answer_of(response: httpx2.Response, path: str) -> Any:
     if path == "telemetry":
         return answer
     if not isinstance(answer, dict):
-        raise PortalAwayError(f"what answers {path} is not the portal: it says no object")
+        raise PortalAwayError(f"a stranger answers {path}, and no portal: it says no object")
     for name, kind in SEEN.get(path, {}).items():
         if not isinstance(answer.get(name), kind):
-            raise PortalAwayError(f"what answers {path} is not the portal: {name} is missing or no such thing")
+            raise PortalAwayError(f"a stranger answers {path}, and no portal: {name} is missing or of another kind")
     return answer
 
 

@@ -70,10 +70,6 @@ class CoreOrders:
     def is_busy(self) -> bool:
         return self._wanted is not None
 
-    def begin(self) -> None:
-        """Tell the job its first number of cores."""
-        self._tell()
-
     def end(self) -> None:
         """Take away what held it back: the job is over."""
         if self.throttle is not None:
@@ -114,7 +110,7 @@ class CoreOrders:
         if whole or now - self._since >= GIVE_UP_S:
             self.cores, self._wanted = wanted, None
             self._before.clear()
-            self._tell()
+            self.write_count()
             self._write(now, settled=whole or not moved)
 
     def _settle(self, mask: Cores, until: float) -> tuple[bool, bool]:
@@ -144,7 +140,8 @@ class CoreOrders:
         except OSError:  # a full disk: the order is followed anew until it can be written down
             self._wanted, self.next_at = self.cores, now + 1.0
 
-    def _tell(self) -> None:
+    def write_count(self) -> None:
+        """Tell the job its number of cores."""
         if self.count_file is not None:
             with contextlib.suppress(
                 OSError, BrokenFileError

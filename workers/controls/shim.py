@@ -71,7 +71,7 @@ class Shim:
         if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
-        self.cores.begin()
+        self.cores.write_count()
         try:
             reason, detail = self._make_ready() or self._stage()
         except StartFailedError as failure:

@@ -97,11 +97,6 @@ class ProcessEngine:
         """Return the process that watches the part, alive or not; None before it has started."""
         return self._read(_identity, directory / "shim.json")
 
-    def pid(self, directory: Path) -> int | None:
-        """Return the pid of the command's first process; None before it runs."""
-        job = self._read(_identity, directory / "job.json")
-        return job.pid if job else None
-
     def job(self, directory: Path) -> dict[str, Any] | None:
         """Return the shim's record of the command: `pid, started_at`, and the identities of its log files (`logs`)."""
         return self._read(_job, directory / "job.json")

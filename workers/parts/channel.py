@@ -43,7 +43,7 @@ MOST_FRAME = MOST_DATA + 64
 
 
 class Channel:
-    """`parts`: the journal, which says what runs here."""
+    """Opens the channel where the portal wants it, and serves its streams until it ends."""
 
     def __init__(self, url: str, *, token: str, verify: ssl.SSLContext | bool) -> None:
         self._url = f"ws{url.removeprefix('http')}/api/agent/v1/channel"

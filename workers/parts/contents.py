@@ -126,7 +126,7 @@ class Contents:
                 target.write(piece)
         if found.hexdigest() != file["sha256"]:
             kept.unlink(missing_ok=True)
-            raise DamagedError(f"what this node kept of {file['path']} was damaged")
+            raise DamagedError(f"this node's copy of {file['path']} was damaged")
 
     def _trim(self, keep: set[str]) -> None:
         """Remove the longest unused contents above the limit, and the remains of a killed agent's fetch."""

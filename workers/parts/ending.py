@@ -172,8 +172,9 @@ class Ending:
                 break
             except TimeoutError as error:  # it has tried for seconds, and so will the next try
                 log.error("part does not die", **part.name, reason=str(error))
+        job = await self._tools.on_files(part, self._tools.engine.job, directory)
         return {
-            "pid": await self._tools.on_files(part, self._tools.engine.pid, directory),
+            "pid": job and job["pid"],
             "exit_code": None,
             "signal": None,
             "reason": "lost",

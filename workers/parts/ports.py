@@ -49,7 +49,7 @@ class Ports:
             return "not_listening", _missing(port, listening), None
         wire = await self._connect(directory, found[0])
         if wire is None:
-            return "not_listening", f"What listens on port {port} of the job takes no connection now.", None
+            return "not_listening", f"The job's server on port {port} takes no connection now.", None
         with wire:
             await opened()
             await _carry(stream, wire)

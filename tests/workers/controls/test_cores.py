@@ -201,7 +201,7 @@ def test_whatever_a_job_puts_where_its_number_is_told_harms_nobody(tmp_path, wha
         os.mkfifo(told)
     else:
         (told / "full").mkdir(parents=True)
-    CoreOrders(tmp_path, Tree(os.getpid()), [0, 1], count_file=told).begin()
+    CoreOrders(tmp_path, Tree(os.getpid()), [0, 1], count_file=told).write_count()
     assert (told.is_symlink(), told.read_text(), others.read_text()) == (False, "2\n", "not the job's")
 
 

@@ -332,7 +332,7 @@ def test_background_processes_end_with_the_command(shim):
 
 def test_a_directory_starts_once(shim):
     shim.prepare(command='echo once >> "$BERTH_CHECKPOINT_DIR/starts"; sleep 0.7').start()
-    wait_until(lambda: shim.engine.pid(shim.directory))
+    wait_until(lambda: shim.engine.job(shim.directory))
     again = [sys.executable, "-I", "-S", "workers/shim.py", str(shim.directory)]
     assert subprocess.run(again, check=False).returncode == EXIT_LOCKED
     shim.result()
@@ -360,7 +360,7 @@ def test_what_cannot_start_names_the_step(shim):
 
 def test_shim_is_told_by_signal_too(shim):
     shim.prepare(command="sleep 20").start()
-    wait_until(lambda: shim.engine.pid(shim.directory))
+    wait_until(lambda: shim.engine.job(shim.directory))
     shim.engine.shim(shim.directory).signal(signal.SIGTERM)
     assert shim.result()["reason"] == "stopped"
 

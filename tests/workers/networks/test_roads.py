@@ -96,7 +96,7 @@ def test_a_terminal_is_in_the_parts_network(wire, tmp_path):
     run = ShimRun(tmp_path)
     run.prepare(command="sleep 900").start(wire.here)
     try:
-        wait_until(lambda: run.engine.pid(run.directory) is not None)
+        wait_until(lambda: run.engine.job(run.directory) is not None)
 
         async def ask():
             terminal = Terminal(run)

@@ -29,7 +29,7 @@ def disk():
 def shim(disk):
     run = ShimRun(disk.path)
     run.prepare(command="sleep 900").start()
-    wait_until(lambda: run.engine.pid(run.directory) is not None)
+    wait_until(lambda: run.engine.job(run.directory) is not None)
     yield run
     disk.give_back()
     run.end()
