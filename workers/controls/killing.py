@@ -1,4 +1,7 @@
-"""Finds the processes of a part whose shim was killed: by its control group, mark, pid, session, open pipe, or parent."""
+"""Ends the processes of a part: by the shim's signals, or by the agent where the shim was killed.
+
+The agent recognises them by control group, mark, pid, session, open pipe, or parent.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,69 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workers.system.procs import Identity, Stat, all_pids, boot_id, stat
+from workers.system.procs import Identity, Stat, Tree, all_pids, boot_id, stat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workers.controls.cgroups import Group
+
+# From this number of processes on, all are stopped before any is killed. Some may not stop, so the tries are limited.
+FREEZE_FROM = 50
+FREEZE_ROUNDS = 20
+
+
+class Ending:
+    """Why the shim ends the job, and from when on it kills (seconds since boot)."""
+
+    overran = False
+    """Something of it lived when its grace was over."""
+
+    def __init__(self, reason: str, detail: str, kill_at: float, graced: bool = False) -> None:
+        """`graced`: it has the whole grace that its order gave it."""
+        self.reason, self.detail, self.kill_at, self.graced = reason, detail, kill_at, graced
+
+
+def wake_on_signals(on_terminated: Callable[..., Any]) -> int:
+    """Make a pipe that becomes readable with each signal that the shim acts on; return the end to read.
+
+    `on_terminated` is called at each SIGTERM, as a signal handler is.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for sig in (signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(sig, lambda *_: None)
+    signal.signal(signal.SIGTERM, on_terminated)
+    for sig in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(sig, signal.SIG_IGN)
+    return reader
+
+
+def signal_all(tree: Tree, sig: int) -> None:
+    _send(sig, tree.scan(full=True))
+
+
+def kill_all(tree: Tree) -> None:
+    """Kill all descendants. Many are stopped first, because they might fork faster than they are killed."""
+    for _ in range(FREEZE_ROUNDS):
+        moving = [p for p in tree.scan(full=True) if p.state not in "tT"]
+        if len(moving) < FREEZE_FROM:
+            break
+        _send(signal.SIGSTOP, moving)
+    signal_all(tree, signal.SIGKILL)
+
+
+def _send(sig: int, processes: list[Stat]) -> None:
+    for process in processes:
+        try:
+            os.kill(process.pid, sig)  # our child: its pid cannot be used again before we reap it
+        except ProcessLookupError:
+            continue
+
 
 MARKER = "BERTH_MARK"
 """A variable of each process of a job. It holds a random word, which does not show where files lie."""
