@@ -1,4 +1,4 @@
-"""What the code cites of docs/algorithms.md and docs/architecture.md stands there, and so do the tests that these name."""
+"""The sections of docs/algorithms.md and docs/architecture.md that the code cites exist, and so do the tests that these name."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`./berth test`: which tests run and in which order, and what the end of a run says."""
+"""`./berth test`: which tests run and in which order, and the lines at the end of a run."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Which test holds which story: what a newcomer, a tenant and a script do from beginning to end, in a browser or a shell.
+"""Which test holds which story: a newcomer, a tenant and a script act from beginning to end, in a browser or a shell.
 
 | story | what must end well |
 |---|---|
@@ -10,7 +10,7 @@
 | 6 | from a template, one value changed, relaunched |
 | 7 | an elastic job grows, shrinks and resumes without losing its curve |
 | 8 | why it waits, what must happen first, an offer accepted in one click |
-| 9 | an array of 200 with three failures: told first, retried |
+| 9 | an array of 200 with three failures: shown first, retried |
 | 10 | a chain breaks, and what follows says so |
 | 11 | a batch script of an old cluster, imported |
 | 12 | a notebook's port reached, a terminal beside it, and the idle time-out |

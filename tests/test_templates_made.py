@@ -1,4 +1,4 @@
-"""What the tests' templates are made from: what was kept gives the very files that are made from nothing."""
+"""The tests' templates: kept parts give the very files that are made from nothing."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""What each process loads, and that a portal's garbage collector does not walk what it has loaded for good."""
+"""The modules of each process, and that a portal's garbage collector does not walk those that it has loaded for good."""
 
 import ast
 import os
@@ -41,12 +41,12 @@ LOOKED_FOR = (
 
 
 def loaded_by(app):
-    """What of LOOKED_FOR a process of Celery has loaded that begins by importing the app's tasks."""
+    """The modules of LOOKED_FOR in a process of Celery that begins by importing the app's tasks."""
     return told_by(app, f"[name for name in {LOOKED_FOR} if name in sys.modules]")
 
 
 def told_by(app, what):
-    """What such a process says to this expression."""
+    """Such a process's value of this expression."""
     program = (
         f"import sys; from portal.foundation import celery; celery.{app}.loader.import_default_modules(); print({what})"
     )

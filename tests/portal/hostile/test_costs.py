@@ -1,4 +1,4 @@
-"""What tenants send costs the portal no more memory than a few times its own length, however it was made.
+"""A tenant's input costs the portal no more memory than a few times its own length, however it was made.
 
 Each input is read in a process of its own, which the kernel measures (`VmHWM`) and would end after so many seconds of
 processor: what grows with the square of its input never ends within them.

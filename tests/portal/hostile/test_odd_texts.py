@@ -192,7 +192,7 @@ def test_in_a_trace_and_a_cluster(lena, text):
 
 
 def _traces(name, data):
-    """A good file of the format with the text in each cell, and the text alone."""
+    """A good file of the format with the text in each cell, and a file with nothing but the text."""
     yield data
     if name == "berth-jsonl":
         for column in JSON_ROW:

@@ -1,4 +1,4 @@
-"""What a broken or hostile agent may send: refused by the field's name, never stored, never a 5xx."""
+"""Messages of a broken or hostile agent: refused by the field's name, never stored, never a 5xx."""
 
 import json
 import time

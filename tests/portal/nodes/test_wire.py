@@ -1,4 +1,4 @@
-"""The agent's message types and the portal's OpenAPI document name the same fields; what one lets through, the other takes."""
+"""The agent's message types and the portal's OpenAPI document name the same fields, and each takes the other's values."""
 
 import json
 from typing import get_type_hints

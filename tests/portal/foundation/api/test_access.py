@@ -1,4 +1,4 @@
-"""Tokens, scopes, sessions: who may call, and how the others are answered."""
+"""Tokens, scopes, sessions: permitted callers, and the answers to the others."""
 
 from datetime import timedelta
 

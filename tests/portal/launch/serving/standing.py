@@ -40,7 +40,7 @@ class Server:
             return body_of(everything(plug))
 
     def until_held(self, count):
-        """Wait until the server has so many connections beside the asker's, who may be too slow for a server on a busy machine."""
+        """Wait until the server has this number of connections beside the asker's. An asker may be too slow for a busy machine."""
 
         def held():
             with contextlib.suppress(OSError, ValueError):
@@ -69,7 +69,7 @@ def until(true):
 
 
 def everything(plug):
-    """What comes until the server closes the connection."""
+    """All bytes until the server closes the connection."""
     found = b""
     with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
         while piece := plug.recv(1 << 20):
@@ -90,7 +90,7 @@ def body_of(answer):
 
 
 def is_closed(plug):
-    """Whether the server has closed it; what came before is read and lost."""
+    """Whether the server has closed it; earlier bytes are read and lost."""
     plug.setblocking(False)
     try:
         while plug.recv(1 << 20):

@@ -1,4 +1,4 @@
-"""The list behind each count of the overview holds exactly the jobs that were counted, whoever's others there are."""
+"""The list behind each count of the overview holds exactly the jobs that were counted, and none of other people."""
 
 import re
 from datetime import timedelta
@@ -22,7 +22,7 @@ AGES = (timedelta(hours=1), timedelta(days=3), timedelta(days=9))
 
 @pytest.fixture
 def crowd(cluster):
-    """Jobs in each state, of lena, of a mate, and of two of another tenant; what ended did so an hour to nine days ago."""
+    """Jobs in each state, of lena, of a mate, and of two of another tenant; ended ones ended an hour to nine days ago."""
     tim, foreign = given.member("tim", cluster.tenant), Tenant.objects.create(name="speech-lab")
     otto = given.member("otto", foreign)
     for times, user in ((1, cluster.owner), (2, tim), (3, otto)):

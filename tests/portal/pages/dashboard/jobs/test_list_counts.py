@@ -1,4 +1,4 @@
-"""Each count of the job list, followed, gives as many rows, whatever filters stand already."""
+"""Each count of the job list, followed, gives as many rows, with any filters."""
 
 from datetime import timedelta
 
