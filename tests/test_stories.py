@@ -25,8 +25,6 @@
 
 import ast
 
-import pytest
-
 from portal.foundation.layout import SOURCE
 
 HELD_BY = {
@@ -73,10 +71,15 @@ HELD_BY = {
 }
 
 
-@pytest.mark.parametrize("story", HELD_BY)
-def test_the_tests_of_a_story_are_there(story):
-    for node in HELD_BY[story]:
-        file, _, name = node.partition("::")
-        tree = ast.parse((SOURCE / "tests" / file).read_text())
-        tests = {each.name for each in tree.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")}
-        assert (name in tests) if name else tests, node
+def test_the_tests_of_a_story_are_there(subtests):
+    for story, nodes in HELD_BY.items():
+        with subtests.test(story=story):
+            for node in nodes:
+                file, _, name = node.partition("::")
+                tree = ast.parse((SOURCE / "tests" / file).read_text())
+                tests = {
+                    each.name
+                    for each in tree.body
+                    if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")
+                }
+                assert (name in tests) if name else tests, node
