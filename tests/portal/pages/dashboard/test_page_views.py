@@ -165,7 +165,7 @@ def test_raqlr_counts_what_ended(world):
     assert tile(page, "raqlr")[1] == "h = 6 h, m = 1"
     assert tile(page, "raqlr")[0] != "no data"
     day = world.get("owner", "/fragments/overview/tiles?h=24").content.decode()
-    assert tile(day, "raqlr") == tile(page, "raqlr"), "one window, whatever the plots show"
+    assert tile(day, "raqlr") == tile(page, "raqlr"), "one window, for any range of the plots"
 
 
 def test_live_ratio_and_queue_leave_out_held_jobs(world):

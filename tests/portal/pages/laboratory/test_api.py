@@ -1,4 +1,4 @@
-"""The laboratory over REST: from the order to the figures, what is refused and changes nothing, and who sees what."""
+"""The laboratory over REST: from the order to the figures, refusals that change nothing, and each reader's view."""
 
 import csv
 import io

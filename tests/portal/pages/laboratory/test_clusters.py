@@ -1,4 +1,4 @@
-"""Cluster files: what they say, and every complaint with its field."""
+"""Cluster files: their contents, and every complaint with its field."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Orders and traces: what is refused, with its field, and that a refusal changes nothing."""
+"""Orders and traces: refusals with their field, and that a refusal changes nothing."""
 
 from functools import partial
 

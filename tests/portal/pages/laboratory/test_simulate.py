@@ -1,4 +1,4 @@
-"""`./berth simulate`: a small trace under several policies, the same every time, and what it refuses."""
+"""`./berth simulate`: a small trace under several policies, the same every time, and its refusals."""
 
 import csv
 import gzip
@@ -54,7 +54,7 @@ def simulate(*arguments):
 
 
 def timeless(answer):
-    """What must be the same every time."""
+    """The output that must be the same every time."""
     if isinstance(answer, dict):
         return {name: timeless(value) for name, value in answer.items() if not name.startswith("solve_")}
     return answer

@@ -1,4 +1,4 @@
-"""Documents, parameters and values: what is refused, by field, and what a valid one makes."""
+"""Documents, parameters and values: refusals by field, and the job of a valid one."""
 
 import time
 

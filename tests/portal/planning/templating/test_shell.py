@@ -1,4 +1,4 @@
-"""A value in a command is one argument, whatever it is; a template where that would not hold is refused."""
+"""Any value in a command is one argument; a template where that would not hold is refused."""
 
 import random
 import subprocess

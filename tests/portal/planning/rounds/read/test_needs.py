@@ -1,4 +1,4 @@
-"""What would have to come free for a job to start, in words, from the figures behind its reason."""
+"""The resources that would have to come free for a job to start, in words, from the figures behind its reason."""
 
 from portal.planning.rounds.read.needs import NEEDS, start_need
 from scheduler.model import Reason

@@ -1,4 +1,4 @@
-"""A planning's stored decisions that cannot be read any more: they are told of, and nothing else stops."""
+"""A planning's stored decisions that cannot be read any more: they are reported, and nothing else stops."""
 
 import zlib
 

@@ -47,7 +47,7 @@ class Tuned:
         )
 
     def measure(self, seconds):
-        """So much time passes at the present cores."""
+        """Let time pass at the present cores."""
         indices = self.attempt.allocations.get().gpu_allocations.values_list("gpu__index", flat=True)
         used = 100 * self.curve(self.held[-1])
         for first in range(0, seconds, 5):
@@ -108,7 +108,7 @@ def test_an_attempt_is_searched_for_its_optimum_a_step_at_a_time(cluster, optimu
     ],
 )
 def test_cores_that_idle_are_given_back_in_one_step(cluster, optimum, busy, steps):
-    """Two GPUs, five cores each; use is told for both together."""
+    """Two GPUs, five cores each; use is given for both together."""
     run = Tuned(cluster, rising_to(optimum), gpus=2, cores=5, category="nlp")
     run.busy = busy
     run.go()
@@ -127,7 +127,7 @@ def test_its_owners_next_job_and_its_own_restart_begin_there(cluster):
 
 
 def test_a_job_that_reports_iterations_is_tuned_by_its_throughput(cluster):
-    """Its GPU looks busy whatever it has; what it reports says that four cores are best."""
+    """Its GPU looks busy with any cores; its reports say that four cores are best."""
     run = Tuned(cluster, lambda _: 0.99, instrumented=True)
 
     def measure(seconds, told=run.measure):
