@@ -134,9 +134,9 @@ def test_a_length_that_was_guessed_stays_a_guess_when_the_job_has_run_before(wai
         assert (first["starts"], first["gains"]) == (True, gains), source
 
 
-def test_a_hundred_reloads_and_plannings_in_between_plan_once(browser, waiting, planned):
-    for reload in range(100):
-        if reload % 20 == 0:
+def test_many_reloads_and_plannings_in_between_plan_once(browser, waiting, planned):
+    for reload in range(20):
+        if reload % 7 == 0:
             planning_run()
         assert browser.get(f"/jobs/{waiting.pk}/waiting").status_code == 200
     assert len(planned) == 1, "a young answer is given though a planning came"
