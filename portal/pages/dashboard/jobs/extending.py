@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect
-from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import duration
@@ -33,8 +31,6 @@ def extensions(job: Job) -> list[tuple[int, str]]:
     return [(step, duration(step)) for step in fitting or ([room] if room >= 60 else [])]
 
 
-@login_required
-@require_POST
 def job_extend(request: HttpRequest, number: str) -> HttpResponse:
     job = job_find(user=request.user, number=number)
     by = request.POST.get("by", "")

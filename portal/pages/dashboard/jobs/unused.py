@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect
-from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
 from portal.people.tenants.rights import WORK, may
@@ -47,8 +45,6 @@ def idle_make(job: Job, user: User | None) -> IdleContext | None:
     }
 
 
-@login_required
-@require_POST
 def job_keep_running(request: HttpRequest, number: str) -> HttpResponse:
     job = job_find(user=request.user, number=number)
     try:
