@@ -1,4 +1,7 @@
-"""The table of bad input: each line answers with its status and code, and changes nothing."""
+"""The table of bad input: each line answers with its status and code, and changes nothing.
+
+Each value that a description may not have stands in tests/portal/work/jobs/test_description.py, and one of a kind here.
+"""
 
 import json
 
@@ -51,24 +54,16 @@ def test_only_json_is_taken(world, unchanged, subtests):
 
 FIELDS = [
     ({}, 400, "required", "command"),
-    ({"command": " "}, 400, "blank", "command"),
-    ({"command": "x" * 65_537}, 400, "too_long", "command"),
     ({"gpus": -1}, 400, "out_of_range", "gpus"),
-    ({"gpus": True}, 400, "wrong_type", "gpus"),
-    ({"gpus": 1.5}, 400, "wrong_type", "gpus"),
     ({"gpus": "2"}, 400, "wrong_type", "gpus"),
-    ({"gpus": 2**63}, 400, "out_of_range", "gpus"),
     ({"gpus": 9}, 400, "unsatisfiable", "gpus"),
     ({"cores": 33}, 400, "unsatisfiable", "cores"),
     ({"memory_mib": 65537}, 400, "unsatisfiable", "memory_mib"),
     ({"gpus": 1, "gpu_types": ["B1000"]}, 400, "unknown_gpu_type", "gpu_types"),
-    ({"time_limit_s": 0}, 400, "out_of_range", "time_limit_s"),
     ({"priority": 1}, 403, "priority_too_high", "priority"),
     ({"priority": 1000}, 403, "priority_too_high", "priority"),
     ({"colour": "red"}, 400, "unknown_field", "colour"),
     ({"state": "RUNNING"}, 400, "read_only", "state"),
-    ({"id": 1}, 400, "read_only", "id"),
-    ({"owner": "otto"}, 400, "read_only", "owner"),
     ({"shareable": True}, 400, "needs_one_gpu", "shareable"),
     ({"shareable": True, "gpus": [1, 2]}, 400, "needs_one_gpu", "shareable"),
     ({"shareable": True, "gpus": 1, "gpu_memory_mib": 100}, 400, "required", "gpu_compute"),
@@ -84,12 +79,8 @@ FIELDS = [
     ),
     ({"webhook": "http://127.0.0.1/"}, 400, "not_supported", "webhook"),
     ({"environment": {"LD_PRELOAD": "/x.so"}}, 400, "env_key_forbidden", "environment"),
-    ({"environment": {"A=B": "x"}}, 400, "env_key_forbidden", "environment"),
-    ({"environment": {f"V{i}": "" for i in range(1001)}}, 400, "too_many", "environment"),
     ({"working_directory": "../../etc"}, 400, "path_escape", "working_directory"),
-    ({"files": {"../x": "a"}}, 400, "path_escape", "files"),
     ({"name": "a\nb"}, 400, "control_character", "name"),
-    ({"array": {"size": 100_001}}, 400, "out_of_range", "array.size"),
     ({"depends_on": [10**9]}, 400, "unknown_dependency", "depends_on"),
     ({"tenant": "speech-lab"}, 400, "unknown_tenant", "tenant"),
     ({"tenant": "no-such"}, 400, "unknown_tenant", "tenant"),
