@@ -12,8 +12,7 @@ from portal.pages.dashboard.jobs import views as job_views
 from portal.pages.dashboard.jobs.compare import views as compare_views
 from portal.pages.dashboard.jobs.running import job_extend, job_keep_running
 from portal.pages.dashboard.jobs.waiting import views as waiting_views
-from portal.pages.dashboard.people import notifications as people_notifications
-from portal.pages.dashboard.people import secrets as people_secrets
+from portal.pages.dashboard.people import hooks_and_secrets
 from portal.pages.dashboard.people import usage as people_usage
 from portal.pages.dashboard.people import views as people_views
 from portal.pages.dashboard.queue import views as queue_views
@@ -96,13 +95,13 @@ page_urls = [
     path("account/sessions/<int:number>/end", people_views.sign_out_one, name="session-end"),
     path("account/sessions/end", people_views.sign_out_others, name="sessions-end"),
     path("account/time-zone", people_views.time_zone, name="time-zone"),
-    path("account/notifications", people_notifications.wishes, name="notifications"),
-    path("account/webhooks", people_notifications.hook_new, name="account-webhooks"),
-    path("account/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="account-webhook"),
-    path("tenants/<slug:name>/webhooks", people_notifications.hook_new, name="tenant-webhooks"),
-    path("tenants/<slug:name>/webhooks/<int:number>/<slug:verb>", people_notifications.hook_act, name="tenant-webhook"),
-    path("tenants/<slug:name>/secrets", people_secrets.secret_new, name="tenant-secrets"),
-    path("tenants/<slug:name>/secrets/<str:secret>/remove", people_secrets.secret_end, name="tenant-secret-remove"),
+    path("account/notifications", hooks_and_secrets.wishes, name="notifications"),
+    path("account/webhooks", hooks_and_secrets.hook_new, name="account-webhooks"),
+    path("account/webhooks/<int:number>/<slug:verb>", hooks_and_secrets.hook_act, name="account-webhook"),
+    path("tenants/<slug:name>/webhooks", hooks_and_secrets.hook_new, name="tenant-webhooks"),
+    path("tenants/<slug:name>/webhooks/<int:number>/<slug:verb>", hooks_and_secrets.hook_act, name="tenant-webhook"),
+    path("tenants/<slug:name>/secrets", hooks_and_secrets.secret_new, name="tenant-secrets"),
+    path("tenants/<slug:name>/secrets/<str:secret>/remove", hooks_and_secrets.secret_end, name="tenant-secret-remove"),
     path("tenants/<slug:name>/", people_views.tenant, name="tenant"),
     path("tenants/<slug:name>/usage", people_usage.tenant_usage, name="tenant-usage"),
     path("tenants/<slug:name>/members/<str:username>", people_views.member, name="tenant-member"),

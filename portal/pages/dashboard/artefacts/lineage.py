@@ -24,16 +24,18 @@ def lineage_make(job: Job) -> dict[str, Any] | None:
     rows = [{"number": each.number, "name": each.name, "state": each.state} for each in shown[:MOST_TOLD]]
     return {
         "began": [
-            {"words": _words(each), "url": _url(each), "target": each.target, "note": _note(each)} for each in began
+            {
+                "words": f"#{each.job.number}'s {each.path}" if each.job else f"{each.path} of a job that is gone",
+                "url": _url(each),
+                "target": each.target,
+                "note": _note(each),
+            }
+            for each in began
         ],
         "later": rows,
         "others": count - 1,
         "more": count - len(rows),
     }
-
-
-def _words(began: Began) -> str:
-    return f"#{began.job.number}'s {began.path}" if began.job else f"{began.path} of a job that is gone"
 
 
 def _url(began: Began) -> str | None:

@@ -171,7 +171,6 @@ def _actions(job: Job) -> list[dict[str, Any]]:
             "verb": verb,
             "label": f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb],
             "confirm": confirm.get(verb),
-            "disabled": None,
         }
         for verb in reversed(actions_of(job))
     ]
