@@ -71,12 +71,11 @@ def _failures(scope: Scope) -> list[dict[str, Any]]:
 
 
 def _failure(job: Job) -> dict[str, Any]:
-    detail = f": {job.end_detail}" if job.end_detail else ""
     return {
         "icon": "s-failed",
         "tone": "fail",
         "lead": f"#{job.number} {job.name} {WORDS.get(JobState(job.state), 'failed')}",
-        "text": detail.removeprefix(": "),
+        "text": job.end_detail,
         "url": reverse("job-detail", args=[job.number]),
         "act": "See why",
         "what": "end",

@@ -33,8 +33,10 @@ HATCH = SafeString(
 )
 
 
-def sparkline(spark: dict[str, Any], label: str) -> SafeString:
+def sparkline(spark: dict[str, Any] | None, label: str) -> SafeString:
     """A line that ends in a dot, or bars, on a baseline. Values that are None leave a gap."""
+    if not spark:
+        return SafeString("")
     values = spark["values"]
     low, high = spark["low"], max(spark["high"], spark["low"] + 1e-9)
     heights = [None if v is None else (min(max(v, low), high) - low) / (high - low) for v in values]
@@ -116,7 +118,7 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
     )
 
 
-def round_bar(count: int, highest: float) -> SafeString:
+def round_bar(count: int | None, highest: float) -> SafeString:
     height = 20 * _part(count, highest) / 100
     return format_html(
         '<svg class="b-round-bar" width="14" height="20" aria-hidden="true">'

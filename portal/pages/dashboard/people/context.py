@@ -44,16 +44,7 @@ def account_context(
         **_notifications(request.user),
         "time_zone": request.user.time_zone,
         "time_zones": time_zones(),
-        "sessions": [
-            {
-                "number": row.pk,
-                "at": row.at.isoformat(),
-                "address": row.address,
-                "browser": row.browser or "unknown browser",
-                "here": row.session_key == request.session.session_key,
-            }
-            for row in sessions_of(request.user)
-        ],
+        "sessions": [(row, row.session_key == request.session.session_key) for row in sessions_of(request.user)],
         "memberships": list(
             Membership.objects.filter(user=request.user).select_related("tenant").order_by("tenant__name")
         ),

@@ -240,7 +240,7 @@ def traces_context(
     user: User, typed: Mapping[str, str] | None = None, error: BerthError | None = None
 ) -> dict[str, Any]:
     return {
-        "traces": [_trace_row(each, user) for each in traces_listed(user)],
+        "traces": [(each, span_words(each.span_s), each.size_bytes / 1024) for each in traces_listed(user)],
         "formats": [
             {
                 "name": each.name,
@@ -256,21 +256,4 @@ def traces_context(
         "typed": {"name": "", "format": "", "days": "7", **(typed or {})},
         "limits": knobs_current(),
         "error": error,
-    }
-
-
-def _trace_row(trace: LabTrace, user: User) -> dict[str, Any]:
-    return {
-        "number": trace.pk,
-        "name": trace.name,
-        "format": trace.format,
-        "origin": trace.get_origin_display(),
-        "jobs": trace.jobs,
-        "span": span_words(trace.span_s),
-        "kib": trace.size_bytes / 1024,
-        "tenant": trace.tenant.name,
-        "owner": trace.owner.username,
-        "own": trace.owner_id == user.pk,
-        "shared_with": trace.shared_with,
-        "at": trace.created_at.isoformat(),
     }
