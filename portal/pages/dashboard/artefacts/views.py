@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.artefacts.curves import curve_figure, curves_of
@@ -38,8 +36,6 @@ def _job(request: HttpRequest, number: str) -> Job:
     return job
 
 
-@login_required
-@require_GET
 def job_artefacts(request: HttpRequest, number: str) -> HttpResponse:
     job = _job(request, number)
     page_follow(request, "cluster", f"job:{job.pk}")
@@ -47,8 +43,6 @@ def job_artefacts(request: HttpRequest, number: str) -> HttpResponse:
     return render(request, "artefacts/page.html", {"artefacts": context})
 
 
-@login_required
-@require_GET
 def job_artefacts_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     job = _job(request, number)
     if name not in FRAGMENTS:
@@ -58,8 +52,6 @@ def job_artefacts_fragment(request: HttpRequest, number: str, name: str) -> Http
     return render(request, template, {"artefacts": context})
 
 
-@login_required
-@require_GET
 def job_artefacts_figure(request: HttpRequest, number: str) -> JsonResponse:
     """Answer with one curve by its name."""
     query = ArtefactQuery.of(request.GET)
@@ -75,8 +67,6 @@ def job_artefacts_figure(request: HttpRequest, number: str) -> JsonResponse:
     return JsonResponse(figure)
 
 
-@login_required
-@require_GET
 def job_artefacts_picture(request: HttpRequest, number: str) -> HttpResponseBase:
     job = _job(request, number)
     row = artefact_get(job, ArtefactQuery.of(request.GET).path)
@@ -85,8 +75,6 @@ def job_artefacts_picture(request: HttpRequest, number: str) -> HttpResponseBase
     return picture_answer(request, job, row)
 
 
-@login_required
-@require_GET
 def job_artefacts_download(request: HttpRequest, number: str) -> HttpResponseBase:
     """Send one file (`path`), or a folder or all as a tar (`under`); always as a download, in ranges where asked."""
     job, query = _job(request, number), ArtefactQuery.of(request.GET)
@@ -97,8 +85,6 @@ def job_artefacts_download(request: HttpRequest, number: str) -> HttpResponseBas
     return download_answer(request, found, content_type="application/x-tar")
 
 
-@login_required
-@require_POST
 def job_artefacts_remove(request: HttpRequest, number: str) -> HttpResponse:
     """Remove one file, or all below a folder; nothing named removes nothing."""
     job, path = _job(request, number), request.POST.get("path", "")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect
-from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import duration
@@ -37,8 +35,6 @@ def extensions(job: Job) -> list[tuple[int, str]]:
     return [(step, duration(step)) for step in fitting or ([room] if room >= 60 else [])]
 
 
-@login_required
-@require_POST
 def job_extend(request: HttpRequest, number: str) -> HttpResponse:
     job = job_find(user=request.user, number=number)
     by = request.POST.get("by", "")
@@ -73,8 +69,6 @@ def idle_make(job: Job, user: User | None) -> dict[str, Any] | None:
     }
 
 
-@login_required
-@require_POST
 def job_keep_running(request: HttpRequest, number: str) -> HttpResponse:
     job = job_find(user=request.user, number=number)
     try:

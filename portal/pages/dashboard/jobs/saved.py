@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.jobs.query import ListQuery
@@ -78,8 +76,6 @@ def _read_query(request: HttpRequest) -> ListQuery:
     return ListQuery.of(QueryDict(asked[:4000]))
 
 
-@login_required
-@require_POST
 def job_columns(request: HttpRequest) -> HttpResponse:
     """Keep which columns the reader sees, in the order of the form; `usual` goes back to the usual ones."""
     usual = request.POST.get("usual") == "1"
@@ -88,8 +84,6 @@ def job_columns(request: HttpRequest) -> HttpResponse:
     return redirect(_read_query(request).url(view=""))
 
 
-@login_required
-@require_POST
 def job_view_save(request: HttpRequest) -> HttpResponse:
     """Save filters, order and columns as they stand, under a name."""
     query = _read_query(request)
@@ -123,8 +117,6 @@ def _tenant(request: HttpRequest) -> Tenant | None:
     return tenant
 
 
-@login_required
-@require_POST
 def job_view_delete(request: HttpRequest, number: str) -> HttpResponse:
     """Delete a view of one's own."""
     view_delete(user=request.user, number=number)

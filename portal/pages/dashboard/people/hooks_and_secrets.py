@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST
 
 from portal.foundation.api.throttles import PasswordThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import Tenant
 
 
-@login_required
-@require_POST
 def wishes(request: HttpRequest) -> HttpResponse:
     """Set the person's mails."""
     try:
@@ -42,9 +38,7 @@ def _tenant(request: HttpRequest, name: str | None) -> Tenant | None:
     return None if name is None else tenant_find(user=request.user, name=name)
 
 
-@login_required
 @never_cache
-@require_POST
 def hook_new(request: HttpRequest, name: str | None = None) -> HttpResponse:
     """Make a webhook; its secret stands in this answer only."""
     tenant = _tenant(request, name)
@@ -67,8 +61,6 @@ def hook_new(request: HttpRequest, name: str | None = None) -> HttpResponse:
     return render(request, "people/tenant.html", tenant_context(request.user, tenant) | shown, status=201)
 
 
-@login_required
-@require_POST
 def hook_act(request: HttpRequest, number: int, verb: str, name: str | None = None) -> HttpResponse:
     """Call a webhook now, or delete it."""
     hook = hook_find(actor=request.user, number=number, tenant=_tenant(request, name))
@@ -92,8 +84,6 @@ def _back(name: str | None) -> HttpResponse:
     return redirect("account") if name is None else redirect("tenant", name=name)
 
 
-@login_required
-@require_POST
 @sensitive_post_parameters("value")
 def secret_new(request: HttpRequest, name: str) -> HttpResponse:
     """Set a secret, a new one or another value of the one with its name."""
@@ -110,8 +100,6 @@ def secret_new(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("tenant", name=name)
 
 
-@login_required
-@require_POST
 def secret_end(request: HttpRequest, name: str, secret: str) -> HttpResponse:
     secret_remove(actor=request.user, tenant=tenant_find(user=request.user, name=name), name=secret)
     messages.success(request, f"The secret {secret} is removed; jobs that name it fail when they start the next time.")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
 from portal.foundation.api.throttles import FormThrottle, throttle_check
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
 def submit(request: HttpRequest) -> HttpResponse:
     """Show the form (`?from=` fills it from an earlier job, `&begin_with=` lets it begin with an artefact of that), or submit
     it and go to the job's page.
@@ -66,8 +62,6 @@ def submit(request: HttpRequest) -> HttpResponse:
     return _refuse(request, reading, problems)
 
 
-@login_required
-@require_POST
 def form_save(request: HttpRequest) -> HttpResponse:
     """Save the whole form under a name, without its files; or show it with its mistakes beside the fields."""
     reading = description_read(request.POST, request.FILES)
@@ -92,8 +86,6 @@ def _refuse(request: HttpRequest, reading: Reading, problems: list[BerthError]) 
     return render(request, "submit/submit.html", context, status=problems[0].status)
 
 
-@login_required
-@require_POST
 def from_script(request: HttpRequest) -> HttpResponse:
     """Fill the form from a batch script or YAML, and say what became of each directive. Nothing is submitted."""
     throttle_check(request, FormThrottle)
@@ -103,8 +95,6 @@ def from_script(request: HttpRequest) -> HttpResponse:
     return render(request, "submit/submit.html", context, status=400 if values is None else 200)
 
 
-@login_required
-@require_POST
 def dry_run(request: HttpRequest) -> HttpResponse:
     """Answer with the cards beside the form (forecast, request as text) and with every problem."""
     throttle_check(request, FormThrottle)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import JsonResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from portal.pages.dashboard.jobs.compare.chosen import MOST, Chosen, offered
 from portal.pages.dashboard.jobs.compare.curves import TOKENS, compared_figure, curves_make, legend_of, measured_make
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
 
 
-@login_required
-@require_GET
 def job_compare(request: HttpRequest) -> HttpResponse:
     """Show the jobs side by side, or with `fragment=table` only the table, for live updates."""
     is_part = request.GET.get("fragment") == "table"
@@ -34,8 +30,6 @@ def job_compare(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/compare/_table.html" if is_part else "jobs/compare/page.html", context)
 
 
-@login_required
-@require_GET
 def job_compare_figure(request: HttpRequest, name: str) -> JsonResponse:
     chosen = Chosen.of(request.GET, request.user)
     return JsonResponse(compared_figure(chosen, name, request.GET.get("curve", "")))
