@@ -48,7 +48,7 @@ View = Callable[..., HttpResponseBase]
 Kind = Literal["page", "part", "file", "act"]
 """A page; a fragment or figure of one; a picture or a download; an action."""
 Readers = Literal["everyone", "signed in", "tenant", "owner", "operators"]
-"""`tenant`: members of the tenant that the thing belongs to, and operators. `owner`: its owner alone, unless it is shared."""
+"""`tenant`: members of the tenant that the thing belongs to, and operators. `owner`: only its owner, unless it is shared."""
 
 
 @dataclass(frozen=True)
