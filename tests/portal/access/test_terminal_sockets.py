@@ -18,7 +18,7 @@ from portal.work.jobs.models import Allocation, Attempt
 from tests.portal.access.test_sockets import _apart, asgi, poll, run, world  # noqa: F401 - fixtures
 from tests.portal.access.wire import Socket
 from tests.portal.access.world import CASTS
-from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, pack_end, unpack, unpack_object
 
 OURS = (b"origin", b"http://testserver")
 
@@ -72,7 +72,7 @@ async def opened(asgi, world, running, cast="owner"):  # noqa: F811
     assert kind is Kind.OPEN
     await node.say_bytes(pack(Kind.OPENED, number))
     assert [await live.hear(), await live.hear()] == [{"state": "opening"}, {"state": "open"}]
-    return live, node, number, said(body)
+    return live, node, number, unpack_object(body)
 
 
 def test_each_cast_at_the_terminal(asgi, world, running):  # noqa: F811
@@ -151,7 +151,7 @@ def test_bytes_go_both_ways_and_the_trail_says_who_not_what(asgi, world, running
         heard = [await frame(node), await frame(node)]
         await node.say_bytes(pack(Kind.DATA, number, b"shown\r\n"))
         shown = (await live.talk.receive_output(10))["bytes"]
-        await node.say_bytes(pack(Kind.CLOSE, number, saying("ended", "The shell has ended.")))
+        await node.say_bytes(pack(Kind.CLOSE, number, pack_end("ended", "The shell has ended.")))
         told = await ended(live)
         await node.close()
         return asked, heard, shown, told

@@ -55,8 +55,7 @@ class Rows:
     def __init__(self, snapshot: Snapshot, decisions: Decisions, places: Sequence[int]) -> None:
         self._keepers = KeepersNow(snapshot.now)
         self._decisions, self._turns = decisions, Turns(decisions, snapshot.planning)
-        planning = snapshot.planning
-        self.swept = bool(planning and planning.policy == "berth" and planning.parameters.get("sweep") == "on")
+        self.swept = self._turns.sweeps
         ids = [int(decisions.jobs[place]) for place in places]
         self._jobs = Job.objects.visible_to(snapshot.user).select_related("tenant", "array").in_bulk(ids)
         number = snapshot.planning.number if snapshot.planning else None

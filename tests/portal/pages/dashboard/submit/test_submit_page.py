@@ -49,7 +49,7 @@ def owner(client, world):
 
 
 def errors(answer):
-    """{field: text} of what stands beside the fields, and the fields that the summary names, in order."""
+    """{field: text} of the texts beside the fields, and the fields that the summary names, in order."""
     html = answer.content.decode()
     Page(html)
     beside = dict(
