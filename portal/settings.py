@@ -111,7 +111,6 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-32000;",
     }
-
 elif DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # A server that is gone without a word (its machine lost power, a network in between drops all) is given up after half a
     # minute; the system's own limit is a quarter of an hour. DATABASE_URL comes first.
@@ -149,9 +148,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-LOGIN_URL = "login"
+LOGIN_URL = LOGOUT_REDIRECT_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
-LOGOUT_REDIRECT_URL = "login"
 AXES_FAILURE_LIMIT = env("BERTH_SIGN_IN_FAILURES")
 AXES_HANDLER = "portal.people.tenants.sign_in.SignInHandler"
 BERTH_SIGN_IN_NAME_FAILURES = env("BERTH_SIGN_IN_NAME_FAILURES")
@@ -179,7 +177,6 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "portal.foundation.middleware.StaticFiles"},
 }
-WHITENOISE_KEEP_ONLY_HASHED_FILES = False
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -191,7 +188,6 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["portal.foundation.api.parsers.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "portal.foundation.api.errors.exception_handler",
-    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Berth",
@@ -210,7 +206,7 @@ SPECTACULAR_SETTINGS = {
         "JobState": "portal.work.jobs.states.JobState",
         "AttemptState": "portal.work.jobs.states.AttemptState",
         "StopReason": "portal.work.jobs.states.StopReason",
-        "LogStream": "portal.nodes.api_bytes.STREAMS",
+        "LogStream": "portal.nodes.api_logs.STREAMS",
         "SimulationState": "portal.pages.laboratory.models.Simulation.State",
         "SharedWith": "portal.pages.laboratory.models.SharedWith",
         "PlanningStatus": "portal.planning.rounds.models.Planning.Status",

@@ -6,7 +6,7 @@ from django.urls import include, path
 from portal.operate.health.gpus import gpu_metrics
 from portal.operate.health.health import healthz, livez
 from portal.operate.health.prometheus import metrics
-from portal.people.accounts.second import ConsoleSignInForm
+from portal.people.accounts.forms import ConsoleSignInForm
 
 admin.autodiscover()
 admin.site.login_form = ConsoleSignInForm

@@ -32,8 +32,7 @@ _TOKENS = re.compile(
 )
 _VARIABLES = re.compile(r"(?:\$\w+|\$\{\w+(?::?\?[^}]*)?\}|\{\w*\}|%s|\*|\.)+")
 _PORT = re.compile(r"[0-9]*")
-_NOBODY = "git"
-"""The name that repositories are fetched by; it tells nothing."""
+_NOBODY = "git"  # the name that repositories are fetched by tells nothing
 WHOLE_FLOAT_LIMIT = 2**53
 """Above it a float no longer tells neighbouring whole numbers apart."""
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

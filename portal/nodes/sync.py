@@ -22,7 +22,7 @@ from portal.foundation.api.errors import plain_error
 from portal.foundation.disk import disk_full_error
 from portal.foundation.events.relay import group_name
 from portal.nodes.base import bearer_secret, node_by_token
-from portal.nodes.channel import CALLS
+from portal.nodes.calls import CALLS
 from portal.work.jobs.selectors import parts_wanted
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from portal.nodes import api as agent_api
-from portal.nodes import api_bytes
+from portal.nodes import api_artefacts, api_logs
 
 urlpatterns = [
     path("register", agent_api.RegisterView.as_view(), name="agent-register"),
@@ -11,10 +11,10 @@ urlpatterns = [
     path("report", agent_api.ReportView.as_view(), name="agent-report"),
     path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
     path("records", agent_api.RecordsView.as_view(), name="agent-records"),
-    path("logs", api_bytes.LogsView.as_view(), name="agent-logs"),
-    path("logs/together", api_bytes.LogsTogetherView.as_view(), name="agent-logs-together"),
-    path("artefacts", api_bytes.ArtefactsView.as_view(), name="agent-artefacts"),
-    path("artefacts/piece", api_bytes.ArtefactPieceView.as_view(), name="agent-artefact-piece"),
+    path("logs", api_logs.LogsView.as_view(), name="agent-logs"),
+    path("logs/together", api_logs.LogsTogetherView.as_view(), name="agent-logs-together"),
+    path("artefacts", api_artefacts.ArtefactsView.as_view(), name="agent-artefacts"),
+    path("artefacts/piece", api_artefacts.ArtefactPieceView.as_view(), name="agent-artefact-piece"),
     path("attempts/<str:attempt>/content/<str:sha256>", agent_api.ContentView.as_view(), name="agent-content"),
     path("attempts/<str:attempt>/secrets", agent_api.SecretsView.as_view(), name="agent-secrets"),
     path("attempts/<str:attempt>/spec", agent_api.SpecView.as_view(), name="agent-spec"),

@@ -37,7 +37,7 @@ from portal.pages.dashboard.submit import views as submit
 from portal.pages.dashboard.templating import views as templating
 from portal.pages.dashboard.terminal.views import job_terminal
 from portal.pages.laboratory.pages import views as laboratory
-from portal.people.accounts.second import SignInForm
+from portal.people.accounts.forms import SignInForm
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

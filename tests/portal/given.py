@@ -24,7 +24,7 @@ from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.work.jobs.services import locks, placing, submission
 from portal.work.jobs.services.parts import report_apply
 from portal.work.jobs.services.placing import attempt_start
-from portal.work.jobs.services.starting import Part
+from portal.work.jobs.services.placings import Part
 from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import FINAL, LIVE, JobState
 from tests.messages import unlike

@@ -28,8 +28,7 @@ HUNG_SETTLED_AFTER_S = 600.0
 LOG_LIMIT_BYTES = 20 * 2**20
 LOG_CHECK_PERIOD_S = 60.0
 MODES_PERIOD_S = 1.0
-STATE_RETRY_S = 2.0
-REFUSED_S = 5.0
+STATE_RETRY_S, REFUSED_S = 2.0, 5.0
 AGAIN = f"it must be writable for this user, and is looked at again each {REFUSED_S:g} s"
 
 

@@ -1,8 +1,4 @@
-"""`/metrics` for Prometheus: read from the database at each scrape, so that any number of portals agree.
-
-Figures of section 10 are of the last applied planning, and of the last round that has ended. A figure that is not known (no
-job ended, nothing measured) has no sample: a nought would be a lie.
-"""
+"""`/metrics` for Prometheus: read from the database at each scrape, so that any number of portals agree."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -23,12 +18,11 @@ from portal.cluster.models import HEALTHS, Node
 from portal.foundation.disk import MIB, disk_state
 from portal.foundation.errors import Forbidden
 from portal.foundation.layout import Layout
+from portal.operate.health.figures import figure_families, node_families
 from portal.people.tenants.authentication import Unauthorized, scope_check, token_find, token_touch
-from portal.planning.rounds.models import Planning, Round
+from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.lease import idle_counted
-from portal.planning.rounds.read.selectors import cluster_metrics
-from portal.planning.rounds.record.metrics import RAQLR_HOURS
-from portal.work.jobs.held_time import active_rates, gpus_present
+from portal.work.jobs.held_time import gpus_present
 from portal.work.jobs.models import GpuAllocation, Job
 from portal.work.jobs.queue_counts import queue_counts
 from portal.work.jobs.states import ACTIVE, FINAL, QUEUED, JobState
@@ -39,58 +33,6 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from portal.work.jobs.queue_counts import QueueCounts
-
-
-RATIOS = {
-    "berth_gpu_active_ratio": ("gpu_active_rate", 1.0, "GPUs allocated, of all, after the last planning."),
-    "berth_cpu_active_ratio": ("cpu_active_rate", 1.0, "Cores allocated, of all, after the last planning."),
-    "berth_gpu_utilisation_ratio": ("utilisation", 0.01, "Mean utilisation of the allocated GPUs."),
-    "berth_cpu_utilisation_ratio": ("cpu_utilisation", 0.01, "Mean utilisation of the allocated cores."),
-    "berth_fragment_ratio": ("fragment_rate", 1.0, "Fragments, of all GPUs, after the last planning."),
-}
-NODE_HOURS = 1
-KINDS = {"no-cores": "fragments_cores", "scattered": "fragments_scattered", "kept": "fragments_kept"}
-STATISTICS = {"mean": "live_lr_mean", "max": "live_lr_max"}
-
-
-def figure_families() -> Iterator[GaugeMetricFamily]:
-    now = cluster_metrics()
-    for name, (key, factor, says) in RATIOS.items():
-        family = GaugeMetricFamily(name, says)
-        if (value := now.get(key)) is not None:
-            family.add_metric([], factor * value)
-        yield family
-    hours = {str(each): f"raqlr_{each}h" for each in RAQLR_HOURS}
-    jobs = {str(each): f"raqlr_jobs_{each}h" for each in RAQLR_HOURS}
-    yield _by("berth_fragments", "Idle GPUs that waiting jobs could not use, by kind.", "kind", KINDS, now)
-    yield _by("berth_live_latency_ratio", "LR of the eligible jobs that wait.", "statistic", STATISTICS, now)
-    yield _by("berth_raqlr", "Mean LR of the jobs that ended in the last hours.", "hours", hours, now)
-    yield _by("berth_raqlr_jobs", "How many jobs that mean is of.", "hours", jobs, now)
-    last = Round.objects.exclude(metrics={}).first()
-    over = last.metrics if last else {}
-    yield _by("berth_round_fragments", "Fragments over the last whole round, by time.", "kind", KINDS, over)
-
-
-def node_families(nodes: Sequence[Node], *, gpus: Mapping[int, int]) -> Iterator[GaugeMetricFamily]:
-    """Yield the active rates of each of these nodes over the last hours; `gpus`: how many each has. Three queries."""
-    rates = active_rates(nodes, hours=NODE_HOURS, now=timezone.now(), gpus=gpus)
-    for what, words in (("gpus", "GPUs"), ("cores", "cores")):
-        name = "berth_node_gpu_active_ratio" if what == "gpus" else "berth_node_cpu_active_ratio"
-        family = GaugeMetricFamily(
-            name, f"Share of a node's {words} that jobs held in the last hours.", labels=["node", "hours"]
-        )
-        for node in nodes:
-            if (rate := getattr(rates[node.pk], what)) is not None:
-                family.add_metric([node.name, str(NODE_HOURS)], rate)
-        yield family
-
-
-def _by(name: str, says: str, label: str, keys: Mapping[str, str], figures: Mapping[str, Any]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, says, labels=[label])
-    for value, key in keys.items():
-        if (figure := figures.get(key)) is not None:
-            family.add_metric([value], figure)
-    return family
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -11,9 +11,6 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django import forms
-from django.contrib.admin.forms import AdminAuthenticationForm
-from django.contrib.auth.forms import AuthenticationForm
 from django.db import transaction
 from django.http import JsonResponse
 from django.shortcuts import redirect
@@ -215,26 +212,3 @@ class SecondFactorRequired:
             refused = Forbidden(DETAIL, code="second_factor_required")
             return JsonResponse(refused.envelope(), status=refused.status)
         return redirect("account")
-
-
-class SignInForm(AuthenticationForm):
-    code = forms.CharField(required=False, max_length=CODE_CHARS)
-
-    def confirm_login_allowed(self, user: User) -> None:
-        """The password is right. Refuse who has a second factor without its code."""
-        super().confirm_login_allowed(user)
-        try:
-            address = self.request.META["REMOTE_ADDR"]  # a trusted proxy's caller, where one asks
-            code_check(user=user, code=self.cleaned_data.get("code") or "", address=address)
-        except BerthError as error:
-            raise forms.ValidationError(error.detail, code=error.code) from error
-
-
-class ConsoleSignInForm(AdminAuthenticationForm):
-    """The console's own form has no field for a code: users with a second factor sign in at the portal's."""
-
-    def confirm_login_allowed(self, user: User) -> None:
-        super().confirm_login_allowed(user)
-        if factor_of(user) is not None:
-            detail = "You use a second factor: sign in at /login, which asks for its code, and come back."
-            raise forms.ValidationError(detail, code="code_required")

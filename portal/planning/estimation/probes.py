@@ -23,7 +23,7 @@ from portal.people.tenants.selectors import OWN_TENANT
 from portal.planning.estimation.calibration import SCRIPT, link_measured, said_by
 from portal.planning.estimation.models import Link, LinkProbe
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
-from portal.work.jobs.services.starting import Part
+from portal.work.jobs.services.placings import Part
 from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import FINAL
 from scheduler.model import LinkWish

@@ -22,7 +22,7 @@ from portal.foundation.secret_key import SealBroken, unseal
 from portal.work.notifications.guarded import LIMIT_S, Refused, call
 from portal.work.notifications.mail import mail_address, mail_connection, mail_offered, mail_send
 from portal.work.notifications.models import Happening, Hook, Item, Message, SendingLease
-from portal.work.notifications.noting import happenings_spread, messages_make
+from portal.work.notifications.spreading import happenings_spread, messages_make
 from portal.work.notifications.words import call_of, mail_of
 
 if TYPE_CHECKING:

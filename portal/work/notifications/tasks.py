@@ -3,8 +3,9 @@
 from celery import shared_task
 
 from portal.work.notifications.matches import digests_note
-from portal.work.notifications.noting import messages_expire, times_note
+from portal.work.notifications.noting import times_note
 from portal.work.notifications.sending import PASS_LIMIT_S, deliver
+from portal.work.notifications.spreading import messages_expire
 
 shared_task(deliver, name="notifications.deliver", time_limit=PASS_LIMIT_S)
 shared_task(messages_expire, name="notifications.expire")

@@ -6,13 +6,11 @@ Of zip files the directory's entries are read, and the first bytes of a member. 
 from __future__ import annotations
 
 import math
-import zipfile
-import zlib
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.work.previews.arrays import HEAD_BYTES, array_member, shape_words
-from portal.work.previews.shown import MIB, MOST_AT_ONCE, Group, Inside, Member, Reading, Source, Unreadable, cut
+from portal.work.previews.archives import beginning, opened
+from portal.work.previews.arrays import shape_words
+from portal.work.previews.shown import MIB, Group, Inside, Member, Source, Unreadable, cut
 from portal.work.previews.texts import parsed
 from portal.work.previews.unpickled import Called, Machine, Mapping, Named
 
@@ -180,66 +178,3 @@ def _group(name: str, tensors: list[Tensor]) -> Group:
     return Group(
         cut(name, 60), len(tensors), numbers, sum(tensor.bytes for tensor in tensors), cut(", ".join(kinds), 60)
     )
-
-
-MOST_MEMBERS = 300
-_PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_FAULTS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-    RuntimeError,
-    OSError,
-    ValueError,
-    EOFError,
-    OverflowError,
-)
-
-
-@contextmanager
-def opened(source: Source) -> Iterator[zipfile.ZipFile]:
-    """Open a zip file that nobody vouches for. Any fault in it raises Unreadable."""
-    try:
-        with zipfile.ZipFile(Reading(source)) as archive:
-            yield archive
-    except _FAULTS as error:
-        raise Unreadable("it is no zip file that can be read") from error
-
-
-def beginning(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
-    """Return up to `most` bytes of a member. Its own word on its size is not believed."""
-    if member.compress_type not in _PLAIN:
-        raise Unreadable("it is packed in a way that is not read here")
-    found = bytearray()
-    with archive.open(member) as part:
-        while len(found) < most and (piece := part.read(min(MOST_AT_ONCE // 2, most - len(found)))):
-            found += piece
-    return bytes(found)
-
-
-def arrays_preview(source: Source) -> Inside:
-    """Return the arrays of a .npz file with their types and shapes. Raises Unreadable."""
-    with opened(source) as archive:
-        listed = archive.infolist()
-        members = [_array(archive, each) for each in listed[:MOST_MEMBERS]]
-    return Inside("Arrays", members, rest=_rest(len(listed), "arrays"))
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Member:
-    name = member.filename.removesuffix(".npy")
-    try:
-        return array_member(name, beginning(archive, member, HEAD_BYTES))
-    except (Unreadable, *_FAULTS):
-        return Member(cut(name), "not an array that can be read", member.file_size)
-
-
-def listing_preview(source: Source) -> Inside:
-    """Return the names and sizes that a zip file's directory gives. Raises Unreadable."""
-    with opened(source) as archive:
-        listed = archive.infolist()
-        members = [Member(cut(each.filename), "", each.file_size) for each in listed[:MOST_MEMBERS]]
-    return Inside("Files inside, as the archive lists them", members, rest=_rest(len(listed), "files"))
-
-
-def _rest(count: int, what: str) -> str | None:
-    return f"The first {MOST_MEMBERS} of {count} {what}." if count > MOST_MEMBERS else None

@@ -52,7 +52,8 @@ def _by_content(name: str, first: bytes) -> Callable[[Source], Preview] | None:
 
         return array_preview
     if first.startswith(ZIP):
-        from portal.work.previews.checkpoints import arrays_preview, checkpoint_preview, listing_preview
+        from portal.work.previews.archives import arrays_preview, listing_preview
+        from portal.work.previews.checkpoints import checkpoint_preview
 
         return arrays_preview if name.endswith(".npz") else lambda it: checkpoint_preview(it) or listing_preview(it)
     if name.endswith(".safetensors"):

@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.foundation.api.sockets import SIGNED_OUT
 from portal.nodes import channel as channels
-from portal.nodes.channel import CALLS
+from portal.nodes.calls import CALLS
 from portal.pages.dashboard.terminal import session as sessions
 from portal.pages.dashboard.terminal import socket as terminals
 from portal.people.tenants.models import AuditEvent, Membership, Tenant

@@ -17,7 +17,7 @@ from portal.work.jobs.api.logs import MAX_ANSWER_BYTES
 from portal.work.jobs.models import Job, LogChunk
 from portal.work.notifications.choosing import wishes_set
 from portal.work.notifications.models import Item
-from portal.work.notifications.noting import happenings_spread
+from portal.work.notifications.spreading import happenings_spread
 from scheduler.simulator.traces.registry import FORMATS
 from tests.portal.hostile.cases import FORM, GOOD, HEADERS, JSON_ROW, ROWS
 from tests.portal.odd_texts import TEXTS, read

@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from portal.cluster.models import Node
-from portal.nodes.api_bytes import MOST_PIECES
+from portal.nodes.api_logs import MOST_PIECES
 from portal.people.tenants.services import secret_digest
 from portal.work.jobs.models import LogChunk
 from portal.work.jobs.services.logs import CHUNK_BYTES

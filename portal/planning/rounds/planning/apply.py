@@ -17,8 +17,8 @@ from portal.planning.rounds.record.packing import columns_of
 from portal.work.jobs.models import Job
 from portal.work.jobs.services.events import events_record
 from portal.work.jobs.services.placing import attempts_start, placing_lock
+from portal.work.jobs.services.placings import Part, Placing, Profile
 from portal.work.jobs.services.preempting import stops_nodes
-from portal.work.jobs.services.starting import Part, Placing, Profile
 from portal.work.jobs.services.waiting import promises_withdraw, waiting_note
 from portal.work.jobs.sharing import grants_lower
 from scheduler.model import Reason

@@ -25,8 +25,8 @@ class Errand(Task):
 def _must_wait(name: str) -> bool:
     from portal.planning.rounds.settings.leaps import leap_now
     from portal.work.jobs.services.reconciling import (
-        leases_follow_clock,
-    )  # late: models are not there when Celery makes its tasks' class
+        leases_follow_clock,  # late: models are not there when Celery makes its tasks' class
+    )
 
     leases_follow_clock()  # this task may be the first that meets the new time
     leap = leap_now()

@@ -16,7 +16,8 @@ from portal.cluster.models import Gpu, Node
 from portal.foundation.bulk import among
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.work.jobs.services.locks import jobs_keep, jobs_lock, nodes_keep, nodes_lock, tenants_lock
-from portal.work.jobs.services.starting import Part, Placing, attempts_create, gpus_take, jobs_move, placed_tell
+from portal.work.jobs.services.placings import Part, Placing
+from portal.work.jobs.services.starting import attempts_create, gpus_take, jobs_move, placed_tell
 from portal.work.jobs.states import JobState
 from portal.work.jobs.use import GPU_MILLI, WHOLE
 

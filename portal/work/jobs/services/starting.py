@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from portal.foundation.events.services import jobs_tell, nodes_wake, page_event
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.work.jobs.services.changes import array_refresh
 from portal.work.jobs.services.events import events_record, neighbours_tell
+from portal.work.jobs.services.placings import BY_SAMPLES, Part, Placing
 from portal.work.jobs.states import JobState
 from portal.work.jobs.use import WHOLE
 
@@ -28,55 +28,7 @@ if TYPE_CHECKING:
     from portal.cluster.models import Node
 
 
-BY_SAMPLES = "samples"
-"""Where an age came from that is no guess: the scheduler's own word."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """An attempt's part on one node.
-
-    With a `gpu_compute` (thousandths) it holds that, and `gpu_memory_mib`, of the one GPU that it names and may share.
-    """
-
-    node_id: int
-    gpu_indices: tuple[int, ...]
-    core_ids: tuple[int, ...]
-    memory_mib: int
-    gpu_compute: int | None = None
-    gpu_memory_mib: int | None = None
-
-    @property
-    def gpu_milli(self) -> int:
-        """Thousandths of GPUs that it holds."""
-        return 1000 * len(self.gpu_indices) if self.gpu_compute is None else self.gpu_compute
-
-
 Begun = tuple[Attempt, list[tuple[Part, Allocation]]]
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The target of a profile, and its longest time."""
-
-    signature: str
-    gpu_type: str
-    limit_s: int
-
-
-@dataclass(frozen=True)
-class Placing:
-    """A waiting job, the parts of its attempt, and (expected run time in seconds, where that came from).
-
-    The age is refreshed until a job's first start, then fixed, but for a guess (algorithms, section 3); None leaves it as it is.
-    With a `profile` the job goes on waiting: the attempt only measures its speed. `cores_wanted`: see `Attempt`.
-    """
-
-    job_id: int
-    parts: Sequence[Part]
-    age: tuple[float, str] | None = None
-    profile: Profile | None = None
-    cores_wanted: int | None = None
 
 
 FIRST_PORT, PORTS = 20000, 20000

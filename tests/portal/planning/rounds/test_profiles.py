@@ -18,8 +18,8 @@ from portal.work.jobs.selectors import part_spec, parts_wanted
 from portal.work.jobs.services.control import job_cancel, job_hold
 from portal.work.jobs.services.parts import node_parts_lose
 from portal.work.jobs.services.placing import DoesNotFit, attempts_start
+from portal.work.jobs.services.placings import Placing, Profile
 from portal.work.jobs.services.profiling import profiles_end_late
-from portal.work.jobs.services.starting import Placing, Profile
 from portal.work.jobs.use import tenants_use
 from tests.portal import given
 from tests.portal.planning.estimation.test_records import known, record, send

@@ -21,7 +21,7 @@ from portal.work.jobs.models import Attempt, IdleWatch, Job, JobEvent
 from portal.work.jobs.selectors import parts_wanted
 from portal.work.notifications.choosing import wishes_set
 from portal.work.notifications.models import Happening, Item
-from portal.work.notifications.noting import happenings_spread
+from portal.work.notifications.spreading import happenings_spread
 from tests.portal import given
 
 LIMITS = Limits(cores=0.1, gpu_percent=3.0)

@@ -13,7 +13,7 @@ from portal.people.tenants.models import Tenant
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from portal.work.jobs.services import placing, submission
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start, attempts_start
-from portal.work.jobs.services.starting import Part, Placing
+from portal.work.jobs.services.placings import Part, Placing
 from tests.portal import given
 
 THREADS = 8

@@ -16,8 +16,8 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Attempt, Job
 from portal.work.jobs.services.control import job_cancel, job_hold, job_release
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
+from portal.work.jobs.services.placings import Part
 from portal.work.jobs.services.reconciling import leases_expire
-from portal.work.jobs.services.starting import Part
 from portal.work.jobs.services.waiting import WaitingNote, waiting_note
 from tests.portal import given
 

@@ -15,8 +15,9 @@ from portal.work.jobs.models import Attempt, Job
 from portal.work.notifications import sending
 from portal.work.notifications.choosing import hook_make, wishes_set
 from portal.work.notifications.models import Happening, Hook, Item, Message
-from portal.work.notifications.noting import happenings_spread, times_note
+from portal.work.notifications.noting import times_note
 from portal.work.notifications.sending import deliver
+from portal.work.notifications.spreading import happenings_spread
 from portal.work.notifications.words import call_of
 from tests.portal import given
 from tests.portal.work.notifications.receivers import http_server, mail_server

@@ -16,7 +16,7 @@ from portal.work.notifications import matches
 from portal.work.notifications.choosing import wishes_set
 from portal.work.notifications.matches import GAPS, Tail, digests_note, lines_find
 from portal.work.notifications.models import Happening, Item, LogMatch, LogTail
-from portal.work.notifications.noting import happenings_spread, messages_expire
+from portal.work.notifications.spreading import happenings_spread, messages_expire
 from tests.portal import given
 
 # ---- finding ---------------------------------------------------------------------------------------------------------

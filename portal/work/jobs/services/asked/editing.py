@@ -1,7 +1,4 @@
-"""Change a stored job: its description while it waits, its name and labels, and a running one's time limit.
-
-A waiting job may also ask for less, or accept more kinds of GPUs, as its tenant chose among the planner's offers.
-"""
+"""Change a stored job: its description while it waits, its name and labels, a running one's time limit; take an offer."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from portal.planning.rounds.settings.knobs import knobs_current, scheduler_param
 from portal.work.jobs.models import Attempt, GpuAllocation, Job, Promise
 from portal.work.jobs.selectors import part_spec, parts_wanted
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
-from portal.work.jobs.services.starting import Part
+from portal.work.jobs.services.placings import Part
 from portal.work.jobs.use import tenants_use
 from scheduler.estimator.measured import signature_of
 from tests.portal import given
