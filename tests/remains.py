@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from workers.controls.cgroups import PREFIX, owner_of
-from workers.controls.leftovers import MARKER
+from workers.controls.killing import MARKER
 from workers.networks.networks import rules_remove
 from workers.system.files import BrokenFileError, read_record
 

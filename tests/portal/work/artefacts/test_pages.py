@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.foundation.events.shared import Sharing
 from portal.pages.dashboard.artefacts import previews, tree
-from portal.pages.dashboard.artefacts.figures import curve_figure, smoothed_of
+from portal.pages.dashboard.artefacts.curves import curve_figure, smoothed_of
 from portal.people.tenants.models import Membership, Tenant
 from portal.work.artefacts.models import Artefact
 from portal.work.previews import asking

@@ -9,9 +9,8 @@ from django.template import Context, Template
 
 from portal.foundation.layout import SOURCE
 from portal.pages.dashboard.help.guides import DECISIONS, EVIDENCE, GUIDES, Guide, groups_for, guide_find, image_find
-from portal.pages.dashboard.help.rendering import guide_render, link_of, slug_of
+from portal.pages.dashboard.help.rendering import guide_render, link_of, slug_of, words
 from portal.pages.dashboard.help.search import MOST_FOUND, help_search
-from portal.pages.dashboard.help.words import words
 
 DECIDED = [f"decisions/{path.stem}" for path in sorted(DECISIONS.glob("*.md")) if path.name != "README.md"]
 SHOWN = [f"evidence/{path.stem}" for path in sorted(EVIDENCE.glob("*.md")) if path.name != "README.md"]

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.pages.dashboard.parts.ends import expected_end
+from portal.pages.dashboard.parts.expected import expected_end
 from portal.people.accounts.models import Looked
 from portal.people.tenants.models import Tenant
 from portal.planning.offers.services import offers_of

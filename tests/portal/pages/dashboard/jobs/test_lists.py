@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.jobs.columns import COLUMNS
 from portal.pages.dashboard.jobs.query import ListQuery
+from portal.pages.dashboard.jobs.saved import COLUMNS
 from portal.people.accounts.models import JobView
 from portal.people.tenants.models import Membership, Tenant
 from portal.planning.rounds.models import StartForecast

@@ -14,7 +14,7 @@ from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import GpuAllocation, Job
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from scheduler.sharing.learned.images import Frame
 from scheduler.sharing.learned.masks import Limits
 from scheduler.sharing.learned.network import shapes

@@ -23,7 +23,7 @@ from portal.planning.rounds.planning.snapshot import snapshot_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Job, JobDependency, QueueChange
 from portal.work.jobs.services import control
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from portal.work.jobs.selectors import part_spec, parts_wanted
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
 from portal.work.jobs.services.placings import Part
 from portal.work.jobs.use import tenants_use
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,7 @@ from portal.planning.rounds.read.needs import start_need
 from portal.planning.rounds.record import explanations
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.models import Job
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING
 from scheduler.planning import plan as plan_module
 from scheduler.planning.plan import plan_on
 from tests.portal import given

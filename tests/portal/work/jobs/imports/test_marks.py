@@ -1,10 +1,11 @@
 """Every line that looks like a directive gets a verdict, and no option of sbatch is unknown."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from portal.work.jobs.declaration.table import BY_NAME
+from portal.work.jobs.description import description_parse
 from portal.work.jobs.imports import text_import
 from portal.work.jobs.imports.options import ALIASES, OPTIONS
 from portal.work.jobs.imports.sbatch import sbatch_import
@@ -87,10 +88,40 @@ def test_the_last_of_two_opposites_counts(options, may):
     assert [line.verdict for line in found.lines[:3]] == ["ignored", "ignored", "mapped"]
 
 
-def test_a_later_begin_names_the_field_that_does_the_same():
-    (line,) = (line for line in read("#SBATCH --begin=16:00").lines if line.verdict == "refused")
-    assert "`start_after`" in line.detail
-    assert "start_after" in BY_NAME
+@pytest.mark.parametrize(
+    ("value", "verdict", "start"),
+    [
+        ("now", "ignored", None),
+        ("2010-01-20T12:34:00", "ignored", None),
+        ("today", "ignored", None),
+        ("now+60", "mapped", "2026-11-29T15:31:00+00:00"),
+        ("'now + 2 hours'", "mapped", "2026-11-29T17:30:00+00:00"),
+        ("now+1week", "mapped", "2026-12-06T15:30:00+00:00"),
+        ("2026-12-01T08:00:00+01:00", "mapped", "2026-12-01T08:00:00+01:00"),
+        ("16:00", "looser", "2026-11-29T16:00:00+00:00"),
+        ("15:30", "looser", "2026-11-30T15:30:00+00:00"),
+        ("8:05:09", "looser", "2026-11-30T08:05:09+00:00"),
+        ("12:00AM", "looser", "2026-11-30T00:00:00+00:00"),
+        ("'4:00 PM'", "looser", "2026-11-29T16:00:00+00:00"),
+        ("teatime", "looser", "2026-11-29T16:00:00+00:00"),
+        ("tomorrow", "looser", "2026-11-30T00:00:00+00:00"),
+        ("2026-12-01", "looser", "2026-12-01T00:00:00+00:00"),
+        ("2026-12-01T08:00", "looser", "2026-12-01T08:00:00+00:00"),
+        ("12/01/26", "looser", "2026-12-01T00:00:00+00:00"),
+        ("120126", "looser", "2026-12-01T00:00:00+00:00"),
+        ("25:00", "refused", None),
+        ("soon", "refused", None),
+        ("now+99999999weeks", "refused", None),
+        ("13/01/26", "refused", None),
+    ],
+)
+def test_begin_is_start_after(value, verdict, start):
+    found = sbatch_import(f"#SBATCH --begin={value}\ntrue\n", now=datetime(2026, 11, 29, 15, 30, tzinfo=UTC))
+    (line,) = found.lines
+    assert (line.verdict, found.description.get("start_after")) == (verdict, start)
+    assert verdict != "refused" or ("--begin" in line.detail and "write 2026-12-01T08:00" in line.detail)
+    if start:
+        description_parse({"command": "true", "gpus": 0, "start_after": found.description["start_after"]})
 
 
 def test_a_backslash_at_the_end_joins_nothing():
