@@ -26,8 +26,7 @@ from portal.pages.dashboard.home import views as home
 from portal.pages.dashboard.jobs import saved
 from portal.pages.dashboard.jobs import views as jobs
 from portal.pages.dashboard.jobs.compare import views as compare
-from portal.pages.dashboard.jobs.extending import job_extend
-from portal.pages.dashboard.jobs.unused import job_keep_running
+from portal.pages.dashboard.jobs.running import job_extend, job_keep_running
 from portal.pages.dashboard.jobs.waiting import views as waiting
 from portal.pages.dashboard.people import notifications, secrets, usage
 from portal.pages.dashboard.people import views as people

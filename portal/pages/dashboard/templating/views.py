@@ -12,8 +12,14 @@ from django.urls import reverse
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
-from portal.pages.dashboard.templating.form import command_line, errors_of, values_posted
-from portal.pages.dashboard.templating.page import detail_context, list_context, use_context
+from portal.pages.dashboard.templating.page import (
+    command_line,
+    detail_context,
+    errors_of,
+    list_context,
+    use_context,
+    values_posted,
+)
 from portal.people.tenants.selectors import tenants_of
 from portal.planning.templating.document import MOST_BYTES, document_kept
 from portal.planning.templating.selectors import MOST_NUMBER, saved_get, template_get, version_get

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.pages.dashboard.jobs.columns import COLUMNS, USUAL
+from portal.pages.dashboard.jobs.saved import COLUMNS, USUAL
 from portal.pages.dashboard.submit.form import fields_make, grouped
 from tests.portal.pages.dashboard.samples import DAY, shell
 

@@ -15,35 +15,13 @@ from portal.people.tenants.models import ApiToken
 from portal.planning.rounds.models import Planning
 from portal.work.jobs.services import job_hold
 from tests.portal.lasting import lasting
-from tests.portal.pages.dashboard.cluster_world import PASSWORD, READERS, World, grow, people
+from tests.portal.pages.dashboard.cluster_world import PASSWORD, World, grow, people
 
 pytestmark = pytest.mark.django_db
 
-SIGNED_IN = [reader for reader in READERS if reader != "anonymous"]
 SECRET = "resnet-secret"
 OVERVIEW_FRAGMENTS = ("head", "tiles", "notice", "nodes", "next", "tenants", "rounds")
 PLOTS = ("latency-ratio", "fragments")
-PAGES = (
-    "/",
-    "/?h=6",
-    *(f"/fragments/overview/{name}" for name in OVERVIEW_FRAGMENTS),
-    "/figures/latency-ratio",
-    "/figures/fragments",
-    "/cluster/",
-    *(f"/cluster/fragments/{name}" for name in ("blocks", "nodes", "events")),
-    "/cluster/big/",
-    "/cluster/big/fragments/gpus",
-    "/cluster/big/fragments/jobs",
-    "/cluster/big/figures/gpu",
-    "/rounds/",
-    "/rounds/?fragment=table",
-    "/rounds/metrics/",
-    "/rounds/metrics/?range=7d",
-    "/rounds/metrics/?fragment=rounds&range=24h",
-    *(f"/rounds/metrics/figures/{name}" for name in ("active", "queue", "latency-ratio", "fragments")),
-    "/account/tokens/",
-    "/search?q=resnet",
-)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,33 +59,6 @@ def planning_path():
 
 
 # ---- who sees what -----------------------------------------------------------------------------------------------
-
-
-def test_every_page_answers_everyone_who_is_signed_in(world):
-    for reader in SIGNED_IN:
-        client = world.client(reader)
-        answers = {path: client.get(path).status_code for path in (*PAGES, planning_path())}
-        assert answers == dict.fromkeys(answers, 200), reader
-
-
-def test_nothing_is_shown_before_sign_in(world):
-    for path in (*PAGES, planning_path()):
-        answer = world.get("anonymous", path)
-        assert (answer.status_code, answer.url.partition("?")[0]) == (302, "/login"), path
-
-
-def test_a_foreign_jobs_name_id_and_tenant_are_hidden(world):
-    own, foreign = world.job(SECRET), world.job("speech-secret")
-    for path in (*PAGES, "/search?q=secret", planning_path()):
-        for reader in ("owner", "teammate"):
-            page = world.get(reader, path).content.decode()
-            assert "speech" not in page, path
-            assert "outsider-waits" not in page, path
-            assert f"/jobs/{foreign.number}/" not in page, path
-        page = world.get("outsider", path).content.decode()
-        assert SECRET not in page, path
-        assert "vision" not in page, path
-        assert f"/jobs/{own.number}/" not in page, path
 
 
 def test_cells_name_own_jobs_and_mask_foreign_ones(world):
@@ -172,7 +123,7 @@ def test_raqlr_counts_what_ended(world):
     assert tile(page, "raqlr")[1] == "h = 6 h, m = 1"
     assert tile(page, "raqlr")[0] != "no data"
     day = world.get("owner", "/fragments/overview/tiles?h=24").content.decode()
-    assert tile(day, "raqlr") == tile(page, "raqlr"), "one window, whatever the plots show"
+    assert tile(day, "raqlr") == tile(page, "raqlr"), "one window, for any range of the plots"
 
 
 def test_live_ratio_and_queue_leave_out_held_jobs(world):
@@ -222,14 +173,6 @@ def test_whole_gpus_of_a_tenant_are_whole_numbers(world):
 
 
 # ---- fragments and addresses ---------------------------------------------------------------------------------------
-
-
-def test_a_fragment_is_only_the_fragment(world):
-    for path in PAGES:
-        if "fragment" in path:
-            page = world.get("owner", path).content.decode()
-            assert "<html" not in page, path
-            assert "b-topbar" not in page, path
 
 
 BAD_ADDRESSES = [

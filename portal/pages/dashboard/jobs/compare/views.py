@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.http import JsonResponse
 from django.shortcuts import render
@@ -17,7 +17,6 @@ from portal.pages.dashboard.shell.frame import page_follow
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from portal.pages.dashboard.jobs.compare.context import CompareContext, ComparedJob
     from portal.pages.dashboard.parts.context import Choice
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Job
@@ -37,7 +36,7 @@ def job_compare_figure(request: HttpRequest, name: str) -> JsonResponse:
     return JsonResponse(compared_figure(chosen, name, request.GET.get("curve", "")))
 
 
-def compare_context(chosen: Chosen, user: User) -> CompareContext:
+def compare_context(chosen: Chosen, user: User) -> dict[str, Any]:
     """Fill the page. The number of queries grows with the jobs on it, of which there are four at most."""
     jobs = chosen.jobs
     heads, course = _heads(chosen), []
@@ -66,7 +65,7 @@ def _offered_of(job: Job) -> str:
     return f"Other tasks of #{job.array_id}" if job.array_id else f"Latest jobs of {job.owner.username}"
 
 
-def _heads(chosen: Chosen) -> list[ComparedJob]:
+def _heads(chosen: Chosen) -> list[dict[str, Any]]:
     jobs = chosen.jobs
     return [
         {
