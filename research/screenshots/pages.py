@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from research.examples import routes
-
 TENANT, OPERATOR, NOBODY = "tenant", "operator", "nobody"
 
 
@@ -16,18 +14,6 @@ class Page:
     name: str
     path: str
     reader: str = TENANT
-
-
-def registered() -> list[Page]:
-    """Return each whole page of the registry, by the name of its route and its example."""
-    readers = {"operators": OPERATOR, "everyone": NOBODY}
-    return [
-        Page(f"{route.name}{example.label}".replace(" ", "-"), route.path(example), readers.get(route.readers, TENANT))
-        for route in routes()
-        if route.page and route.page.kind == "page"
-        for example in route.examples()
-        if "fragment=" not in example.query
-    ]
 
 
 MORE = (
@@ -44,4 +30,19 @@ MORE = (
     Page("console-tenants", "/admin/tenants/tenant/", OPERATOR),
     Page("console-nodes", "/admin/cluster/node/", OPERATOR),
 )
-PAGES = (*registered(), *MORE)
+
+
+def pages_all() -> tuple[Page, ...]:
+    """Return each whole page of the registry, by the name of its route and its example, and `MORE`. Django must be set up."""
+    from research.examples import routes  # it imports every view, and a look for a browser needs none
+
+    readers = {"operators": OPERATOR, "everyone": NOBODY}
+    registered = [
+        Page(f"{route.name}{example.label}".replace(" ", "-"), route.path(example), readers.get(route.readers, TENANT))
+        for route in routes()
+        if route.page and route.page.kind == "page"
+        for example in route.examples()
+        if "fragment=" not in example.query
+    ]
+
+    return (*registered, *MORE)

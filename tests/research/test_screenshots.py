@@ -8,18 +8,18 @@ import pytest
 from research.screenshots import seeded
 from research.screenshots.__main__ import STOPPING, main, sheet_write
 from research.screenshots.camera import VIEWS, Taken
-from research.screenshots.pages import NOBODY, OPERATOR, PAGES, TENANT
+from research.screenshots.pages import NOBODY, OPERATOR, TENANT, pages_all
 
 
 def test_each_page_is_shown_to_who_reads_it_and_no_part_of_one():
-    shown = {page.path: page.reader for page in PAGES}
+    shown = {page.path: page.reader for page in pages_all()}
     assert {"/login": NOBODY, "/jobs/{running}/": TENANT, "/sharing/": OPERATOR}.items() <= shown.items()
     assert len(shown) > 40
     assert not [path for path in shown if "fragment" in path or "figures" in path or path == "/jobs/csv"]
 
 
 def test_names_are_unique_and_make_safe_files():
-    names = [page.name for page in PAGES]
+    names = [page.name for page in pages_all()]
     assert len(set(names)) == len(names)
     assert all(name.replace("-", "").isalnum() for name in names)
 

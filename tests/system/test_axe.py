@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from research.screenshots.pages import NOBODY, PAGES
+from research.screenshots.pages import NOBODY, pages_all
 from tests.system.helpers import axe
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import sign_in, until
@@ -74,7 +74,9 @@ def paths(berth):
     names |= {"simulation": simulations[0], "other": simulations[1], "planning": 1, "tenant": "vision-lab"}
     names |= {"template_number": 1}
     pages = [
-        page.path for page in PAGES if page.reader != NOBODY and not re.search(r"path=|laboratory/new\?", page.path)
+        page.path
+        for page in pages_all()
+        if page.reader != NOBODY and not re.search(r"path=|laboratory/new\?", page.path)
     ]
     yield list(dict.fromkeys(path.format_map(names) for path in pages))
     for number in (running, other, waiting):

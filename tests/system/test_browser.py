@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from research.screenshots.camera import VIEWS, pictures_take
-from research.screenshots.pages import OPERATOR, PAGES, TENANT, Page
+from research.screenshots.pages import OPERATOR, TENANT, Page, pages_all
 from research.screenshots.seeded import Seeded
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import MARK, Watch, credentials_send, until
@@ -70,7 +70,9 @@ def paths(jobs, *readers):
     names = jobs | {"waiting": jobs["running"], "failed": jobs["ended"], "array": jobs["ended"], "node": "a100-01"}
     names |= {"planning": "1", "tenant": "vision-lab", "template_number": "1"}
     pages = [
-        page for page in PAGES if page.reader in readers and not re.search("{simulation}|path=|/nowhere", page.path)
+        page
+        for page in pages_all()
+        if page.reader in readers and not re.search("{simulation}|path=|/nowhere", page.path)
     ]
     return list(dict.fromkeys(page.path.format_map(names) for page in pages))
 
