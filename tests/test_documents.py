@@ -1,4 +1,4 @@
-"""What README and docs name exists: commands, flags, URLs, files, reasons, knobs and fields."""
+"""Things that README and docs name exist: commands, flags, URLs, files, reasons, knobs and fields."""
 
 import re
 import runpy
@@ -59,11 +59,11 @@ PATH = r"`((?:portal|scheduler|workers|client|research|tests|templates|static|do
 ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
 """They tell of what was."""
 OF_TESTS = {"BERTH_TRACE_DATA", "BERTH_TEST_TORCH", "--fast", "--all", "--fewer-examples", "xdist_group"}
-"""Read by tests alone: where public traces lie, which Python has PyTorch and a GPU; their flags, and a mark."""
+"""Only tests read them: where public traces lie, which Python has PyTorch and a GPU; their flags, and a mark."""
 FOREIGN = set(
     "--nproc --exclude --data-binary --steps --lr --mixed --epochs --start --no-browser --ip --dist --data".split()
 )
-"""Of torchrun, Django, curl, squeue, jupyter, pytest and an example."""
+"""Flags of torchrun, Django, curl, squeue, jupyter, pytest and an example."""
 
 
 def test_commands_exist():
@@ -157,7 +157,7 @@ TOLD = [
     *(path for room in ("portal", "client", "workers", "examples") for path in sorted((ROOT / room).rglob("*.py"))),
     *(path for room in ("templates", "static/js", "examples") for path in sorted((ROOT / room).rglob("*.*"))),
 ]
-"""What people read before they write a command: guides, help, messages, placeholders, examples, templates."""
+"""Texts that people read before they write a command: guides, help, messages, placeholders, examples, templates."""
 
 
 def test_a_jobs_program_is_run_by_python_everywhere():
