@@ -44,7 +44,7 @@ def dqn(cluster, settings, tmp_path):
 
 
 def seen(cluster, model, seconds=600.0):
-    """A run of the model took so long, and used less than a third of the GPU."""
+    """A run of the model took this time, and used less than a third of the GPU."""
     signature = Signature.objects.create(
         name=signature_of(cluster.tenant.pk, model, 0), tenant=cluster.tenant, used_at=timezone.now()
     )
