@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.sentences import sentence
-from scheduler.fairness.drf import gpu_units
+from scheduler.fairness.arrays import gpu_units
 from scheduler.model import ClusterState, LinkWish, Promise, Share, Tenant
-from scheduler.model.instances import is_instance, serves, share_of_gpu
+from scheduler.model.placements import is_instance, serves, share_of_gpu
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
 from scheduler.planning import leftovers
