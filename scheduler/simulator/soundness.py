@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.intake.take_in import take_in
 from scheduler.model import ClusterState
 from scheduler.model.speeds import Knowledge

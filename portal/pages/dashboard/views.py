@@ -14,13 +14,11 @@ from django.views.decorators.cache import never_cache
 from portal.cluster import selectors as cluster
 from portal.cluster import services as nodes
 from portal.foundation.errors import BerthError, Forbidden, NotFound
-from portal.pages.dashboard.board.feed import board_now, stream_of
-from portal.pages.dashboard.board.horizons import HORIZONS_H, horizon
+from portal.pages.dashboard.board.feed import HORIZONS_H, board_now, horizon, stream_of
 from portal.pages.dashboard.cluster import node as cluster_page_node
 from portal.pages.dashboard.cluster import page as cluster_page
 from portal.pages.dashboard.overview import page as overview
-from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
-from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.parts.snapshot import Snapshot, fragment_answer, page_numbers
 from portal.pages.dashboard.rounds import listing as rounds_listing
 from portal.pages.dashboard.rounds import metrics as metrics_page
 from portal.pages.dashboard.rounds import page as rounds_page

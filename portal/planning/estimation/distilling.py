@@ -19,7 +19,7 @@ from portal.planning.estimation.runs import type_beside
 from portal.work.jobs.models import Attempt, GpuAllocation
 from portal.work.jobs.states import FINAL
 from portal.work.jobs.use import WHOLE
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

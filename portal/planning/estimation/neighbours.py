@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from portal.planning.estimation.models import AttemptSpeed, PairSpeed, ThroughputCell
 from portal.work.jobs.models import GpuAllocation
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.models import Node
 from portal.planning.sharing.selectors import SIDES, slowdowns_since
 from portal.work.jobs.models import Job
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

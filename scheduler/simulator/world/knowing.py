@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import cell_key, record, signature
+from scheduler.estimator.measured import cell_key, record, signature
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:

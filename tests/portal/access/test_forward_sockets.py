@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.foundation.api.sockets import SIGNED_OUT
 from portal.pages.dashboard.forward import carrying
-from portal.pages.dashboard.terminal import watching
+from portal.pages.dashboard.terminal import session
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership
 from portal.work.jobs.models import Allocation, IdleWatch, Job
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
@@ -81,7 +81,7 @@ def test_who_may_not_is_told_and_a_browser_is_turned_away(asgi, world, running):
 
 
 def test_bytes_go_both_ways_and_the_trail_says_who_and_where(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(session, "CHECK_S", 0.1)
     Job.objects.filter(pk=running.attempt.job_id).update(idle_timeout_s=3600)
     IdleWatch.objects.create(attempt=running.attempt, frame=0, used_at=timezone.now())
     _, secret = token_of(world, "owner")
@@ -191,7 +191,7 @@ def test_no_more_connections_than_the_most(asgi, world, running, monkeypatch):  
     ],
 )
 def test_it_ends_with_the_right_and_with_the_attempt(asgi, world, running, monkeypatch, happens, code):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(session, "CHECK_S", 0.1)
     _, secret = token_of(world, "owner")
 
     async def talk():

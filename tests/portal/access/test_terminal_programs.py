@@ -8,7 +8,7 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.foundation.api.sockets import SIGNED_OUT
 from portal.nodes import channel as channels
-from portal.pages.dashboard.terminal import watching
+from portal.pages.dashboard.terminal import session
 from portal.people.tenants import services
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
@@ -95,7 +95,7 @@ def test_a_programs_command_reaches_the_node_and_its_exit_code_comes_back(asgi, 
 
 
 def test_a_revoked_token_loses_its_terminal(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(session, "CHECK_S", 0.1)
     _, secret = token_of(world, "owner")
 
     async def talk():

@@ -12,7 +12,6 @@ from portal.nodes import channel as channels
 from portal.nodes.calls import CALLS
 from portal.pages.dashboard.terminal import session as sessions
 from portal.pages.dashboard.terminal import socket as terminals
-from portal.pages.dashboard.terminal import watching
 from portal.people.tenants.models import AuditEvent, Membership, Tenant
 from portal.people.tenants.services import membership_remove
 from portal.work.jobs.models import Allocation, Attempt
@@ -250,7 +249,7 @@ def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world,
 
 
 def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
 
     def leave(world):
         membership_remove(user=world.users["teammate"], tenant=Tenant.objects.get(name="zebra-lab"), actor=None)
@@ -268,8 +267,8 @@ def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running,
 
 def test_nobody_uses_it(asgi, world, running, monkeypatch):  # noqa: F811
     """A terminal in which nothing moves, and a channel without a stream."""
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
-    monkeypatch.setattr(watching, "env", lambda _: 0)
+    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
+    monkeypatch.setattr(sessions, "env", lambda _: 0)
     for name, value in (("CHECK_S", 0.1), ("UNUSED_S", 0.3)):
         monkeypatch.setattr(channels, name, value)
 

@@ -1,4 +1,4 @@
-"""The streams of one node among tenants: whoever asks for most never takes what the next one needs."""
+"""The streams of one node among tenants: the one that asks for most never takes the next one's share."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What tests say in the portal's name is what the portal says, field by field; and what agents say is taken at its door."""
+"""Tests speak in the portal's name as the portal does, field by field; and the portal takes an agent's messages."""
 
 import json
 import time

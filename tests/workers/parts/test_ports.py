@@ -177,9 +177,10 @@ def test_what_others_listen_on_is_not_reached(shim):
     assert str(shim.ports["echo"]) in end["detail"], "what there is instead is told"
 
 
-@pytest.mark.parametrize("port", [0, 65_536, -1, "80", None, True, 1.5])
-def test_what_is_no_port_is_refused(shim, port):
-    assert refused(shim, port=port)["code"] == "closed"
+def test_what_is_no_port_is_refused(shim, subtests):
+    for port in [0, 65_536, -1, "80", None, True, 1.5]:
+        with subtests.test(port=port):
+            assert refused(shim, port=port)["code"] == "closed"
 
 
 @pytest.mark.parametrize("asked", [{"epoch": 1}, {"attempt": "6"}, {"rank": 1}, {"kind": []}, {"kind": "else"}])

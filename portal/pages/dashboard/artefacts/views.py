@@ -9,8 +9,7 @@ from django.http import JsonResponse
 from django.shortcuts import redirect, render
 
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.artefacts.curves import curves_of
-from portal.pages.dashboard.artefacts.figures import curve_figure
+from portal.pages.dashboard.artefacts.curves import curve_figure, curves_of
 from portal.pages.dashboard.artefacts.page import ArtefactQuery, artefacts_context, shown_part
 from portal.pages.dashboard.artefacts.previews import picture_answer
 from portal.pages.dashboard.artefacts.tree import page_url

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Sum
 
 from portal.pages.dashboard.parts.formatting import number, share
-from portal.pages.dashboard.parts.quotas import near
+from portal.pages.dashboard.parts.waiting import near
 from portal.people.tenants.models import Tenant
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.use import GPU_MILLI, gpus_of
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.home.context import HomeBar, HomeShare
     from portal.pages.dashboard.home.scope import Scope
     from portal.work.jobs.use import Use
 
@@ -21,13 +20,17 @@ CELLS = 40
 """Up to this number each GPU has a cell."""
 
 
-def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
-    """Return the card of the scope's tenant; None without a tenant. Eight queries."""
+def share_make(scope: Scope, *, gpus_total: int) -> dict[str, Any] | None:
+    """Return the card of the scope's tenant; None without a tenant. Eight queries.
+
+    On few GPUs a bar's `cells` name each GPU's holder; else `parts` of `total` are drawn.
+    """
     tenant = scope.tenant
     if tenant is None:
         return None
     use = scope.use[tenant.pk]
-    mine = _mine(scope, tenant)
+    live = Attempt.objects.filter(ended_at=None, job__tenant=tenant, job__owner=scope.user)
+    mine = gpus_of(live.aggregate(milli=Sum(GPU_MILLI))["milli"] or 0)
     bars = [_gpus(tenant, use, mine, gpus_total), _cluster(tenant, use, gpus_total)]
     bars += [
         _quota("CPU cores", use.cores, tenant.core_quota),
@@ -36,7 +39,6 @@ def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
     rest = max(0.0, use.gpus - mine)
     return {
         "tenant": tenant.name,
-        "url": None,
         "bars": [bar for bar in bars if bar is not None],
         "legend": [("mine", f"you {_held(mine)}"), ("ours", f"others of {tenant.name} {_held(rest)}")],
     }
@@ -47,12 +49,7 @@ def _held(gpus: float) -> str:
     return number(gpus, next((digits for digits in (0, 1) if round(gpus, digits) == round(gpus, 2)), 2))
 
 
-def _mine(scope: Scope, tenant: Tenant) -> float:
-    live = Attempt.objects.filter(ended_at=None, job__tenant=tenant, job__owner=scope.user)
-    return gpus_of(live.aggregate(milli=Sum(GPU_MILLI))["milli"] or 0)
-
-
-def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> HomeBar:
+def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> dict[str, Any]:
     """GPUs that are held now, of the quota, or of the cluster's where there is none."""
     quota = tenant.gpu_quota
     total = quota if quota is not None else gpus_total
@@ -72,7 +69,7 @@ def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> HomeBar:
     }
 
 
-def _cluster(tenant: Tenant, use: Use, gpus_total: int) -> HomeBar | None:
+def _cluster(tenant: Tenant, use: Use, gpus_total: int) -> dict[str, Any] | None:
     """The part of the cluster that is held, and the part that its weight entitles it to."""
     if not gpus_total:
         return None
@@ -94,7 +91,7 @@ def _cluster(tenant: Tenant, use: Use, gpus_total: int) -> HomeBar | None:
     }
 
 
-def _quota(label: str, used: int, quota: int | None) -> HomeBar | None:
+def _quota(label: str, used: int, quota: int | None) -> dict[str, Any] | None:
     if not quota:
         return None
     return {

@@ -12,8 +12,7 @@ from django.urls import reverse
 
 from portal.foundation.api.throttles import PlanThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.board.feed import stream_of
-from portal.pages.dashboard.board.horizons import horizon
+from portal.pages.dashboard.board.feed import horizon, stream_of
 from portal.pages.dashboard.home.changes import changes_make
 from portal.pages.dashboard.home.cluster import cluster_make
 from portal.pages.dashboard.home.jobs import jobs_make
@@ -21,8 +20,7 @@ from portal.pages.dashboard.home.needs import needs_make
 from portal.pages.dashboard.home.scope import CLUSTER, Scope, scope_of, tenants_shown, view_choices
 from portal.pages.dashboard.home.share import share_make
 from portal.pages.dashboard.overview.page import overview_context
-from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
-from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.parts.snapshot import Snapshot, fragment_answer, page_numbers
 from portal.pages.dashboard.shell.frame import page_follow
 from portal.people.accounts.looked import WHATS, looked_at
 from portal.planning.offers.services import is_offered, offers_of

@@ -10,7 +10,6 @@ from portal.pages.dashboard.parts.formatting import count_of, memory, number, sh
 from portal.planning.rounds.read.places import QUEUES
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.jobs.context import Candidate, NumbersContext, Verdict
     from portal.pages.dashboard.parts.context import Fact, Rich
     from portal.work.jobs.models import Job
 
@@ -26,11 +25,12 @@ OTHERWISE = {
 NODES_SHOWN = 2
 
 
-def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
+def numbers_make(job: Job, why: dict[str, Any]) -> dict[str, Any] | None:
     """Show what the scheduler saw: only figures that it recorded."""
     if why["age_s"] is None or job.array_size:
         return None
-    facts = [_wait(why), _age(why), _ratio(why), _place(why), _share(why)]
+    wait: Fact = {"label": "Wait", "value": span_words(why["wait_s"]), "note": "eligible waiting, all attempts"}
+    facts = [wait, _age(why), _ratio(why), _place(why), _share(why)]
     if not job.shareable:  # windows hand out whole GPUs
         facts.append(_window(why))
     return {
@@ -49,10 +49,6 @@ def span_words(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _wait(why: dict[str, Any]) -> Fact:
-    return {"label": "Wait", "value": span_words(why["wait_s"]), "note": "eligible waiting, all attempts"}
 
 
 def _age(why: dict[str, Any]) -> Fact:
@@ -99,7 +95,7 @@ def _window(why: dict[str, Any]) -> Fact | None:
 # ---- candidates ------------------------------------------------------------------------------------------------------
 
 
-def _candidates(why: dict[str, Any]) -> list[Candidate]:
+def _candidates(why: dict[str, Any]) -> list[dict[str, Any]]:
     chosen, rejected = why["chosen"], why["best_rejected"]
     if chosen is None and not why["candidates"]:
         return []
@@ -119,7 +115,7 @@ def _shape(each: dict[str, Any]) -> tuple[Any, ...]:
     return each["gpu_type"], each["gpus"], each["cores"], each["spread"]
 
 
-def _not_placed() -> Candidate:
+def _not_placed() -> dict[str, Any]:
     return {
         "configuration": "not placed in this planning",
         "gpus": None,
@@ -135,24 +131,24 @@ def _not_placed() -> Candidate:
 
 
 def _row(
-    each: dict[str, Any], why: dict[str, Any], *, verdict: Verdict, result: str, than: float | None = None
-) -> Candidate:
+    each: dict[str, Any], why: dict[str, Any], *, verdict: str, result: str, than: float | None = None
+) -> dict[str, Any]:
     loss = None if than is None else each["value"] - than
     return {
         "configuration": _configuration(each),
         "gpus": str(each["gpus"]),
         "cores": str(each["cores"]),
         "throughput": None if each["throughput"] is None else f"{each['throughput']:.4g}",
-        "goodness": each["gain"],
-        "weight": why["weight"],
-        "objective": each["value"],
+        "goodness": each["gain"],  # G
+        "weight": why["weight"],  # w
+        "objective": each["value"],  # w x G x factor
         "loss": loss if loss and abs(loss) >= 0.005 else None,
         "verdict": verdict,
         "result": result,
     }
 
 
-def _shared(row: Candidate, job: Job) -> Candidate:
+def _shared(row: dict[str, Any], job: Job) -> dict[str, Any]:
     """The row of a job that shares a GPU: it takes a part of one, and no whole GPU."""
     if row["gpus"] is None:
         return row

@@ -16,7 +16,6 @@ from portal.foundation.api.streams import Streamed
 from portal.foundation.bulk import among
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
-from portal.pages.dashboard.jobs.columns import USUAL, columns_parse
 from portal.pages.dashboard.jobs.figures import job_figure_make
 from portal.pages.dashboard.jobs.list import list_context
 from portal.pages.dashboard.jobs.log import log_page, log_parts
@@ -31,6 +30,7 @@ from portal.pages.dashboard.jobs.page import (
 )
 from portal.pages.dashboard.jobs.query import ListQuery
 from portal.pages.dashboard.jobs.rows import rows_of
+from portal.pages.dashboard.jobs.saved import USUAL, columns_parse
 from portal.pages.dashboard.shell.frame import page_follow
 from portal.people.accounts.looked import looked_at
 from portal.people.tenants.selectors import zone_of

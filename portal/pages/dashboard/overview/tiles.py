@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.pages.dashboard.parts.formatting import duration, number
+from portal.pages.dashboard.rounds.listing import fragments_of
 from portal.planning.rounds.read.history import points_evenly, points_since, raqlr_course
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from portal.pages.dashboard.overview.context import Spark, SparkKind, SparkTone, TileContext
     from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.planning.rounds.read.history import Point
 
@@ -19,7 +19,7 @@ POINTS_READ = 180
 """More than are drawn, so that each stretch finds a planning of its own."""
 
 
-def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
+def tile_contexts(snapshot: Snapshot) -> list[dict[str, Any]]:
     read = points_since(since=snapshot.since, most=POINTS_READ)
     points = points_evenly(read, until=snapshot.now, count=SPARK_POINTS)
     hours = snapshot.knobs["raqlr_hours"]
@@ -47,16 +47,16 @@ def _spark(
     value: Callable[[dict[str, Any]], float | None],
     *,
     high: float | None,
-    kind: SparkKind = "line",
-    tone: SparkTone = "accent",
-) -> Spark | None:
+    kind: str = "line",
+    tone: str = "accent",
+) -> dict[str, Any] | None:
     return _spark_of([value(point.metrics) for point in points], high=high, kind=kind, tone=tone)
 
 
 def _spark_of(
-    values: list[float | None], *, high: float | None, kind: SparkKind = "line", tone: SparkTone = "accent"
-) -> Spark | None:
-    """Return the course of a figure; None without a known value. `high` None: the largest one."""
+    values: list[float | None], *, high: float | None, kind: str = "line", tone: str = "accent"
+) -> dict[str, Any] | None:
+    """Return the course of a figure; None without a known value. `high`: the top of the scale; None: the largest value."""
     known = [each for each in values if each is not None]
     if not known:
         return None
@@ -68,7 +68,8 @@ def _share(name: str) -> Callable[[dict[str, Any]], float | None]:
     return lambda metrics: None if metrics.get(name) is None else 100 * metrics[name]
 
 
-def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> TileContext:
+def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> dict[str, Any]:
+    """Return a tile. `name` is a stable id; `denominator` says the whole: "19 of 24 allocated"."""
     figure = "no data" if text is None else text
     return {
         "name": name,
@@ -81,7 +82,7 @@ def _tile(name: str, label: str, text: str | None, unit: str | None, denominator
     }
 
 
-def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return _tile(
         "gpu-active",
@@ -94,7 +95,7 @@ def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     held, total = sum(snapshot.facts.cores_held), snapshot.facts.cores_total
     measured, used = sum(snapshot.facts.cores_measured), sum(snapshot.facts.cores_used)
     busy = f", {number(100 * used / measured)}\u00a0% used" if measured else ""
@@ -110,7 +111,7 @@ def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     facts = snapshot.facts
     uses = [use for use, held in zip(facts.uses, facts.held, strict=True) if held]
     measured = [use for use in uses if use is not None]
@@ -126,7 +127,7 @@ def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _queue(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     jobs, gpus, oldest = snapshot.queue.jobs, snapshot.queue.gpus, snapshot.queue.oldest_s
     parts = [f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"] if gpus else []
     parts += [f"oldest {duration(oldest)}"] if oldest is not None else []
@@ -144,7 +145,7 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: float) -> TileContext:
+def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: float) -> dict[str, Any]:
     value, ended = course[-1]
     return _tile(
         "raqlr",
@@ -159,7 +160,7 @@ def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: fl
     )
 
 
-def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> TileContext:
+def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> dict[str, Any]:
     mean, largest = snapshot.queue.ratio_mean, snapshot.queue.ratio_max
     note = f"{number(snapshot.queue.jobs)} eligible" + ("" if largest is None else f", max {number(largest, 2)}")
     return _tile(
@@ -174,7 +175,7 @@ def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> 
     )
 
 
-def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     metrics = points[-1].metrics if points else {}
     total = fragments_of(metrics)
     rate = metrics.get("fragment_rate")
@@ -199,9 +200,3 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
         "A round's figure is its plannings' mean, weighted by how long each one's held.",
         spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
     )
-
-
-def fragments_of(metrics: dict[str, Any]) -> float | None:
-    if metrics.get("fragments_cores") is None:
-        return None
-    return metrics["fragments_cores"] + metrics["fragments_scattered"] + (metrics.get("fragments_kept") or 0)

@@ -18,18 +18,13 @@ from portal.planning.rounds.settings.knobs import KNOBS
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import Fact
-    from portal.pages.dashboard.rounds.context import (
-        DecisionRow,
-        OutcomeRow,
-        PlanningPageContext,
-    )
     from portal.people.tenants.models import User
     from portal.planning.rounds.models import Planning
 
 DECISIONS_A_PAGE = 200
 
 
-def planning_context(number: int, user: User, page: str | None = None) -> PlanningPageContext:
+def planning_context(number: int, user: User, page: str | None = None) -> dict[str, Any]:
     """Return a planning with one page of its decisions. Raises NotFound, and BerthError for a page that is no number."""
     place = page_number(page)
     start = (place - 1) * DECISIONS_A_PAGE
@@ -59,14 +54,14 @@ def planning_context(number: int, user: User, page: str | None = None) -> Planni
     }
 
 
-def _decisions(rows: list[dict[str, Any]], placements: list[list[dict[str, Any]] | None]) -> list[DecisionRow]:
+def _decisions(rows: list[dict[str, Any]], placements: list[list[dict[str, Any]] | None]) -> list[dict[str, Any]]:
     nodes = dict(Node.objects.values_list("pk", "name"))
     numbers = JobNumbers(row["figures"] for row in rows)
     told = [{**row, "figures": numbers.told(row["figures"])} for row in rows]
     return [_decision(row, placement, nodes) for row, placement in zip(told, placements, strict=True)]
 
 
-def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
+def _outcomes(planning: Planning, user: User) -> list[dict[str, Any]]:
     """Return a row for each profile, stop, promise, promise given up and reservation."""
     found = planning_outcomes(planning, user)
     rows = [("Profiled", each["job"], profile_sentence(each)) for each in found["profiles"]]
@@ -89,7 +84,7 @@ def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
     ]
 
 
-def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> DecisionRow:
+def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> dict[str, Any]:
     own = row["job"] is not None
     chosen = row["result"] == "placed"
     return {
@@ -116,21 +111,26 @@ def _piece(piece: dict[str, Any], name: str) -> str:
     return f"{name} \u00d7 {len(piece['gpus'])}, {cores}" if piece["gpus"] else f"{name}, {cores}"
 
 
-def _closing(gpus: int | None) -> str | None:
-    return None if gpus is None else f"{count_of(gpus, 'GPU')} close{'s' if gpus == 1 else ''} it"
-
-
 def _figures(planning: Planning) -> list[Fact]:
     solver, metrics, solved = planning.solver, planning.metrics, solve_ms(planning) is not None
+    closing = metrics.get("window_gpus")
     timing = f"load {_ms(planning.load_s)}, plan {_ms(planning.plan_s)}, apply {_ms(planning.apply_s)}"
     facts = [
         _fact("Queue", planning.queue_length, "jobs in order"),
-        _fact("Window", planning.window_jobs, _closing(metrics.get("window_gpus"))),
+        _fact(
+            "Window",
+            planning.window_jobs,
+            None if closing is None else f"{count_of(closing, 'GPU')} close{'s' if closing == 1 else ''} it",
+        ),
         _fact("Placed", planning.placed, f"{planning.dropped} no longer fitted" if planning.dropped else None),
-        _fact("Formulation", solver.get("formulation") if solved else None, _words(solver.get("status"))),
+        _fact(
+            "Formulation",
+            solver.get("formulation") if solved else None,
+            (solver.get("status") or "").replace("-", " ") or None,
+        ),
         _fact("Candidates", solver.get("candidates") if solved else None, _count(solver.get("variables"), "variable")),
-        _fact("Objective", _round(solver.get("objective")), _bounded(solver.get("bound"))),
-        _fact("Gap", _round(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
+        _fact("Objective", _said("{:.4g}", solver.get("objective")), _said("bound {:.4g}", solver.get("bound"))),
+        _fact("Gap", _said("{:.4g}", solver.get("gap")), _said("allowed {:.4g}", solver.get("gap_allowed"))),
         _fact(
             "Not looked at",
             solver.get("unseen") or None,
@@ -138,7 +138,7 @@ def _figures(planning: Planning) -> list[Fact]:
         ),
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
         _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
-        _fact("Fragments", fragments_of(planning), None),
+        _fact("Fragments", fragments_of(metrics), None),
         _fact("RAQLR", _ratio(metrics.get("raqlr")), _recent(metrics)),
         _fact("Live LR", _ratio(metrics.get("live_lr_mean")), "mean of those that still wait"),
     ]
@@ -153,8 +153,8 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms"
 
 
-def _round(value: float | None) -> str | None:
-    return None if value is None else f"{value:.4g}"
+def _said(words: str, value: float | None) -> str | None:
+    return None if value is None else words.format(value)
 
 
 def _ratio(value: float | None) -> str | None:
@@ -162,20 +162,8 @@ def _ratio(value: float | None) -> str | None:
     return None if value is None else number(value, 2)
 
 
-def _words(status: str | None) -> str | None:
-    return status.replace("-", " ") if status else None
-
-
 def _count(count: int | None, noun: str) -> str | None:
     return None if count is None else f"{count} {noun}{'s' if count != 1 else ''}"
-
-
-def _bounded(bound: float | None) -> str | None:
-    return None if bound is None else f"bound {bound:.4g}"
-
-
-def _allowed(gap: float | None) -> str | None:
-    return None if gap is None else f"allowed {gap:.4g}"
 
 
 def _recent(metrics: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.selectors import gpu_type_names
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
+from portal.pages.dashboard.submit.files import text_of
 from portal.pages.dashboard.submit.form import initial_of
 from portal.planning.templating.selectors import saved_get, saved_of, templates_for
 from portal.work.jobs.declaration.table import TABLE
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from django.http import QueryDict
 
-    from portal.pages.dashboard.submit.context import ImportContext
     from portal.pages.dashboard.submit.files import Uploads
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Job
@@ -56,10 +56,12 @@ def description_saved(user: User, number: str) -> dict[str, Any]:
     return {} if saved.template_id else dict(saved.values)
 
 
-def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tuple[dict[str, Any] | None, ImportContext]:
+def import_read(
+    post: QueryDict, uploads: Uploads | None, *, r_num: int
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return values for the form, and the report above it. None: the text is no job, and `problems` says why."""
     text, words = post.get("script", ""), post.get("script_arguments", "")
-    context: ImportContext = {"text": text, "arguments": words, "lines": [], "left_out": [], "problems": []}
+    context: dict[str, Any] = {"text": text, "arguments": words, "lines": [], "left_out": [], "problems": []}
     try:
         context["text"] = text = _read_upload(uploads) or text
         found = text_import(text, gpu_types=gpu_type_names(), arguments=_arguments(words))
@@ -88,15 +90,8 @@ def _arguments(words: str) -> list[str]:
 
 
 def _read_upload(uploads: Uploads | None) -> str:
-    chosen = uploads.get("script_file") if uploads else None
-    if chosen is None:
-        return ""
-    if (chosen.size or 0) > MAX_FILES_BYTES:
-        raise BerthError("too_long", "The file is larger than 1 MiB; that is no script.", field="text")
-    try:
-        return bytes(chosen.read()).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
+    refusal = BerthError("too_long", "The file is larger than 1 MiB; that is no script.", field="text")
+    return text_of(uploads.get("script_file") if uploads else None, MAX_FILES_BYTES, refusal)
 
 
 def _left_out(description: Mapping[str, Any]) -> list[str]:

@@ -11,15 +11,13 @@ from django.urls import reverse
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.parts.quotas import quota_sentence
-from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
-from portal.pages.dashboard.submit.code import code_choices, secrets_of
-from portal.pages.dashboard.submit.cores_past import cores_past_context
+from portal.pages.dashboard.parts.waiting import quota_near
+from portal.pages.dashboard.submit.answer import dry_run_context, names_of, refused_context, request_text
+from portal.pages.dashboard.submit.apart import code_choices, secrets_of
 from portal.pages.dashboard.submit.files import files_context
 from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
 from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
-from portal.pages.dashboard.submit.request import names_of, request_text
-from portal.pages.dashboard.submit.speeds import speeds_context, tenant_chosen
+from portal.pages.dashboard.submit.speeds import cores_past_context, speeds_context, tenant_chosen
 from portal.pages.dashboard.submit.start import again_values, description_saved, import_read, start_context
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.selectors import tenants_of
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from portal.pages.dashboard.parts.context import FieldContext
-    from portal.pages.dashboard.submit.context import FormProblem, GpuChoice, SubmitContext
     from portal.pages.dashboard.submit.reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
@@ -146,7 +143,7 @@ def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> 
     return {**description, "software": {"requirements": "as-in-the-file"}} if known else dict(description)
 
 
-def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
+def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> dict[str, Any]:
     mine = tenants_of(request.user)
     tenants, tenant = [each.name for each in mine], tenant_chosen(mine, values)
     types = gpu_type_names()
@@ -191,10 +188,13 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
     """Say which quotas are nearly used, before a job is refused or waits for one."""
     limited = [each for each in tenants if each.gpu_quota or each.core_quota or each.queued_jobs_quota]
     use = tenants_use(Tenant.objects.filter(pk__in=[each.pk for each in limited])) if limited else {}
-    return [found for each in limited if (found := quota_sentence(each, use[each.pk]))]
+    near = [(each, *found) for each in limited if (found := quota_near(each, use[each.pk]))]
+    return [
+        f"{tenant.name} uses {used:g} of its {quota} {label}: {after}" for tenant, label, used, quota, after in near
+    ]
 
 
-def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
+def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[dict[str, Any]]:
     """List mistakes in the order of the form; a field that the form does not show belongs to the whole form."""
     labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
     labels |= {name: field["label"] for name, field in fields.items()}
@@ -206,12 +206,12 @@ def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> l
     ]
 
 
-def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]:
+def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[dict[str, Any]]:
     """Show for each size how many idle blocks of it each type has now."""
     blocks = idle_blocks()
     largest = max([8, *(max(sizes, default=0) for sizes in blocks.values())])
     chosen = {int(v) for v in values.get("gpus") or []}
-    choices: list[GpuChoice] = []
+    choices: list[dict[str, Any]] = []
     for count in sorted({*(c for c in GPU_COUNTS if c <= largest), *chosen} - {0}):
         fitting = {name: sum(size // count for size in blocks.get(name, ())) for name in types}
         total = sum(fitting.values())

@@ -24,8 +24,8 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.services.asked.widening import widening_refused
 from scheduler.asking.changes import OFFERED, Kind, minutes
-from scheduler.asking.gathering import gathering
 from scheduler.asking.over import TOLD
+from scheduler.asking.tries import gathering
 from scheduler.asking.what_if import what_would_start
 from scheduler.errors import InvalidJob
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scheduler.asking.changes import Change
-    from scheduler.asking.gathering import Gathering
     from scheduler.asking.starts.ranges import StartRange
+    from scheduler.asking.tries import Gathering
     from scheduler.asking.what_if import Answer
 
 CHANGES = tuple(map(str, OFFERED))

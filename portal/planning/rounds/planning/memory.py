@@ -11,7 +11,7 @@ import numpy as np
 
 from portal.planning.rounds.planning.queue_kept import KeptQueue
 from portal.planning.rounds.planning.queued import cell
-from scheduler.placement import memory as placement
+from scheduler.placement import work as placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from portal.planning.rounds.planning.model_jobs import may_harvest
 from portal.planning.rounds.planning.sharing import Seen
 from portal.work.jobs.software import node_offers
 from scheduler import model
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 if TYPE_CHECKING:

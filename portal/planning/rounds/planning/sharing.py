@@ -15,7 +15,7 @@ from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.selectors import pairs_measured
 from portal.work.jobs.sharing.apart import apart_load
 from scheduler import model
-from scheduler.estimator.tables import signature, signature_of
+from scheduler.estimator.measured import signature, signature_of
 from scheduler.sharing.series import LEAST_SAMPLES
 from scheduler.sharing.sharing import LOOKS_AT_USE, LOOKS_NOW
 

@@ -1,11 +1,11 @@
-"""A plan in terms of nodes: the core plans the GPUs of each type of a node as a node of its own (`scheduler.model.bays`)."""
+"""A plan in terms of nodes: the core plans the GPUs of each type of a node as a node of its own (`scheduler.model.cluster`)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scheduler.model.bays import node_of, number_of
+from scheduler.model.cluster import node_of, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

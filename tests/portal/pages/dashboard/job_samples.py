@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.pages.dashboard.jobs.columns import COLUMNS, USUAL
+from portal.pages.dashboard.jobs.saved import COLUMNS, USUAL
 from portal.pages.dashboard.submit.form import fields_make, grouped
 from tests.portal.pages.dashboard.samples import DAY, shell
 
@@ -177,9 +177,9 @@ def job():
         "state": "PENDING",
         "since": {"at": DAY + "11:48:00+00:00", "ended": False, "attempt": "attempt 2"},
         "actions": [
-            {"verb": "hold", "label": "Hold", "confirm": None, "disabled": None},
-            {"verb": "requeue", "label": "Requeue", "confirm": None, "disabled": "It waits already"},
-            {"verb": "cancel", "label": "Cancel", "confirm": "Cancel job 1042?", "disabled": None},
+            {"verb": "hold", "label": "Hold", "confirm": None},
+            {"verb": "requeue", "label": "Requeue", "confirm": None},
+            {"verb": "cancel", "label": "Cancel", "confirm": "Cancel job 1042?"},
         ],
         "relaunch_url": "/jobs/new?from=1042",
         "template": {"again_url": None, "words": None, "save_url": "/templates/new?from=1042"},
@@ -465,20 +465,8 @@ def submit():
                 {"text": " and 8 cores."},
             ],
             "rows": [
-                {
-                    "configuration": "rtx-01 \u00d7 2",
-                    "text": "8 of 14 idle cores",
-                    "note": None,
-                    "verdict": "chosen",
-                    "chosen": True,
-                },
-                {
-                    "configuration": "a100-02 \u00d7 1",
-                    "text": "4 cores needed, 1 idle",
-                    "note": None,
-                    "verdict": "not-enough-cores",
-                    "chosen": False,
-                },
+                {"configuration": "rtx-01 \u00d7 2", "text": "8 of 14 idle cores"},
+                {"configuration": "a100-02 \u00d7 1", "text": "4 cores needed, 1 idle"},
             ],
             "facts": [{"label": "vision-lab after this", "value": "8 of 20 GPUs"}],
         },
