@@ -3,7 +3,7 @@
 Idle is what a job could get whole now: its node takes jobs, nobody holds it, no check, operator or stranger closes it, and it
 is not set aside for jobs that share a GPU. Those are counted apart, while no job is on them.
 
-Instances are parts into which MIG cuts a GPU. The profile at a type's end shows one, as in `scheduler.model.instances`.
+Instances are parts into which MIG cuts a GPU. The profile at a type's end shows one, as in `scheduler.model.placements`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from scheduler.estimator.layers import (
 )
 from scheduler.estimator.measured import by_type, signature
 from scheduler.estimator.scaling import learn_type_speeds, learn_usual
-from scheduler.model.instances import is_instance, share_of_gpu
+from scheduler.model.placements import is_instance, share_of_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

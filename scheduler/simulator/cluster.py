@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 from scheduler.model import node_of
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.world.truth import Spot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.metrics import wanted_types
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 from scheduler.simulator.records import JobRecord, PlanningRecord
 
 if TYPE_CHECKING:

@@ -23,21 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
-LIMIT_S = 3.0
-AT_ONCE = 4
-PATIENCE_S = 1.0
-MOST_ANSWER_BYTES = 1024 * 1024
-MOST_FAR_BYTES = 8 * 1024 * 1024
-MOST_FAR_READS = 1000
-FAR_AT_ONCE = 8
-"""Pieces that are fetched at once. A fetch cannot be stopped, so one that hangs keeps its thread."""
+LIMIT_S, PATIENCE_S, AT_ONCE = 3.0, 1.0, 4
+MOST_ANSWER_BYTES, MOST_FAR_BYTES, MOST_FAR_READS = 1024 * 1024, 8 * 1024 * 1024, 1000
+FAR_AT_ONCE = 8  # pieces; a fetch cannot be stopped, so one that hangs keeps its thread
 MOST_WAITING = 24
 """Readers who wait for a place, or for the look of another: half of the requests that run at once (decision 0231)."""
 COSTLY = "It is too costly to show. Download the file to look into it."
 BUSY = "Other files are being looked into at the moment. Try again in some seconds."
 SLOW = "The store of artefacts answers too slowly for a look. Try again in some minutes, or download the file."
-_slots = threading.BoundedSemaphore(AT_ONCE)
-_fetching = threading.BoundedSemaphore(FAR_AT_ONCE)
+_slots, _fetching = threading.BoundedSemaphore(AT_ONCE), threading.BoundedSemaphore(FAR_AT_ONCE)
 _running: dict[str, Future[dict[str, Any]]] = {}
 _lock = threading.Lock()
 _waiting = 0

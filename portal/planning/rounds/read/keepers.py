@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.models import Node
 from portal.planning.rounds.read.kept import kept_entries
 from portal.work.jobs.models import Job
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
