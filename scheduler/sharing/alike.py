@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.sharing.model import MEASURES, POINTS
-from scheduler.sharing.series import whole_ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.model import Asker, SharedGpu
-    from scheduler.sharing.series import Flags, Floats, Ints, Singles
+from scheduler.sharing.model import MEASURES, POINTS, Asker, SharedGpu
+from scheduler.sharing.series import Flags, Floats, Ints, Singles, whole_ranks
 
 AT_ONCE = 128
 """The ranks of this number of askers are found at once: one by one takes twice as long, and many are never needed."""

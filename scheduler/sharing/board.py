@@ -5,22 +5,15 @@ Nothing here goes through askers times GPUs in Python: 1 000 jobs over 200 GPUs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from scheduler.sharing.alike import Alike
-from scheduler.sharing.measured import NOTHING, Harms
-from scheduler.sharing.model import WHOLE, Rule
+from scheduler.sharing.measured import NOTHING, Harms, Measured
+from scheduler.sharing.model import WHOLE, Asker, Rule, SharedGpu
 from scheduler.sharing.rules import NUMBERS
-from scheduler.sharing.series import LEAST_SAMPLES, autocorrelation, forecast
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Asker, SharedGpu
-    from scheduler.sharing.series import Flags, Floats, Ints, Numbers
+from scheduler.sharing.series import LEAST_SAMPLES, Flags, Floats, Ints, Numbers, autocorrelation, forecast
 
 STRANGE = 8.0
 """More than any policy's keys differ by."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.series import LEAST_SAMPLES, resampled
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.sharing.series import Floats
+from scheduler.sharing.series import LEAST_SAMPLES, Floats, resampled
 
 WHOLE = 1000
 """Thousandths of a GPU's compute."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.sharing.model import MEASURES, Profile, percentile_place
-from scheduler.sharing.series import LEAST_SAMPLES
+from scheduler.sharing.series import LEAST_SAMPLES, Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scheduler.sharing.series import Floats
-
     Uses = Mapping[str, Mapping[str, Sequence[float]]]
 
 AT_ONCE = 128

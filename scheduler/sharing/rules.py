@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from scheduler.sharing.model import Rule
-
-if TYPE_CHECKING:
-    from scheduler.sharing.series import Flags, Numbers
+from scheduler.sharing.series import Flags, Numbers
 
 NUMBERS: dict[Rule, int] = {rule: number for number, rule in enumerate(Rule)}
 BY_NUMBER: tuple[Rule, ...] = tuple(Rule)

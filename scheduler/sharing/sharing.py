@@ -6,6 +6,7 @@ policy; a refused job gets the rules that refused it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,15 @@ import numpy as np
 from scheduler.sharing.board import Board
 from scheduler.sharing.cbp import Cbp
 from scheduler.sharing.dqn import Dqn
-from scheduler.sharing.measured import NOTHING
-from scheduler.sharing.model import Harvest, Joined, Refused, Rule
+from scheduler.sharing.measured import NOTHING, Measured
+from scheduler.sharing.model import Asker, Harvest, Joined, Refused, Rule, SharedGpu
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.policy import granted
+from scheduler.sharing.policy import Policy, granted
 from scheduler.sharing.res_ag import ResAg
 from scheduler.sharing.rules import BY_NUMBER, admitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from scheduler.sharing.learned.record import Stored
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Asker, SharedGpu
-    from scheduler.sharing.policy import Policy
 
 LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
 """The policies that read earlier use: all, for a GPU that a job would crowd is closed to it. Res-Ag reads only requests."""

@@ -7,16 +7,13 @@ same sequence that `order` would give. A job is described when it is looked at.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, overload
 
-from scheduler.fairness.lrf import latency_ratio
-from scheduler.model import Lines, Ranked
+from scheduler.fairness.lrf import Age, latency_ratio
+from scheduler.model import Job, Lines, Ranked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from scheduler.fairness.lrf import Age
-    from scheduler.model import Job
     from scheduler.simulator.load import Load
 
     Key = tuple[float, int]

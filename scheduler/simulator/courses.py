@@ -6,16 +6,14 @@ submission to the end of the run.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
     from scheduler.simulator.records import PlanningRecord, Run
 
     Values = NDArray[np.float64]

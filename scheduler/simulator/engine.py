@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,11 @@ import numpy as np
 
 from scheduler.copies import replace
 from scheduler.intake.bays import TURN_S
-from scheduler.model import ArrayHistory, Promise
+from scheduler.model import ArrayHistory, Clock, ClusterState, Plan, Promise, StopOrder
 from scheduler.planning.deciding import decide
 from scheduler.planning.plan import REPEATS, plan
 from scheduler.simulator.live_input import LiveInput
-from scheduler.simulator.load import Load, count_work
+from scheduler.simulator.load import Attempt, Load, count_work
 from scheduler.simulator.noting import job_record, planning_record
 from scheduler.simulator.observe import state_of
 from scheduler.simulator.records import PlanningRecord, Run
@@ -33,13 +34,9 @@ from scheduler.simulator.simulated import Event, SimulatedCluster
 from scheduler.simulator.soundness import check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from scheduler.model import Clock, ClusterState, Plan, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.planning.decided import Decided
     from scheduler.policies.policy import Policy
-    from scheduler.simulator.load import Attempt
     from scheduler.simulator.world.truth import TracedJob, World
 
     Watch = Callable[[ClusterState, Callable[[], Plan], Decided], None]

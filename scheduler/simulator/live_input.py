@@ -7,16 +7,16 @@ are really taken when the plan is applied. Before the next planning the changed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.estimator import estimator_for
+from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.explaining.foresight import Foresight
-from scheduler.fairness.priorities import first_in_first_out
+from scheduler.fairness.priorities import Moment, Priority, first_in_first_out
 from scheduler.intake.take_in import take_in
 from scheduler.intake.validation import check_job, is_plainly_sound
-from scheduler.model import ClusterState, Running
+from scheduler.model import ArrayHistory, ClusterState, Job, Ranked, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
 from scheduler.planning.inputs import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
@@ -24,13 +24,8 @@ from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.fairness.priorities import Moment, Priority
-    from scheduler.model import ArrayHistory, Job, Ranked
     from scheduler.simulator.load import Load
     from scheduler.simulator.simulated import SimulatedCluster
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
+from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
 from scheduler.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scheduler.estimator.tuner import Tuning
-    from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.world.truth import Spot, TracedJob
 

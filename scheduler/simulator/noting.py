@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from scheduler.metrics import wanted_types
@@ -9,8 +10,6 @@ from scheduler.model.instances import serves
 from scheduler.simulator.records import JobRecord, PlanningRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from scheduler.planning.decided import Decided
     from scheduler.simulator.load import Load
     from scheduler.simulator.simulated import SimulatedCluster

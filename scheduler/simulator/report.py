@@ -19,14 +19,13 @@ The same run gives the same figures; wall times stand in the fields that begin w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
 from scheduler.simulator.courses import Steps, cdf, mean, quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scheduler.simulator.records import JobRecord, Run
 
 HOUR_S = 3600.0

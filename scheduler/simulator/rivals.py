@@ -5,6 +5,7 @@ Operators choose among `scheduler.policies.registry.POLICIES`; a rival runs only
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
@@ -14,8 +15,6 @@ from scheduler.policies.rivals import gavel, gavel_hops, sia, sia_hops, sjf, tet
 from scheduler.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.policies.policy import Policy
 
 RIVALS: Mapping[str, Policy] = {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from scheduler.model import Clock
 from scheduler.simulator.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from scheduler.model import Clock
     from scheduler.parameters import Parameters
     from scheduler.simulator.records import Run
     from scheduler.simulator.world.truth import TracedJob, World

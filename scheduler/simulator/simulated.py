@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scheduler.contention import Rules
-from scheduler.fairness.lrf import BY_SAMPLES, is_guess
-from scheduler.model import Span
+from scheduler.fairness.lrf import BY_SAMPLES, Age, is_guess
+from scheduler.model import Piece, Placement, Promise, Span, StopOrder
 from scheduler.simulator.arrival_queue import ArrivalQueue
 from scheduler.simulator.cluster import Ask, Cluster
 from scheduler.simulator.errors import SimulationError
@@ -25,10 +26,6 @@ from scheduler.simulator.world.knowing import Knowing
 from scheduler.simulator.world.profiles import Profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from scheduler.fairness.lrf import Age
-    from scheduler.model import Piece, Placement, Promise, StopOrder
     from scheduler.parameters import Parameters
     from scheduler.simulator.world.truth import World
 

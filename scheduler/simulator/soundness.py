@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.tables import signature
@@ -12,8 +13,6 @@ from scheduler.model.speeds import Knowledge
 from scheduler.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from scheduler.simulator.world.truth import TracedJob
 
 

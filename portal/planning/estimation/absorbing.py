@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from portal.planning.estimation.models import JobProfile, ThroughputCell
@@ -11,8 +12,6 @@ from scheduler.model import speeds
 from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from portal.planning.estimation.runs import Record, Run
 
 DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)

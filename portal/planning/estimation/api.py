@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import ApiView
@@ -12,9 +11,6 @@ from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_
 from portal.foundation.api.schema import PAGING, documented, ordering_parameter, page_schema
 from portal.planning.estimation.matrix import pairs_told
 from portal.planning.estimation.models import PairSpeed
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
 
 ORDERINGS = ("count", "mean", "at")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import Max, Sum
 
 from portal.cluster.models import GpuType
 from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import PairSpeed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SHOWN = 30
 """The most names in a matrix: those with the most records."""

@@ -8,7 +8,8 @@ console shows them; no tenant reads another's.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import Q
@@ -20,9 +21,6 @@ from scheduler.estimator.tables import signature_of
 from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from portal.planning.estimation.runs import Run
 
 SLACK = timedelta(seconds=15)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Min
@@ -17,17 +19,11 @@ from portal.planning.estimation.models import AttemptSpeed, JobProgress, PartOff
 from portal.planning.estimation.models.progress import SHORTEST_S, rate_of
 from portal.planning.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.planning.estimation.queries import queries_add
-from portal.planning.estimation.runs import Run, type_beside
+from portal.planning.estimation.runs import Record, Run, type_beside
 from portal.planning.estimation.selectors import knowledge_load
 from portal.work.jobs.models import Allocation
 from scheduler import model
 from scheduler.estimator.estimator import estimator_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from portal.planning.estimation.runs import Record
 
 
 def prediction_make(run: Run) -> tuple[float | None, str]:

@@ -8,8 +8,8 @@ its signatures, one vote's worth of which counts for nothing among several tenan
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -18,9 +18,6 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.planning.estimation.models import NodeSpeed, Signature, ThroughputCell
 from scheduler.estimator.links import towards
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 STEP = 0.05
 MEASUREMENTS_LEAST = 3

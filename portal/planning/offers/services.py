@@ -7,8 +7,9 @@ reader who asks. So a page that is loaded a hundred times plans a few times at m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
@@ -23,9 +24,6 @@ from portal.work.jobs.services.asked.widening import asked_of, job_widen
 from portal.work.jobs.states import QUEUED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Job
 

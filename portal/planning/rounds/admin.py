@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from django.contrib import admin
 from django.core.paginator import Paginator
-from django.db.models import Count
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
 from django.urls import reverse
 from django_celery_beat import models as beat
 from unfold.admin import TabularInline
@@ -22,12 +24,6 @@ from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.models import Job
 from scheduler.explaining.sentences import sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from django.db.models import QuerySet
-    from django.http import HttpRequest
 
 DECISIONS_A_PAGE = 100
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from portal.foundation.console.base import ConsoleAdmin, is_operator
@@ -15,12 +15,7 @@ from portal.foundation.errors import BerthError, Forbidden
 from portal.planning.rounds.models import OperatorSetting
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import KNOBS, knobs_current
-from scheduler.setting import value_words
-
-if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponse
-
-    from scheduler.setting import Setting
+from scheduler.setting import Setting, value_words
 
 
 def value_shown(value: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import ApiView
@@ -33,9 +34,6 @@ from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs import services
 from portal.work.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.work.jobs.queue_counts import queue_counts, queue_told
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
 
 NUMBER_PATH = (OpenApiParameter("number", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH),)
 DECISIONS_BY_DEFAULT = 200

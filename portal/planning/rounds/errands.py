@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
 from portal.foundation.leases import lease_held
 from portal.planning.rounds.models import ErrandLease
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
 
 REST_MOST_S = 900.0
 """No rest is longer: a later moment was written before the clock was set back."""

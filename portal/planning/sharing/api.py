@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import ApiView
@@ -14,9 +13,6 @@ from portal.foundation.api.schema import PAGING, documented, page_schema, parame
 from portal.planning.sharing.models import ShadowDecision
 from portal.planning.sharing.selectors import RANGES, comparison, decisions_of, pair_last, range_of
 from portal.planning.sharing.told import decisions_told
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
 
 RANGE = parameter("range", {"type": "string", "enum": list(RANGES)}, "How far back; missing: 24h.")
 ONLY = ("refused", "differ")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -14,10 +15,6 @@ from portal.foundation.events.services import page_event
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import ShadowDecision, ShadowPlanning
 from portal.work.jobs.models import Job
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 ROWS = 200
 """The most jobs whose decisions are stored of one planning, those that differ first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import Proposal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from portal.people.tenants.models import User
 
 S = Proposal.State

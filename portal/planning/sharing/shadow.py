@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from django.db import connections
 from portal.planning.sharing.keeping import Seen, shadow_store
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.planning.rounds.models import Planning
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import Node
@@ -10,8 +11,6 @@ from portal.work.jobs.models import Job
 from scheduler.estimator.tables import signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from portal.planning.sharing.models import ShadowDecision
 
 

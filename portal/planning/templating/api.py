@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation import checks
@@ -36,17 +37,14 @@ from portal.planning.templating.shapes import (
     TemplateValues,
     TemplateVersionRow,
 )
-from portal.planning.templating.submitting import of_parameter, order_make, order_submit
+from portal.planning.templating.submitting import Order, of_parameter, order_make, order_submit
 from portal.planning.templating.yaml_text import with_files, yaml_read, yaml_write
 from portal.work.jobs import services as jobs
 from portal.work.jobs.api.jobs import job_answer
 from portal.work.jobs.serializers import JobDetailSerializer
 
 if TYPE_CHECKING:
-    from rest_framework.request import Request
-
     from portal.planning.templating.models import JobTemplate, TemplateVersion
-    from portal.planning.templating.submitting import Order
 
 
 def _of(request: Request, name: str, query: Query) -> JobTemplate:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from portal.foundation.checks import lines_of
 from portal.planning.templating.yaml_text import yaml_write
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_LINES = 1500
 Sign = Literal["+", "-", " ", "@"]

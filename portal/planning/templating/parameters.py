@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
 from portal.planning.templating.references import NAME
 from portal.work.jobs.description_parts import MAX_GPUS, MAX_SIZES, working_directory
 from portal.work.secrets.services import secret_name_check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 MOST_PARAMETERS = 50
 MOST_CHOICES = 100

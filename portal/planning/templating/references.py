@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from portal.foundation.errors import BerthError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
 OPEN = "${{"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
@@ -12,18 +13,12 @@ from django.utils import timezone
 from portal.foundation import checks
 from portal.foundation.disk import disk_require
 from portal.foundation.errors import BerthError, Conflict, Forbidden
-from portal.people.tenants.models import Tenant
+from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.rights import manage_check, work_check
 from portal.people.tenants.selectors import role_of, tenants_of
 from portal.people.tenants.services import audit_record
-from portal.planning.templating.document import document_read
+from portal.planning.templating.document import Document, document_read
 from portal.planning.templating.models import JobTemplate, SavedValues, TemplateVersion
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.people.tenants.models import User
-    from portal.planning.templating.document import Document
 
 MOST_TEMPLATES = 100
 MOST_VERSIONS = 200

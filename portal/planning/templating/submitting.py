@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.settings.knobs import knobs_current
-from portal.planning.templating.document import document_kept, parameters_of_field
+from portal.planning.templating.document import Document, document_kept, parameters_of_field
 from portal.planning.templating.filling import filled, values_read
 from portal.work.jobs.description import READ_ONLY, SHORT_NAMES
 from portal.work.jobs.services import job_submit, submission_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from portal.people.tenants.models import Tenant, User
-    from portal.planning.templating.document import Document
     from portal.planning.templating.models import JobTemplate, TemplateVersion
     from portal.work.jobs.models import Job
 

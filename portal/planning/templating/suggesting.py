@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from portal.foundation.errors import BerthError
 from portal.planning.templating.shell import command_check
 from portal.work.jobs.declaration.table import FIELDS
 from portal.work.jobs.description import SHORT_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST = 12
 APART = frozenset({"tenant", "depends_on", "priority", "upload"})

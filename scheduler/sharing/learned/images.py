@@ -7,17 +7,14 @@ those jobs and those on the GPU take, and how many more wait. An action is a sub
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.series import Floats, Ints
+from scheduler.sharing.series import Floats, Ints
 
 STEPS, RESOURCES = 20, 4
 MEMORY = 1

@@ -12,15 +12,11 @@ With `gain` (decision 0209) no job starts that would gain too little there (`pac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.learned.images import MEMORY, RESOURCES, WAIT
-
-if TYPE_CHECKING:
-    from scheduler.sharing.learned.images import Frame
-    from scheduler.sharing.series import Flags, Floats
+from scheduler.sharing.learned.images import MEMORY, RESOURCES, WAIT, Frame
+from scheduler.sharing.series import Flags, Floats
 
 TOLERANCE = 1e-9
 IN_TIME = [0, 2, 3]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
+
+from scheduler.sharing.series import Flags, Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.random import Generator
-
     from scheduler.sharing.learned.images import Frame
-    from scheduler.sharing.series import Flags, Floats
 
 HIDDEN = (128, 128, 32)
 FORBIDDEN = -1e9

@@ -9,21 +9,17 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scheduler.sharing.learned.images import RESOURCES, STEPS, STRIDE, Frame
 from scheduler.sharing.learned.masks import Limits
 from scheduler.sharing.learned.network import HIDDEN, Network, shapes
-from scheduler.sharing.learned.training import Recipe, Training
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.sharing.learned.training import Workloads
-    from scheduler.sharing.series import Floats
+from scheduler.sharing.learned.training import Recipe, Training, Workloads
+from scheduler.sharing.series import Floats
 
 FORMAT = 1
 KEPT = ("network", "target", "moments", "squares")

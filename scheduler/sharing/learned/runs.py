@@ -5,6 +5,7 @@ Each figure is the one that `seen.phases_of`, `masks.Reach` and `images.ahead` g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,12 +13,10 @@ import numpy as np
 from scheduler.sharing.learned.images import MEMORY, RESOURCES, STEPS, STRIDE
 from scheduler.sharing.learned.paces import AT, GPU
 from scheduler.sharing.learned.seen import phases_of_profiles
+from scheduler.sharing.series import Floats, Ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scheduler.sharing.model import Profile
-    from scheduler.sharing.series import Floats, Ints
 
 USED = ([GPU, 2], [MEMORY], [3])
 """The resources of an image by measure: SMs count as the GPU's time (`seen`)."""

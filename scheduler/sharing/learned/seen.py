@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.model import MEASURES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.model import Profile
-    from scheduler.sharing.series import Floats, Ints
+from scheduler.sharing.model import MEASURES, Profile
+from scheduler.sharing.series import Floats, Ints
 
 PCIE_MB_S = 16_000.0
 """The rate of a link of 16 lanes of PCIe 3, the whole of `pcie`."""

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from scheduler.sharing.learned.network import Network
+from scheduler.sharing.series import Flags, Floats
 
 if TYPE_CHECKING:
     from scheduler.sharing.learned.images import Frame
-    from scheduler.sharing.series import Flags, Floats
 
 BETA_1, BETA_2, TINY = 0.9, 0.999, 1e-8
 

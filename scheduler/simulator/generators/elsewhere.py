@@ -7,14 +7,13 @@ layer 4).
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
     from scheduler.simulator.world.truth import Law, Spot, TracedJob, World
 
 

@@ -7,6 +7,7 @@ would never be seen to wait for long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,14 +16,11 @@ import numpy as np
 from scheduler.sharing.learned.images import RESOURCES, STEPS, WAIT, Frame, ahead, state
 from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
 from scheduler.sharing.learned.paces import Gains, course
-from scheduler.sharing.measured import NOTHING
+from scheduler.sharing.measured import NOTHING, Measured
+from scheduler.sharing.series import Flags, Floats
 from scheduler.simulator.sharing.world import GPU, MEMORY, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.series import Flags, Floats
     from scheduler.simulator.sharing.laws import Law
     from scheduler.simulator.sharing.usage import SharingJob
 

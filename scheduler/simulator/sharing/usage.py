@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.sharing.model import Profile
-
-if TYPE_CHECKING:
-    from scheduler.sharing.series import Floats
+from scheduler.sharing.series import Floats
 
 RESOURCES = ("gpu", "memory", "core", "pcie")
 """Each in parts of a GPU's: time in which a kernel runs, memory, SMs occupied, PCIe bandwidth (DqnGPU, table 1)."""

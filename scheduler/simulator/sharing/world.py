@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.simulator.sharing.laws import InTurns, summed
-from scheduler.simulator.sharing.usage import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.series import Floats, Ints
-    from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import SharingJob
+from scheduler.sharing.series import Floats, Ints
+from scheduler.simulator.sharing.laws import InTurns, Law, summed
+from scheduler.simulator.sharing.usage import RESOURCES, SharingJob
 
 GPU, MEMORY = 0, 1
 

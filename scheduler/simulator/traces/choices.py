@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from scheduler.simulator.traces.source import TraceError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GPU_SPEEDS = "relative speeds of GPU types, as A100=2,T4=0.5 (the cluster's, unless given); a type not named has 1"
 CORES = "CPU cores that a job wants per GPU where the trace does not say; default 1"

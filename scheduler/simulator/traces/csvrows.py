@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scheduler.simulator.traces.source import MOST_NUMBER, TraceError, listed, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scheduler.model import Job
 from scheduler.simulator.traces.choices import GPU_SPEEDS, Choices
@@ -27,9 +28,6 @@ from scheduler.simulator.traces.source import (
 )
 from scheduler.simulator.world.scaling import law_of
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 COLUMNS = (
     Column("submitted_s", "s", "arrival since the beginning of the trace"),

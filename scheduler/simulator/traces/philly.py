@@ -5,7 +5,7 @@ The rows are not sorted by time. A job asks for exactly its GPUs. The trace does
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from scheduler.model import Job
 from scheduler.simulator.traces.choices import CORES, GPU_SPEEDS, MOVABLE, Choices
@@ -14,9 +14,6 @@ from scheduler.simulator.traces.moments import seconds_of
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, shown
 from scheduler.simulator.world.scaling import law_of
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 COLUMNS = (
     Column("timestamp", "date", "arrival, as 2017-10-09 07:01:55"),

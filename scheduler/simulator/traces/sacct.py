@@ -8,6 +8,7 @@ and memory are those allocated, else those asked for (AllocTRES, ReqTRES). A job
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from scheduler.simulator.world.scaling import law_of
 from scheduler.simulator.world.truth import TracedJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from scheduler.simulator.traces.csvrows import Row
 
 COLUMNS = (

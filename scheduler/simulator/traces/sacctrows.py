@@ -6,16 +6,11 @@ Such a row is read where only one column can hold them, and all others are as Sl
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from scheduler.simulator.traces.csvrows import Row
 from scheduler.simulator.traces.moments import moment_of
-from scheduler.simulator.traces.source import TraceError, listed, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from scheduler.simulator.traces.source import Source
+from scheduler.simulator.traces.source import Source, TraceError, listed, shown
 
 REQUIRED = ("JobID", "Submit", "Elapsed", "State")
 FREE = frozenset(

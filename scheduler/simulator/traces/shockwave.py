@@ -8,9 +8,9 @@ and GPU type, so the table's job types are the labels under which the estimator 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 from scheduler.model import Job
 from scheduler.simulator.traces.batch_sizes import MODES, run_time
@@ -18,9 +18,6 @@ from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, TraceError, shown
 from scheduler.simulator.traces.throughputs import Measured, Table, read_table
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 COLUMNS = (
     Column("job_type", "", "model and batch size, as the table of throughputs names it"),

@@ -9,20 +9,15 @@ and any of Sia's sizes accepted: powers of two within a node, whole nodes beyond
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from scheduler.model import Job
 from scheduler.simulator.traces.choices import Choices
 from scheduler.simulator.traces.csvrows import Row, rows
 from scheduler.simulator.traces.sia_profiles import APPLICATIONS, GPU_TYPES, read_application
 from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, TraceError, shown
-from scheduler.simulator.world.profiled import Goodput
+from scheduler.simulator.world.profiled import Application, Goodput
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from scheduler.simulator.world.profiled import Application
 
 COLUMNS = (
     Column("name", "", "the job's name"),

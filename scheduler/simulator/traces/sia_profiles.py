@@ -12,18 +12,13 @@ of another length on each GPU type, which a requirement set cannot say.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from scheduler.simulator.traces.csvrows import Row, rows
-from scheduler.simulator.traces.source import TraceError, shown
+from scheduler.simulator.traces.source import Source, TraceError, shown
 from scheduler.simulator.world.profiled import Application, Curve, Shape, Speeds, Training, canonical
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from scheduler.simulator.traces.source import Source
 
 GPU_TYPES: Mapping[str, str] = {
     "aws": "t4",  # g4dn.12xlarge, 4 a node

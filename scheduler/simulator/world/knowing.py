@@ -8,15 +8,13 @@ of running, and once more when it ends or its speed changes: work per second and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.tables import cell_key, record, signature
-from scheduler.model.speeds import Cell, CellKey, Knowledge
+from scheduler.model.speeds import Cell, CellKey, Knowledge, Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.model.speeds import Profile
     from scheduler.simulator.load import Load
     from scheduler.simulator.world.truth import World
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.model import Profiled, Running
+from scheduler.model import Profiled, ProfileOrder, Running
 from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
-    from scheduler.model import ProfileOrder
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Load
     from scheduler.simulator.world.knowing import Knowing

@@ -6,15 +6,10 @@ GPU type and of the node, and the speed per GPU falls with the number of GPUs as
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from scheduler.simulator.world.truth import Steady
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from scheduler.simulator.world.truth import Law, Spot
+from scheduler.simulator.world.truth import Law, Spot, Steady
 
 EXPONENT = 0.9
 

@@ -9,14 +9,13 @@ as in the tables of Hops' paper.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.iteration import throughput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from scheduler.model.speeds import Link, Profile
     from scheduler.simulator.world.truth import Spot
 

@@ -6,15 +6,13 @@ fast it goes where (`Law`). Times are seconds on the simulator's virtual clock, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from scheduler.model import node_of
+from scheduler.model import Job, Node, Tenant, node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from scheduler.model import Job, Node, Tenant
     from scheduler.model.speeds import Link, Profile
 
 

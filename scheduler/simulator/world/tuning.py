@@ -18,6 +18,7 @@ work is one second at full speed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import Room, Way, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Load

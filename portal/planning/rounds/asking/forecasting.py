@@ -8,6 +8,7 @@ before the start would flatter. The same record makes the next ranges as wide as
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,6 @@ from portal.work.jobs.states import QUEUED
 from scheduler.asking.forecast import forecast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.asking.starts.ranges import StartRange
     from scheduler.model import Clock
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,8 +27,6 @@ from scheduler.model.instances import is_instance
 from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from portal.people.tenants.models import Tenant
 
 MEASURED = "type"

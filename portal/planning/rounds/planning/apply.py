@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +14,8 @@ from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.lease import lease_confirm
 from portal.planning.rounds.planning.notes import notes_of
 from portal.planning.rounds.planning.promises import plan_promises_apply, plan_stops_apply
-from portal.planning.rounds.record.explanations import explanations_store
-from portal.planning.rounds.record.packing import columns_of
+from portal.planning.rounds.record.explanations import Details, explanations_store
+from portal.planning.rounds.record.packing import Columns, columns_of
 from portal.work.jobs.models import Job
 from portal.work.jobs.services.events import events_record
 from portal.work.jobs.services.placing import attempts_start, placing_lock
@@ -22,16 +24,10 @@ from portal.work.jobs.services.preempting import stops_nodes
 from portal.work.jobs.services.promises import promises_withdraw
 from portal.work.jobs.services.waiting import waiting_note
 from portal.work.jobs.sharing.harvesting import grants_lower
-from scheduler.model import Reason
+from scheduler.model import Decision, Piece, Plan, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from portal.planning.rounds.planning.queued import QueuedJob
-    from portal.planning.rounds.record.explanations import Details
-    from portal.planning.rounds.record.packing import Columns
-    from scheduler.model import Decision, Piece, Plan
 
 log = logging.getLogger(__name__)
 

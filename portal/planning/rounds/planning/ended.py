@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING
 
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import FINAL, JobState
 from scheduler import model
 from scheduler.fairness.lrf import HISTORY_JOBS
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 def ended_since(moment: datetime) -> list[model.Ended]:

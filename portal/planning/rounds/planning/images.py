@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from portal.people.tenants.models import Tenant
-from portal.planning.rounds.planning.queued import cell
+from portal.planning.rounds.planning.queued import QueuedJob, cell
 from portal.work.jobs.models import JobPayload
 from portal.work.jobs.software import IMAGE, image_allowed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from portal.planning.rounds.planning.queued import QueuedJob
 
 MAX_IMAGE_WORDS = 200
 

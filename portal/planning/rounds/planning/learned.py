@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler.sharing.learned.record import PolicyFileError, Stored, unpacked
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 log = logging.getLogger(__name__)
 

@@ -10,20 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, Self
+from datetime import datetime
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from django.db import DatabaseError, connection
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from portal.foundation import leases
 from portal.planning.rounds.models import PlanningLease
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from types import TracebackType
-
-    from django.db.models import QuerySet
 
 log = logging.getLogger(__name__)
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portal.planning.rounds.planning.queue_kept import KeptQueue
-from portal.planning.rounds.planning.queued import cell
+from portal.planning.rounds.planning.queue_kept import KeptQueue, Look
+from portal.planning.rounds.planning.queued import QueuedJob, Waits, cell
 from scheduler.placement import memory as placement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from portal.planning.rounds.planning.queue_kept import Look
-    from portal.planning.rounds.planning.queued import QueuedJob, Waits
     from scheduler import model
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.planning.rounds.planning.images import images_refused, refused_figures
-from portal.planning.rounds.planning.memory import Beside
-from portal.planning.rounds.planning.queued import jobs_blocked, waits_figures, waits_of
+from portal.planning.rounds.planning.memory import Beside, KeptJobs
+from portal.planning.rounds.planning.queued import QueuedJob, Waits, jobs_blocked, waits_figures, waits_of
 from portal.planning.rounds.planning.sharing import shared_memory
 from portal.planning.rounds.planning.unsettled_nodes import UnsettledNodes
 from portal.planning.rounds.planning.without_failing_jobs import DETAIL
@@ -22,12 +24,7 @@ from scheduler.fairness.lrf import is_guess
 from scheduler.model.instances import serves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from portal.planning.rounds.planning.memory import KeptJobs
     from portal.planning.rounds.planning.queue_kept import Look
-    from portal.planning.rounds.planning.queued import QueuedJob, Waits
     from scheduler.parameters import Parameters
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,6 @@ from scheduler.estimator.tables import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
     from portal.work.jobs.models import Attempt
 
 TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})

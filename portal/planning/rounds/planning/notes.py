@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from portal.planning.rounds.planning.queued import cell
-from portal.planning.rounds.record.packing import REASONS, RESULTS
+from portal.planning.rounds.planning.queued import QueuedJob, cell
+from portal.planning.rounds.record.packing import REASONS, RESULTS, Columns
 from portal.work.jobs.services.waiting import AGE_STEP, HELD, WaitingNote
 from portal.work.jobs.states import JobState
 from scheduler.explaining.places import PLACE_FIGURES
-from scheduler.model import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from portal.planning.rounds.planning.queued import QueuedJob
-    from portal.planning.rounds.record.packing import Columns
-    from scheduler.model import Decision
+from scheduler.model import Decision, Result
 
 PLACED = RESULTS.index(str(Result.PLACED))
 WINDOWS = {None: -1, False: 0, True: 1}

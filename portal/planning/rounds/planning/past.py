@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Q
 
@@ -12,9 +12,6 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.services.tuning import cores_tuned_since
 from scheduler import model
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 def array_history_read(*, now: datetime, days: float = 7) -> dict[str, Any]:

@@ -11,23 +11,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from django.db import connection, transaction
 from django.utils import timezone
 
 from portal.planning.estimation.models import JobProgress
-from portal.planning.rounds.planning.queued import queue_count, queue_load, queue_rows
+from portal.planning.rounds.planning.queued import QueuedJob, queue_count, queue_load, queue_rows
 from portal.work.jobs.models import QueueChange
 from portal.work.jobs.states import QUEUED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from portal.planning.rounds.planning.queued import QueuedJob
 
 log = logging.getLogger(__name__)
 

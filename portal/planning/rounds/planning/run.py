@@ -9,8 +9,10 @@ from __future__ import annotations
 import gc
 import logging
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,10 +36,10 @@ from portal.planning.rounds.planning.lease import (
     lease_thorough,
     planned_since,
 )
-from portal.planning.rounds.planning.memory import memory_taken
+from portal.planning.rounds.planning.memory import Memory, memory_taken
 from portal.planning.rounds.planning.running import cores_asked
 from portal.planning.rounds.planning.shadowed import shadow_tell
-from portal.planning.rounds.planning.snapshot import snapshot_load
+from portal.planning.rounds.planning.snapshot import Snapshot, snapshot_load
 from portal.planning.rounds.planning.whole_nodes import on_whole_nodes
 from portal.planning.rounds.planning.without_failing_jobs import plan_without_failing_jobs
 from portal.planning.rounds.record.decisions import decisions_before, decisions_pack
@@ -49,11 +51,6 @@ from scheduler.placement.memory import NOTHING
 from scheduler.planning.plan import REPEATS, plan_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from portal.planning.rounds.planning.memory import Memory
-    from portal.planning.rounds.planning.snapshot import Snapshot
     from scheduler.model import Clock, ClusterState, Plan
     from scheduler.parameters import Parameters
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scheduler import model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from portal.work.jobs.models import Allocation, Attempt
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,10 +22,6 @@ from scheduler.sharing.series import LEAST_SAMPLES
 from scheduler.sharing.sharing import LOOKS_AT_USE, LOOKS_NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-
     from scheduler.parameters import Parameters
 
     Series = Mapping[str, Sequence[float]]

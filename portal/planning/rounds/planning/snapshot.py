@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,8 +42,6 @@ from scheduler.model.instances import is_instance, only_instances
 from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from portal.planning.rounds.planning.queued import QueuedJob
     from scheduler.model import Job
     from scheduler.parameters import Parameters

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.model.bays import node_of, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scheduler.model import Decision, Kept, Node, Piece, Plan
 
 

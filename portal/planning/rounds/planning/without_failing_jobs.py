@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from portal.planning.rounds.endless import Endless
-from scheduler.model import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from scheduler.model import Clock, ClusterState, Job, Plan
+from scheduler.model import Clock, ClusterState, Job, Plan, Reason
 
 log = logging.getLogger(__name__)
 

@@ -7,17 +7,15 @@ all their plannings, each of which holds until the next; a day by its rounds' ro
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import F
 
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.read.series import rounds_since
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 PLANNINGS_UP_TO_H = 6
 

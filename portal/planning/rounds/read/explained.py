@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
@@ -13,15 +14,10 @@ from portal.planning.rounds.read.keepers import KeepersNow
 from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.places import Turns
 from portal.planning.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
-from portal.planning.rounds.record.decisions import decisions_or_none
+from portal.planning.rounds.record.decisions import Decisions, decisions_or_none
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import QUEUED, JobState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.planning.rounds.record.decisions import Decisions
 
 
 def larger_sentence(chosen: dict[str, Any] | None) -> str | None:

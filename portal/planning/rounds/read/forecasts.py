@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F
@@ -15,9 +17,6 @@ from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
-
     from portal.work.jobs.models import Job
 
     Row = tuple[StartRange, float, float]

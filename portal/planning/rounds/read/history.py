@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import F, IntegerField, Max, Min, Q, Value
+from django.db.models import F, IntegerField, Max, Min, Q, QuerySet, Value
 from django.db.models.functions import Mod
 
 from portal.foundation.errors import NotFound
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.ended import ended_since
 from scheduler import metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from django.db.models import QuerySet
 
 
 @dataclass(frozen=True, slots=True)

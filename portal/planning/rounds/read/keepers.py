@@ -5,6 +5,8 @@ A waiting job's stored figures stay as long as its reason does, while what keeps
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,6 @@ from portal.work.jobs.models import Job
 from scheduler.model.instances import serves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
     Figures = Mapping[str, Any]
 
 RESERVED = "reserved"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from scheduler.fairness.keepers import RESERVATION
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from portal.people.tenants.models import User
 
 NODES_SHOWN = 2

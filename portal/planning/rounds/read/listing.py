@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -13,12 +14,6 @@ from portal.planning.rounds.models import Planning, Round
 from portal.planning.rounds.read.history import points_since
 from portal.planning.rounds.read.series import rounds_since
 from portal.planning.rounds.serializers import finite
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from django.db.models import QuerySet
-
 
 MAX_POINTS = 240
 _BULKY = ("decisions", "parameters", "error", "stops", "promises", "lapsed", "reservations")

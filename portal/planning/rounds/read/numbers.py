@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from portal.work.jobs.models import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     Figures = Mapping[str, Any]
 
 

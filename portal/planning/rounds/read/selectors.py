@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
@@ -18,8 +19,6 @@ from scheduler.estimator.cores import LARGE_MODEL_PARAMETERS, start_cores
 from scheduler.explaining.sentences import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from portal.people.tenants.models import Tenant, User
     from portal.work.jobs.models import Job
 

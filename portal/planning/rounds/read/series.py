@@ -6,20 +6,17 @@ happened in its stretch and not for the one planning that was picked; neighbouri
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.models import Round
 from portal.planning.rounds.read.history import points_since
 from portal.planning.rounds.record.metrics import RAQLR_HOURS
 from scheduler.metrics import over_round
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 RANGES: Mapping[str, timedelta] = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 MOST = 240

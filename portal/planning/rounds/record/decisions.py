@@ -9,20 +9,18 @@ windows, shares and reservations stand in a small JSON head. A job's figures and
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.record.frames import LONGEST, FrameError, frame_head, frame_pack, frame_read
+from portal.planning.rounds.record.frames import LONGEST, Frame, FrameError, frame_head, frame_pack, frame_read
 from portal.planning.rounds.record.packing import COLUMNS, REASONS, RESULTS, SIDES, Columns, columns_of, head_of
 from scheduler.explaining.places import queue_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.planning.rounds.record.frames import Frame
     from scheduler.model import Plan
 
 log = logging.getLogger(__name__)

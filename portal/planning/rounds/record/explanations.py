@@ -11,6 +11,7 @@ import json
 import logging
 import time
 import zlib
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,22 +19,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
-from portal.planning.rounds.models import Explanation
-from portal.planning.rounds.record.packing import REASONS, RESULTS, SIDES
+from portal.planning.rounds.models import Explanation, Planning
+from portal.planning.rounds.record.packing import REASONS, RESULTS, SIDES, Columns
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.states import QUEUED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from django.db.models import QuerySet
-
-    from portal.planning.rounds.models import Planning
     from portal.planning.rounds.record.decisions import Decisions
-    from portal.planning.rounds.record.packing import Columns
     from scheduler.model import Decision, Plan
 
 COMPARED = ("reason", "side", "binding")

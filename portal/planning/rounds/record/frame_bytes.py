@@ -5,12 +5,10 @@ Numbers that differ stand byte by byte, all first bytes, then all second ones, w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NEVER = np.iinfo(np.int64).min
 MOMENT_ERROR_US, RATIO_ERROR = 2, 5e-4

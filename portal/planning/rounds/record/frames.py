@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.record.frame_bytes import MOMENT, NEVER, Reader, Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 VERSION = 3
 LEVEL = 3

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler.model import Reason, Result, Side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from scheduler.model import Decision, Plan
-
+from scheduler.model import Decision, Plan, Reason, Result, Side
 
 COLUMNS = {
     "job": np.int64,

@@ -8,9 +8,10 @@ The meaning of a step's end is in `portal.planning.rounds.tuning.ending`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import Exists, OuterRef
@@ -34,9 +35,6 @@ from portal.work.jobs.states import AttemptState
 from scheduler.estimator.tuner import Way, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
