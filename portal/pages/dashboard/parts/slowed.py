@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import Q
 
-from portal.planning.rounds.contention.words import reason
+from portal.planning.rounds.contention.throttling import reason
 from portal.work.jobs.models import Slowing
 
 if TYPE_CHECKING:

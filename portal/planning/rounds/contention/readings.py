@@ -1,23 +1,18 @@
-"""Nodes' measurements as the scheduler's `Reading`s: traffic of memory, and utilisation of training jobs' GPUs."""
+"""What the scheduler reads of a node for the eliminator: its measurements, and its `Watch` as it is stored."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 
 from portal.cluster.telemetry import batches_recent
 from portal.foundation.bulk import among
-from portal.work.jobs.models import Allocation
+from portal.work.jobs.models import Allocation, Attempt
 from portal.work.jobs.states import AttemptState
-from scheduler.contention import Reading, Training
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from portal.work.jobs.models import Attempt
+from scheduler.contention import Reading, Throttle, Training, Watch
 
 LEAST_SHARE = 0.5
 """The least share of a period that must have been measured."""
@@ -149,3 +144,19 @@ def before_read(
             return {} if reading is None else reading.trainings
         last -= period_s / 4
     return {}
+
+
+def watch_dump(watch: Watch) -> dict[str, Any]:
+    return {
+        "before": {str(job): asdict(each) for job, each in watch.before.items()},
+        "throttles": {str(job): asdict(each) for job, each in watch.throttles.items()},
+        "harmless": sorted(map(list, watch.harmless)),
+    }
+
+
+def watch_load(state: dict[str, Any]) -> Watch:
+    return Watch(
+        {int(job): Training(**each) for job, each in state["before"].items()},
+        {int(job): Throttle(**each) for job, each in state["throttles"].items()},
+        frozenset((training, job) for training, job in state["harmless"]),
+    )

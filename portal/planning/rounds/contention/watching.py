@@ -11,8 +11,9 @@ in contact again, or the job has ended.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import Exists, F, OuterRef, Q
@@ -20,22 +21,27 @@ from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
 from portal.foundation.bulk import among
-from portal.planning.rounds.contention.readings import HISTORY, Span, batches_read, before_read, here_read, reading_make
-from portal.planning.rounds.contention.stored import watch_dump, watch_load
+from portal.planning.rounds.contention.readings import (
+    HISTORY,
+    Batches,
+    Here,
+    Span,
+    batches_read,
+    before_read,
+    here_read,
+    reading_make,
+    watch_dump,
+    watch_load,
+)
 from portal.planning.rounds.contention.throttling import cores_regain, ended_close, let_go, order_apply
 from portal.planning.rounds.errands import errand
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.planning.rounds.tuning.measures import idle_cores_beside
 from portal.work.jobs.models import Allocation, Attempt, MemoryWatch, Slowing
 from portal.work.jobs.states import AttemptState
-from scheduler.contention import Rules, Watch, observe
+from scheduler.contention import Order, Rules, Watch, observe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from portal.planning.rounds.contention.readings import Batches, Here
-    from scheduler.contention import Order
     from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
