@@ -19,7 +19,7 @@ from portal.cluster.models import Gpu
 from portal.pages.laboratory.errors import SimulationError
 from portal.pages.laboratory.sources.lessons import telemetry_lessons
 from portal.planning.estimation.selectors import pairs_measured
-from portal.planning.rounds.planning.learned import NAME
+from portal.planning.rounds.planning.sharing import NAME
 from portal.planning.sharing.proposing import proposal_fail, proposal_ready, proposal_take
 from scheduler.sharing.learned.record import PolicyFileError, packed, unpacked
 from scheduler.simulator.sharing.laws import MeasuredPairs

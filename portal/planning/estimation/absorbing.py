@@ -1,18 +1,50 @@
-"""Adding measurements to the tables' rows, through the pure `tables`, `mixture` and `iteration` (Hops 3.2-3.5)."""
+"""Adding a part's records to the tables' rows, through the pure `tables`, `mixture` and `iteration` (Hops 3.2-3.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from portal.planning.estimation.models import JobProfile, ThroughputCell
+from portal.planning.estimation.models import JobProfile, Signature, ThroughputCell
 from portal.planning.estimation.selectors import profile_of
 from scheduler.estimator import iteration, mixture, waiting
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:
-    from portal.planning.estimation.runs import Record, Run
+    from portal.work.jobs.models import Allocation
+
+
+Record = dict[str, Any]
+"""workers.protocol.wire.Iterations"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The part that records come from, as the tables see it."""
+
+    part: Allocation
+    signature: Signature
+    gpus: int
+    nodes: int
+    leads: bool  # the lowest rank speaks for the attempt and for the type
+    beside: int | None = None  # the type of its GPUs, where it is not the one that the node goes by
+
+    @property
+    def gpu_type_id(self) -> int | None:
+        return (self.beside or self.part.node.gpu_type_id) if self.gpus else None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether its GPUs are not of the type that the node goes by: then it says nothing of the node's own speed."""
+        return self.beside is not None
+
+
+def type_beside(part: Allocation) -> int | None:
+    """Return the type of a part's GPUs where it is not the one that its node goes by. One query."""
+    return part.gpu_allocations.exclude(gpu__gpu_type=None).values_list("gpu__gpu_type_id", flat=True).first()
+
 
 DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)
 """Columns of a record's rows."""

@@ -10,8 +10,8 @@ from django.template.response import TemplateResponse
 
 from portal.foundation.console.base import ConsoleAdmin, is_operator
 from portal.foundation.errors import Forbidden
-from portal.planning.estimation.matrix import matrices
 from portal.planning.estimation.models import PairSpeed
+from portal.planning.estimation.neighbours import matrices
 
 
 @admin.register(PairSpeed)

@@ -15,8 +15,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.telemetry import MEAN_S, TEN_S, batches_between, too_much_in_full
+from portal.planning.estimation.absorbing import type_beside
 from portal.planning.estimation.models import AttemptDistilled, Signature, SignatureUse
-from portal.planning.estimation.runs import type_beside
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from portal.work.jobs.states import FINAL
 from portal.work.jobs.use import WHOLE

@@ -22,8 +22,7 @@ from portal.planning.estimation.models import Link, LinkProbe, LinkVote
 from scheduler.estimator import links
 
 if TYPE_CHECKING:
-    from portal.planning.estimation.absorbing import Row
-    from portal.planning.estimation.runs import Record, Run
+    from portal.planning.estimation.absorbing import Record, Row, Run
 
 SIDES = ("within", "between")
 RECENT = 32

@@ -12,14 +12,13 @@ from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
 from portal.foundation.events.services import live_event
-from portal.planning.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
+from portal.planning.estimation.absorbing import COMMUNICATION, Record, Run, cells_add, profile_absorb, type_beside
 from portal.planning.estimation.distilling import signature_locked
 from portal.planning.estimation.links import vote_note
 from portal.planning.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
 from portal.planning.estimation.models.progress import SHORTEST_S, rate_of
 from portal.planning.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.planning.estimation.queries import queries_add
-from portal.planning.estimation.runs import Record, Run, type_beside
 from portal.planning.estimation.selectors import knowledge_load
 from portal.work.jobs.models import Allocation
 from scheduler import model

@@ -18,7 +18,7 @@ from portal.foundation.console.base import ConsoleAdmin, OperatorOnly
 from portal.foundation.console.show import block, facts, mark
 from portal.planning.rounds.admin_policy import PolicyAdmin
 from portal.planning.rounds.models import OperatorSetting, Planning, Round
-from portal.planning.rounds.read.numbers import JobNumbers
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.selectors import figures_of
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of

@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from portal.foundation.api.base import ApiView
 from portal.foundation.api.queries import PAGE_PARAMETERS, Query, page_of
 from portal.foundation.api.schema import PAGING, documented, page_schema, parameter
+from portal.planning.sharing.keeping import decisions_told
 from portal.planning.sharing.models import ShadowDecision
 from portal.planning.sharing.selectors import RANGES, comparison, decisions_of, pair_last, range_of
-from portal.planning.sharing.told import decisions_told
 
 RANGE = parameter("range", {"type": "string", "enum": list(RANGES)}, "How far back; missing: 24h.")
 ONLY = ("refused", "differ")

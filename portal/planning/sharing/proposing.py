@@ -16,7 +16,7 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError, Conflict, Forbidden, NotFound
 from portal.foundation.events.services import page_event
 from portal.people.tenants.services import audit_record
-from portal.planning.rounds.planning.learned import NAME
+from portal.planning.rounds.planning.sharing import NAME
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import Proposal
 

@@ -16,8 +16,7 @@ from portal.foundation import checks
 from portal.foundation.errors import BerthError
 from portal.planning.templating.filling import filled, sample
 from portal.planning.templating.parameters import MOST_PARAMETERS, Parameter, parameter_read
-from portal.planning.templating.references import MOST_REFERENCES, references_in, texts_of
-from portal.planning.templating.shell import command_check
+from portal.planning.templating.references import MOST_REFERENCES, command_check, references_in, texts_of
 from portal.work.jobs.description import SHORT_NAMES, description_examine
 
 MOST_BYTES = 256 * 1024

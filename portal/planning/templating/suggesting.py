@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from portal.foundation.errors import BerthError
-from portal.planning.templating.shell import command_check
+from portal.planning.templating.references import command_check
 from portal.work.jobs.declaration.table import FIELDS
 from portal.work.jobs.description import SHORT_NAMES
 

@@ -14,9 +14,10 @@ from portal.pages.dashboard.parts.formatting import number
 from portal.pages.dashboard.sharing.gpus import SharedNow, cells, pairs_on
 from portal.pages.dashboard.sharing.proposals import proposals_context
 from portal.pages.dashboard.sharing.words import decision_row, verdict
-from portal.planning.estimation.matrix import matrices
-from portal.planning.rounds.planning.learned import policy_why
+from portal.planning.estimation.neighbours import matrices
+from portal.planning.rounds.planning.sharing import policy_why
 from portal.planning.rounds.settings.knobs import knobs_current
+from portal.planning.sharing.keeping import decisions_told, names_of
 from portal.planning.sharing.selectors import (
     RANGES,
     answers_late,
@@ -28,7 +29,6 @@ from portal.planning.sharing.selectors import (
     use_course,
     worse_of_two,
 )
-from portal.planning.sharing.told import decisions_told, names_of
 
 if TYPE_CHECKING:
     from datetime import datetime

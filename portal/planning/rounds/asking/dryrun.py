@@ -15,7 +15,7 @@ from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import within
 from portal.planning.rounds.planning.model_jobs import unsaved_to_model_job
 from portal.planning.rounds.planning.snapshot import state_load
-from portal.planning.rounds.read.numbers import JobNumbers
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.selectors import reason_sentence
 from portal.planning.rounds.record.decisions import decisions_of
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters

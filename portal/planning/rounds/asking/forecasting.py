@@ -20,8 +20,8 @@ from django.utils import timezone
 from portal.foundation.events.services import page_event
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import Endless, within
-from portal.planning.rounds.errands import REST_MOST_S, errand, errand_rest
 from portal.planning.rounds.models import ForecastRecord, PlanningLease, StartForecast
+from portal.planning.rounds.planning.lease import REST_MOST_S, errand, errand_rest
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job

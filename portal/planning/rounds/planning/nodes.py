@@ -1,4 +1,7 @@
-"""Nodes of the database as the scheduler's values. A node with GPUs of several types is several: one bay for each type."""
+"""Nodes of the database as the scheduler's values. A node with GPUs of several types is several: one bay for each type.
+
+A plan comes back in terms of whole nodes.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 if TYPE_CHECKING:
     from portal.work.jobs.models import Attempt
+
 
 TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})
 NOT_SEEN = Seen()
@@ -179,3 +183,25 @@ def _bays(node: model.Node, beside: Mapping[int, There], types: Mapping[int, str
         for bay in bays
         for cores, memory_mib in [held.by_bay.get(bay.id, (0, 0))]
     ]
+
+
+def on_whole_nodes(made: model.Plan, nodes: Iterable[model.Node]) -> model.Plan:
+    """Return the plan with nodes in the place of bays. Promises keep their bays: the next planning is to find them again."""
+    if not any(model.number_of(node.id) for node in nodes):
+        return made
+    for decision in made.decisions:
+        if decision.placement is not None:
+            pieces = tuple(map(_on_node, decision.placement.pieces))
+            decision.placement = replace(decision.placement, pieces=pieces)
+    return replace(
+        made,
+        profiles=tuple(replace(each, piece=_on_node(each.piece)) for each in made.profiles),
+        probes=tuple(replace(each, pieces=tuple(map(_on_node, each.pieces))) for each in made.probes),
+        reservations=tuple(
+            replace(each, nodes=tuple(dict.fromkeys(map(model.node_of, each.nodes)))) for each in made.reservations
+        ),
+    )
+
+
+def _on_node(piece: model.Piece) -> model.Piece:
+    return replace(piece, node=model.node_of(piece.node))

@@ -37,10 +37,10 @@ from portal.planning.rounds.planning.lease import (
     planned_since,
 )
 from portal.planning.rounds.planning.memory import Memory, memory_taken
+from portal.planning.rounds.planning.nodes import on_whole_nodes
 from portal.planning.rounds.planning.running import cores_asked
 from portal.planning.rounds.planning.shadowed import shadow_tell
 from portal.planning.rounds.planning.snapshot import Snapshot, snapshot_load
-from portal.planning.rounds.planning.whole_nodes import on_whole_nodes
 from portal.planning.rounds.planning.without_failing_jobs import plan_without_failing_jobs
 from portal.planning.rounds.record.decisions import decisions_before, decisions_pack
 from portal.planning.rounds.record.explanations import BUDGET_SHARE, explanations_make

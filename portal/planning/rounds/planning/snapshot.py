@@ -16,12 +16,10 @@ from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.probes import links_wanted
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.ended import ended_since, history_load
-from portal.planning.rounds.planning.learned import policy_learned
 from portal.planning.rounds.planning.memory import Memory
 from portal.planning.rounds.planning.model_jobs import Known, times_of, to_model_job, to_model_jobs
 from portal.planning.rounds.planning.nodes import nodes_described
-from portal.planning.rounds.planning.past import array_history_now
+from portal.planning.rounds.planning.past import array_history_now, ended_since, history_load
 from portal.planning.rounds.planning.promises import promises_load
 from portal.planning.rounds.planning.running import running_one
 from portal.planning.rounds.planning.sharing import (
@@ -29,6 +27,7 @@ from portal.planning.rounds.planning.sharing import (
     memory_seen,
     pairs_load,
     policies_asked,
+    policy_learned,
     shared_memory,
     uses_load,
 )

@@ -9,10 +9,8 @@ from typing import Any
 from django.utils import timezone
 
 from portal.planning.rounds.models import Planning
+from portal.planning.rounds.read.figures import JobNumbers, KeepersNow, Turns
 from portal.planning.rounds.read.forecasts import forecast_record, range_missing, starts_of
-from portal.planning.rounds.read.keepers import KeepersNow
-from portal.planning.rounds.read.numbers import JobNumbers
-from portal.planning.rounds.read.places import Turns
 from portal.planning.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
 from portal.planning.rounds.record.decisions import Decisions, decisions_or_none
 from portal.planning.rounds.record.explanations import explanations_of

@@ -13,7 +13,7 @@ from django.db.models.functions import Mod
 
 from portal.foundation.errors import NotFound
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.ended import ended_since
+from portal.planning.rounds.planning.past import ended_since
 from scheduler import metrics
 
 

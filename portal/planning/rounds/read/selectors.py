@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.model_jobs import cores_wanted
-from portal.planning.rounds.read.places import Turns
+from portal.planning.rounds.read.figures import Turns
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.listing import jobs_for

@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from portal.foundation.bulk import among
-from portal.planning.rounds.errands import errand
+from portal.planning.rounds.planning.lease import errand
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.planning.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
 from portal.planning.rounds.tuning.measures import (

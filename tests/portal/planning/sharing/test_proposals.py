@@ -12,7 +12,7 @@ from portal.pages.laboratory import retraining
 from portal.pages.laboratory.retraining import retrain_next
 from portal.people.tenants.models import AuditEvent
 from portal.planning.estimation.models import PairSpeed, Signature, SignatureUse
-from portal.planning.rounds.planning.learned import NAME, policy_learned
+from portal.planning.rounds.planning.sharing import NAME, policy_learned
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import Proposal

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from portal.operate.health.problems import problems_of
 from portal.planning.estimation.models import Signature, SignatureUse
-from portal.planning.rounds.planning.learned import NAME, policy_learned
 from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.planning.sharing import NAME, policy_learned
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
