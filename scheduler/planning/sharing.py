@@ -28,9 +28,8 @@ from scheduler.planning.harvesting import Harvests
 from scheduler.planning.shared_places import Places
 from scheduler.planning.sharing_askers import Askers, expected_parts
 from scheduler.sharing.measured import Measured
-from scheduler.sharing.model import Rule
+from scheduler.sharing.model import BY_NUMBER, LAST_ADMITTING, NUMBERS, Rule, admitting, closing
 from scheduler.sharing.policy import granted
-from scheduler.sharing.rules import BY_NUMBER, LAST_ADMITTING, NUMBERS, admitting, closing
 from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import numpy as np
 
 from scheduler.sharing.alike import Alike
 from scheduler.sharing.measured import NOTHING, Harms, Measured
-from scheduler.sharing.model import WHOLE, Asker, Rule, SharedGpu
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.model import NUMBERS, WHOLE, Asker, Rule, SharedGpu
 from scheduler.sharing.series import LEAST_SAMPLES, Flags, Floats, Ints, Numbers, autocorrelation, forecast
 
 STRANGE = 8.0

@@ -1,4 +1,4 @@
-"""The input and the output of a sharing policy (algorithms.md section 11)."""
+"""The input and the output of a sharing policy (algorithms.md section 11), and its rules by number, as arrays hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from scheduler.sharing.series import LEAST_SAMPLES, Floats, resampled
+from scheduler.sharing.series import LEAST_SAMPLES, Flags, Floats, Numbers, resampled
 
 WHOLE = 1000
 """Thousandths of a GPU's compute."""
@@ -182,3 +182,23 @@ class Harvest:
     job: int
     gpu: int
     grant_mib: int
+
+
+NUMBERS: dict[Rule, int] = {rule: number for number, rule in enumerate(Rule)}
+BY_NUMBER: tuple[Rule, ...] = tuple(Rule)
+WORDS: tuple[str, ...] = tuple(map(str, Rule))
+LAST_ADMITTING = NUMBERS[Rule.MEASURED]
+"""Rules that let an asker in come first."""
+
+
+def admitting(rules: Numbers) -> Flags:
+    """Return where a rule lets the asker in. Shape as given."""
+    found: Flags = rules <= LAST_ADMITTING
+    return found
+
+
+def closing(rules: Numbers) -> dict[str, int]:
+    """Return how many GPUs each rule keeps the asker away from, the most first."""
+    counts = np.bincount(rules).tolist()[LAST_ADMITTING + 1 :]
+    found = [(WORDS[number], count) for number, count in enumerate(counts, LAST_ADMITTING + 1) if count]
+    return dict(sorted(found, key=lambda item: (-item[1], item[0])))

@@ -16,11 +16,10 @@ from scheduler.sharing.board import Board
 from scheduler.sharing.cbp import Cbp
 from scheduler.sharing.dqn import Dqn
 from scheduler.sharing.measured import NOTHING, Measured
-from scheduler.sharing.model import Asker, Harvest, Joined, Refused, Rule, SharedGpu
+from scheduler.sharing.model import BY_NUMBER, Asker, Harvest, Joined, Refused, Rule, SharedGpu, admitting
 from scheduler.sharing.peak import CbpPeak
 from scheduler.sharing.policy import Policy, granted
 from scheduler.sharing.res_ag import ResAg
-from scheduler.sharing.rules import BY_NUMBER, admitting
 
 if TYPE_CHECKING:
     from scheduler.sharing.learned.record import Stored

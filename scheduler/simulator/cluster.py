@@ -10,8 +10,7 @@ from scheduler.copies import replace
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 from scheduler.model import Job, Node, Piece, Share, node_of
 from scheduler.model.instances import serves
-from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.world.truth import Spot, World
+from scheduler.simulator.world.truth import SimulationError, Spot, World
 
 Ask = tuple[tuple[int, ...], frozenset[str], int, int]
 """Sizes, GPU types, hard cores a GPU, memory: a waiting job's demand on a node."""

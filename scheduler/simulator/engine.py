@@ -25,19 +25,17 @@ from scheduler.planning.deciding import decide
 from scheduler.planning.plan import REPEATS, plan
 from scheduler.simulator.live_input import LiveInput
 from scheduler.simulator.load import Attempt, Load, count_work
-from scheduler.simulator.noting import job_record, planning_record
 from scheduler.simulator.observe import state_of
-from scheduler.simulator.records import PlanningRecord, Run
+from scheduler.simulator.records import PlanningRecord, Run, job_record, planning_record
 from scheduler.simulator.rivals import policy_named
 from scheduler.simulator.rounds import Progress, Rounds
 from scheduler.simulator.simulated import Event, SimulatedCluster
-from scheduler.simulator.soundness import check
+from scheduler.simulator.world.truth import TracedJob, World, check
 
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters
     from scheduler.planning.decided import Decided
     from scheduler.policies.policy import Policy
-    from scheduler.simulator.world.truth import TracedJob, World
 
     Watch = Callable[[ClusterState, Callable[[], Plan], Decided], None]
 

@@ -20,8 +20,8 @@ from scheduler.model import ArrayHistory, ClusterState, Job, Ranked, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.memory import NOTHING
 from scheduler.planning.inputs import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
-from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
+from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
     from scheduler.explaining.figures import Why

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.model import Job, Piece, Placement, Promise, Running, Span, StopOrder
-from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.world.truth import SimulationError, Spot, TracedJob
 
 if TYPE_CHECKING:
     from scheduler.estimator.tuner import Tuning
     from scheduler.simulator.cluster import Cluster
-    from scheduler.simulator.world.truth import Spot, TracedJob
 
 SPANS_S = 8 * 3600.0
 """The time for which each ended attempt is remembered."""

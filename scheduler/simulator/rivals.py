@@ -12,7 +12,7 @@ from scheduler.copies import replace
 from scheduler.parameters import Parameters
 from scheduler.policies.registry import POLICIES
 from scheduler.policies.rivals import gavel, gavel_hops, sia, sia_hops, sjf, tetris
-from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
     from scheduler.policies.policy import Policy

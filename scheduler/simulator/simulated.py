@@ -15,19 +15,17 @@ from scheduler.fairness.lrf import BY_SAMPLES, Age, is_guess
 from scheduler.model import Piece, Placement, Promise, Span, StopOrder
 from scheduler.simulator.arrival_queue import ArrivalQueue
 from scheduler.simulator.cluster import Ask, Cluster
-from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
 from scheduler.simulator.relief import Relief
 from scheduler.simulator.world import tuning
 from scheduler.simulator.world.ideal import Ideal
-from scheduler.simulator.world.knowing import Knowing
-from scheduler.simulator.world.profiles import Profiles
+from scheduler.simulator.world.knowing import Knowing, Profiles
+from scheduler.simulator.world.truth import SimulationError, World
 
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters
-    from scheduler.simulator.world.truth import World
 
 
 class Event(IntEnum):

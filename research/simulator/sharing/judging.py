@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scheduler.simulator.sharing.pairs import PairWorld
     from scheduler.simulator.sharing.pickers import Picker
     from scheduler.simulator.sharing.school import Lessons
-    from scheduler.simulator.sharing.usage import SharingJob
+    from scheduler.simulator.sharing.world import SharingJob
 
 MOST_TRIED = 12
 PICKERS: dict[str, Callable[[], Picker]] = {

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.learned.images import CROWD, LONG, RESOURCES, STEPS, WAIT
-from scheduler.sharing.learned.masks import TOLERANCE, Limits
+from scheduler.sharing.learned.images import CROWD, LONG, RESOURCES, STEPS, TOLERANCE, WAIT, Limits
 from scheduler.sharing.learned.paces import Beside, Course
 from scheduler.sharing.learned.runs import UNSEEN, Ahead, Runs
-from scheduler.sharing.model import Asker, Rule
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.model import NUMBERS, Asker, Rule
 from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.sharing.learned.images import RESOURCES, STEPS, STRIDE, Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import RESOURCES, STEPS, STRIDE, Frame, Limits
 from scheduler.sharing.learned.network import HIDDEN, Network, shapes
 from scheduler.sharing.learned.training import Recipe, Training, Workloads
 from scheduler.sharing.series import Floats

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 
 from scheduler.sharing.series import Floats
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 GPU_MIB = 12_288
 """The paper's card: it used up to 11 755 MB."""

@@ -29,10 +29,9 @@ from numpy.random import Generator
 from scheduler.estimator.mixture import absorb
 from scheduler.model import Job, Node, Tenant
 from scheduler.model.speeds import Link, Loading, Part, Profile
-from scheduler.simulator.generators import hops_constants as free
-from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512, Choices
-from scheduler.simulator.generators.hops_models import ROWS, TASKS, Task
-from scheduler.simulator.world.training import Training
+from scheduler.simulator.generators import hops_models as free
+from scheduler.simulator.generators.hops_models import FROZEN_64, FROZEN_512, ROWS, TASKS, Choices, Task
+from scheduler.simulator.world.laws import Training
 from scheduler.simulator.world.truth import TracedJob, World
 
 TENANT = 1

@@ -13,16 +13,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.learned.images import RESOURCES, STEPS, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
+from scheduler.sharing.learned.images import (
+    RESOURCES,
+    STEPS,
+    WAIT,
+    Frame,
+    Limits,
+    Reach,
+    ahead,
+    allowed,
+    fitting,
+    remembered,
+    state,
+    taken,
+)
 from scheduler.sharing.learned.paces import Gains, course
 from scheduler.sharing.measured import NOTHING, Measured
 from scheduler.sharing.series import Flags, Floats
-from scheduler.simulator.sharing.world import GPU, MEMORY, World
+from scheduler.simulator.sharing.world import GPU, MEMORY, SharingJob, World
 
 if TYPE_CHECKING:
     from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import SharingJob
 
 STEP_S = 5.0
 NOT_SLOWED = 1.02

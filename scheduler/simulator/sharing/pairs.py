@@ -18,7 +18,7 @@ from scheduler.model import PairSeen
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.series import Floats
 from scheduler.simulator.sharing.laws import InTurns, Law, MeasuredPairs
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 Speeds = dict[tuple[str, str], float]
 COLUMNS = ("gpu_type", "job_a", "scale_a", "job_b", "scale_b", "norm_a", "norm_b")

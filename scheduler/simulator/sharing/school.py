@@ -13,14 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.training import Recipe, Training
 from scheduler.simulator.generators.dqngpu import GPU_MIB, GROUPS, PHASE_S, dqngpu_jobs
 from scheduler.simulator.sharing.laws import InTurns, Law
 from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
 from scheduler.simulator.sharing.pairs import MEMORY_MIB, PairWorld
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 LAW = InTurns(switching=0.05, crowding=1.0)
 """With a use of the GPU fitted for each job, no other constants explain more of Gavel's V100 pairs."""

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scheduler.model import Job
-from scheduler.simulator.traces.choices import Choices
-from scheduler.simulator.traces.csvrows import Row, rows
-from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source
+from scheduler.simulator.traces.source import MOST_GPUS, Choices, Column, Format, Row, Source, rows
 from scheduler.simulator.world.truth import Steady, TracedJob
 
 MILLI = 1000

@@ -7,15 +7,24 @@ and GPU type, so the table's job types are the labels under which the estimator 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from scheduler.model import Job
 from scheduler.simulator.traces.batch_sizes import MODES, run_time
-from scheduler.simulator.traces.choices import Choices
-from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, TraceError, shown
+from scheduler.simulator.traces.source import (
+    MOST_GPUS,
+    Choices,
+    Column,
+    Format,
+    Source,
+    TraceError,
+    number_read,
+    shown,
+    whole_read,
+)
 from scheduler.simulator.traces.throughputs import Measured, Table, read_table
 from scheduler.simulator.world.truth import TracedJob
 
@@ -96,20 +105,10 @@ class _Line:
         return self._fields.get(column, default).strip()
 
     def number_of(self, column: str, *, least: float, default: str = "") -> float:
-        text = self.text(column, default)
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= MOST_NUMBER:
-            raise self.wrong(column, f"{shown(text)} is not a number from {least:g} to {MOST_NUMBER:g}")
-        return value
+        return number_read(self.text(column, default), partial(self.wrong, column), least=least)
 
     def whole(self, column: str) -> int:
-        value = self.number_of(column, least=1)
-        if value != int(value):
-            raise self.wrong(column, f"{shown(self.text(column))} is not a whole number")
-        return int(value)
+        return whole_read(self.text(column), partial(self.wrong, column), least=1)
 
 
 @dataclass(frozen=True, slots=True)

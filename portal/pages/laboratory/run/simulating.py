@@ -10,7 +10,7 @@ from portal.pages.laboratory.limits import asked_check
 from portal.pages.laboratory.run.parallel import Task, run_tasks
 from portal.pages.laboratory.run.scenario import simulated
 from scheduler.parameters import PARAMETERS
-from scheduler.simulator.errors import SimulationError as EngineError
+from scheduler.simulator.world.truth import SimulationError as EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

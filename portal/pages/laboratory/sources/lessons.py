@@ -8,11 +8,11 @@ import numpy as np
 
 from portal.pages.laboratory.errors import SimulationError
 from portal.planning.estimation.models import SignatureUse
-from scheduler.sharing.learned.seen import phases_of
+from scheduler.sharing.learned.runs import phases_of
 from scheduler.simulator.generators.dqngpu import GROUPS, PHASE_S
 from scheduler.simulator.sharing.pairs import PairWorld, half_of, pairs_read
 from scheduler.simulator.sharing.school import EYES, LAW, LONGEST, Groups, Pairs, Seen
-from scheduler.simulator.sharing.usage import Usage
+from scheduler.simulator.sharing.world import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

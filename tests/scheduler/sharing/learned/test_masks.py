@@ -4,11 +4,22 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.sharing.learned.images import MEMORY, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
+from scheduler.sharing.learned.images import (
+    MEMORY,
+    WAIT,
+    Frame,
+    Limits,
+    Reach,
+    ahead,
+    allowed,
+    fitting,
+    remembered,
+    state,
+    taken,
+)
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
 from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 GIB = 1024
 FRAME = Frame(3)

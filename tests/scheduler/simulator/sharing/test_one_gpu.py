@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import PairSeen
-from scheduler.sharing.learned.images import MEMORY, WAIT, Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import MEMORY, WAIT, Frame, Limits
 from scheduler.sharing.measured import Measured
 from scheduler.simulator.generators.dqngpu import APPS, GPU_MIB, GROUPS, dqngpu_jobs, used_by
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
@@ -15,7 +14,7 @@ from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
 from scheduler.simulator.sharing.pairs import PairWorld, explained, half_of, memory_of
 from scheduler.simulator.sharing.pickers import Sharing, placed
 from scheduler.simulator.sharing.school import EYES, LAW
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 GIB = 1024
 ALONE = InTurns(0.0)

@@ -15,8 +15,7 @@ from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import GpuAllocation, Job
 from scheduler.estimator.tables import signature_of
-from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.network import shapes
 from scheduler.sharing.learned.record import packed
 from scheduler.sharing.learned.training import Recipe, Training
