@@ -54,7 +54,8 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
 def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
     now, parameters = timezone.now(), scheduler_parameters(knobs_current())
     parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
-    row = _row(description=description, tenant=tenant, user=user, now=now)
+    asked = {"submitted_at": now, "waiting_since": now, "state": JobState.PENDING, **description.job_fields()}
+    row = Job(pk=DRY_ID, tenant=tenant, owner=user, **asked)
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
     job = unsaved_to_model_job(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
@@ -99,13 +100,6 @@ def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters
         return None
     ends = {"earliest_at": own.earliest_s, "median_at": own.median_s, "latest_at": own.latest_s}
     return {name: None if at_s is None else datetime.fromtimestamp(at_s, UTC) for name, at_s in ends.items()}
-
-
-def _row(*, description: JobDescription, tenant: Tenant, user: User, now: datetime) -> Job:
-    fields = description.job_fields()
-    return Job(
-        pk=DRY_ID, tenant=tenant, owner=user, submitted_at=now, waiting_since=now, state=JobState.PENDING, **fields
-    )
 
 
 def _placement(decision: Decision, names: dict[int, str]) -> list[dict[str, Any]] | None:

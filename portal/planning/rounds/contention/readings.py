@@ -100,7 +100,9 @@ def reading_make(span: Span, here: Here, *, by_cores: bool, known: Iterable[int]
     for attempt_id, part in here.trainings.items():
         used = _utilisation(span, part)
         if used is not None:
-            trainings[attempt_id] = Training(used, _cores_over(span, part))
+            # Cores that changed in the span equal no number: an order's number is its time.
+            cores = 0 if span.first * 1000 < part.cores_sequence else len(part.core_ids)
+            trainings[attempt_id] = Training(used, cores)
         elif attempt_id in known:
             return None
     shares = {pk: span.mean("attempts", part.attempt.key, "memory_share") for pk, part in here.others.items()}
@@ -124,11 +126,6 @@ def _utilisation(span: Span, part: Allocation) -> float | None:
     ]
     known = [value for value in used if value is not None]
     return min(1.0, sum(known) / len(known) / 100) if known and len(known) == len(used) else None
-
-
-def _cores_over(span: Span, part: Allocation) -> int:
-    """Return its cores; 0, which equals no number, where they changed in the span: an order's number is its time."""
-    return 0 if span.first * 1000 < part.cores_sequence else len(part.core_ids)
 
 
 def before_read(

@@ -28,7 +28,7 @@ from portal.planning.rounds.settings.knobs import knobs_current, scheduler_param
 from portal.planning.rounds.tuning.measures import idle_cores_beside
 from portal.work.jobs.models import Allocation, Attempt, MemoryWatch, Slowing
 from portal.work.jobs.states import AttemptState
-from scheduler.contention import Order, Rules, Watch, observe
+from scheduler.contention import Rules, Watch, observe
 
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters
@@ -195,7 +195,9 @@ class _Period:
             if not matters or not (after.throttles or (reading.trainings and reading.drawn)):
                 self.row.delete()
             return False
-        if not self._carry_out(order, watch, drew=reading.drawn.get(order.job, 0.0)):
+        before = watch.before.get(order.training)
+        lost = None if order.fell is None or before is None else order.fell / before.utilisation
+        if not order_apply(order, lost=lost, drew=reading.drawn.get(order.job, 0.0), now=self.now):
             self._go_on(watch, since=self.now)
             return False
         self.row.state, self.row.since, self.row.ordered_at = readings.watch_dump(after), None, self.now
@@ -205,11 +207,6 @@ class _Period:
     @property
     def rules(self) -> Rules:
         return Rules(self.parameters.relieve_threshold, self.parameters.noise_band)
-
-    def _carry_out(self, order: Order, watch: Watch, *, drew: float) -> bool:
-        before = watch.before.get(order.training)
-        lost = None if order.fell is None or before is None else order.fell / before.utilisation
-        return order_apply(order, lost=lost, drew=drew, now=self.now)
 
     def _go_on(self, watch: Watch, *, since: datetime) -> None:
         self.row.state = readings.watch_dump(watch)

@@ -74,8 +74,9 @@ class KeptQueue:
         old = time.monotonic() - self.at_s > FORGET_S or not 0 <= time.time() - self.at_unix_s <= FORGET_S
         self.looks += 1
         changed = None if before is None or old else self._update(before)
-        if changed is not None and self.looks % COMPARED_EVERY == 0:
-            changed = self._compared(changed)
+        if changed is not None and self.looks % COMPARED_EVERY == 0 and list(self.rows.values()) != queue_load():
+            log.error("the queue remembered differs from the database: all jobs are read")
+            changed = None
         if changed is None:
             self.rows = {row.pk: row for row in queue_load()}
         self.horizon, self.at_s, self.at_unix_s = horizon, time.monotonic(), time.time()
@@ -113,12 +114,6 @@ class KeptQueue:
         for pk in moved:
             self.rows[pk] = self.rows[pk]._replace(done_fraction=told.get(pk))
         return moved
-
-    def _compared(self, changed: frozenset[int]) -> frozenset[int] | None:
-        if list(self.rows.values()) == queue_load():
-            return changed
-        log.error("the queue remembered differs from the database: all jobs are read")
-        return None
 
 
 @contextmanager

@@ -84,8 +84,9 @@ def nodes_described(
     return [
         bay
         for number, node in plain.items()
+        for shared in [Shared(node.idle_cores, node.idle_memory_mib, node.cores_total, node.memory_total_mib)]
         for bay in (
-            deal(_bays(node, beside[number], types, held[number]), _shared(node), wants, promised)
+            deal(_bays(node, beside[number], types, held[number]), shared, wants, promised)
             if number in beside
             else [node]
         )
@@ -160,10 +161,6 @@ def _node(node: Any, present: There, held: Held) -> model.Node:
         offers=node_offers(node.software),
         speed=node.speed_factor or 1.0,
     )
-
-
-def _shared(node: model.Node) -> Shared:
-    return Shared(node.idle_cores, node.idle_memory_mib, node.cores_total, node.memory_total_mib)
 
 
 def _bays(node: model.Node, beside: Mapping[int, There], types: Mapping[int, str], held: Held) -> list[model.Node]:

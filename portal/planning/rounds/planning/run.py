@@ -148,7 +148,9 @@ def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
         record.apply_s = time.monotonic() - began_s - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
-        _undone(record)
+        # The applied part of the plan is rolled back with its transaction.
+        record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
+        record.stops, record.promises, record.lapsed, record.reservations, record.profiles = [], [], [], [], []
         log.exception("planning %s failed", turn.number)
         _save(record)
         raise
@@ -205,13 +207,6 @@ def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
     """Ask the scheduler, with the rest of its last planning in this process. `given`: as for `plan_on`, from the state on."""
     made, memory.solved = plan_on(memory.solved, *given, replan=replan)
     return made
-
-
-def _undone(record: Planning) -> None:
-    """Record a failure: the applied part of the plan is rolled back with its transaction."""
-    record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
-    record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
-    record.profiles = []
 
 
 def _save(record: Planning) -> None:

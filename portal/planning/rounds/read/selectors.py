@@ -68,18 +68,15 @@ def planning_decisions(
         visible = jobs_for(user=user, tenant=tenant).in_bulk(ids)
         details = explanations_of(list(visible), number=planning.number)
         for row, entry in enumerate(entries, start=first):
-            job = visible.get(entry["job"])
-            figures = figures_of(entry, job, details.get(job.pk)) if job else {}
-            shown.append(_shown(entry, job, turns.told(row, job, figures) if job else {}))
+            if (job := visible.get(entry["job"])) is None:
+                kept = {name: entry[name] for name in ("rank", "result", "reason", "array", "side", "inside_window")}
+                unseen = dict.fromkeys(("job", "number", "tenant", "placement", "latency_ratio"))
+                shown.append({**kept, **unseen, "name": ANOTHERS, "figures": {}})
+                continue
+            figures = turns.told(row, job, figures_of(entry, job, details.get(job.pk)))
+            named = {"number": job.number, "name": job.name, "tenant": job.tenant.name, "figures": figures}
+            shown.append(entry | named)
     return shown
-
-
-def _shown(entry: dict[str, Any], job: Job | None, figures: dict[str, Any]) -> dict[str, Any]:
-    if job is None:
-        kept = {name: entry[name] for name in ("rank", "result", "reason", "array", "side", "inside_window")}
-        unseen = dict.fromkeys(("job", "number", "tenant", "placement", "latency_ratio"))
-        return {**kept, **unseen, "name": ANOTHERS, "figures": {}}
-    return {**entry, "number": job.number, "name": job.name, "tenant": job.tenant.name, "figures": figures}
 
 
 def figures_of(entry: dict[str, Any], job: Job, detail: dict[str, Any] | None) -> dict[str, Any]:

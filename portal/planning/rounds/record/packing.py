@@ -91,7 +91,7 @@ def _codes(decisions: Sequence[Decision]) -> dict[str, np.ndarray]:
     count = len(decisions)
     results, reasons = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS))
     return {
-        "binding": _column("binding", (_mark(binding_node(each)) for each in decisions), count),
+        "binding": _column("binding", (zlib.crc32(binding_node(each).encode()) for each in decisions), count),
         "result": _column("result", (results[each.result] for each in decisions), count),
         "reason": _column("reason", (reasons[each.reason or ""] for each in decisions), count),
         "eligible": _column("eligible", (each.eligible for each in decisions), count),
@@ -100,10 +100,6 @@ def _codes(decisions: Sequence[Decision]) -> dict[str, np.ndarray]:
 
 def _column(name: str, values: Iterable[Any], count: int) -> np.ndarray:
     return np.fromiter(values, dtype=COLUMNS[name], count=count)
-
-
-def _mark(name: str) -> int:
-    return zlib.crc32(name.encode()) if name else 0
 
 
 def head_of(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
