@@ -168,11 +168,11 @@ class Reach:
             np.maximum(self._highest[power, first], self._highest[power, last + 1 - (1 << power)], out=found[:there])
         else:
             found[:there] = self._highest[0, first]
-            found[:, MEMORY] = self.ever(done)
+            found[:, MEMORY] = self.peak_from(done)
         found[:, IN_TIME] /= self._limits.in_time
         return found
 
-    def ever(self, done: float = 0.0) -> float:
+    def peak_from(self, done: float = 0.0) -> float:
         """Return the most memory that it will use until its end, having done `done` phases."""
         return float(self._later[int(done)]) if int(done) < self._total else 0.0
 

@@ -41,7 +41,7 @@ NOT_SLOWED = 1.02
 
 
 @dataclass(frozen=True, slots=True)
-class Eyes:
+class Observation:
     """How an agent looks at jobs. `view`: at their use over time, or at their highest or mean use throughout (DeepRM)."""
 
     frame: Frame = field(default_factory=Frame)
@@ -76,17 +76,17 @@ class OneGpu:
         jobs: Sequence[SharingJob],
         memory_mib: int,
         law: Law | None = None,
-        eyes: Eyes | None = None,
+        observation: Observation | None = None,
         pay: Pay | None = None,
         measured: Measured = NOTHING,
     ) -> None:
         self.world = World(jobs, 1, memory_mib, law)
-        self.eyes, self.pay = eyes or Eyes(), pay or Pay()
-        least = self.eyes.limits.gain
-        self._gains = None if least is None else Gains(self.eyes.frame, least, measured)
-        self.views = [self.eyes.of(job.usage.parts) for job in jobs]
+        self.observation, self.pay = observation or Observation(), pay or Pay()
+        least = self.observation.limits.gain
+        self._gains = None if least is None else Gains(self.observation.frame, least, measured)
+        self.views = [self.observation.of(job.usage.parts) for job in jobs]
         self._images: list[tuple[Floats, float]] = [(ahead(view), float(len(view))) for view in self.views]
-        self._reaches = [Reach(view, self.eyes.limits) for view in self.views]
+        self._reaches = [Reach(view, self.observation.limits) for view in self.views]
         self._added: tuple[tuple[int, ...], Floats] = ((-1,), np.empty(0))
         self._may: tuple[tuple[float, tuple[int, ...]], Flags] = (-1.0, ()), np.empty(0, dtype=bool)
         self.waiting = list(range(len(jobs)))
@@ -107,7 +107,7 @@ class OneGpu:
     @property
     def front(self) -> list[int]:
         """The waiting jobs in the slots."""
-        return self.waiting[: self.eyes.frame.slots]
+        return self.waiting[: self.observation.frame.slots]
 
     def done(self, job: int) -> float:
         """Return the phases that a job on the GPU has behind it."""
@@ -125,16 +125,16 @@ class OneGpu:
         """Return with which actions no resource is exceeded, and each who starts gains enough where that is asked."""
         front = tuple(self.front)
         if self._added[0] != front:
-            self._added = front, taken(self.eyes.frame, [self._reaches[job].ahead() for job in front])
-        running = np.zeros((self.eyes.limits.longest, RESOURCES))
+            self._added = front, taken(self.observation.frame, [self._reaches[job].ahead() for job in front])
+        running = np.zeros((self.observation.limits.longest, RESOURCES))
         for job in there:
             running += self._reaches[job].ahead(self.done(job))
         if self._gains is None:
             return fitting(running, self._added[1])
         wide = None
-        if self.eyes.limits.bounded:  # memory must be enough at any pace
-            held = sum(self._reaches[job].ever(self.done(job)) for job in there)
-            wide = remembered(self.eyes.frame, held, [self._reaches[job].ever() for job in front])
+        if self.observation.limits.bounded:  # memory must be enough at any pace
+            held = sum(self._reaches[job].peak_from(self.done(job)) for job in there)
+            wide = remembered(self.observation.frame, held, [self._reaches[job].peak_from() for job in front])
         found = fitting(running, self._added[1]) if wide is None else wide | fitting(running, self._added[1])
         if not found[1:].any():
             return found
@@ -155,13 +155,13 @@ class OneGpu:
         remaining = [len(self.views[job]) - self.done(job) for job in running]
         front = self.front
         slots = [self._images[job] for job in front]
-        return state(self.eyes.frame, image, remaining, slots, len(self.waiting) - len(front)), self.may()
+        return state(self.observation.frame, image, remaining, slots, len(self.waiting) - len(front)), self.may()
 
     def act(self, action: int, gamma: float = 1.0) -> tuple[float, int]:
         """Start a subset of the slots, or wait. Returns the reward, discounted by step, and the steps that passed."""
         if action != WAIT:
             front = self.front
-            self.start([front[slot] for slot in self.eyes.frame.subsets[action]])
+            self.start([front[slot] for slot in self.observation.frame.subsets[action]])
             return 0.0, 0
         before = self.may() if self.waiting else None
         reward, steps = 0.0, 0
@@ -205,7 +205,7 @@ class OneGpu:
             parts = self.world.jobs[job].usage.parts
             self.views[job] = np.broadcast_to(parts.max(axis=0), parts.shape)
             self._images[job] = ahead(self.views[job]), float(len(parts))
-            self._reaches[job] = Reach(self.views[job], self.eyes.limits)
+            self._reaches[job] = Reach(self.views[job], self.observation.limits)
             self._added = (-1,), np.empty(0)
         return bool(stepped.ended or stepped.crashed)
 
