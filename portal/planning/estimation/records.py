@@ -15,8 +15,7 @@ from portal.foundation.events.services import live_event
 from portal.planning.estimation.absorbing import COMMUNICATION, Record, Run, cells_add, profile_absorb, type_beside
 from portal.planning.estimation.distilling import signature_locked
 from portal.planning.estimation.links import vote_note
-from portal.planning.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
-from portal.planning.estimation.models.progress import SHORTEST_S, rate_of
+from portal.planning.estimation.models import SHORTEST_S, AttemptSpeed, JobProgress, PartOffset, Signature, rate_of
 from portal.planning.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.planning.estimation.queries import queries_add
 from portal.planning.estimation.selectors import knowledge_load
