@@ -172,7 +172,7 @@ class Refused:
     """A job starts on no GPU. `rules`: how many GPUs were closed to it by each rule."""
 
     job: int
-    rules: Mapping[Rule, int]
+    rules: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,15 +129,17 @@ def template_delete(*, actor: User, template: JobTemplate) -> None:
 
 def may_change(user: User, template: JobTemplate) -> bool:
     """Say whether a person may save another version."""
-    if template.tenant is None:
-        return bool(user.is_operator)
-    return role_of(user=user, tenant=template.tenant) in {"member", "manager", "operator"}
+    return _role(user, template) in {"member", "manager", "operator"}
 
 
 def may_delete(user: User, template: JobTemplate) -> bool:
+    return _role(user, template) in {"manager", "operator"}
+
+
+def _role(user: User, template: JobTemplate) -> str | None:
     if template.tenant is None:
-        return bool(user.is_operator)
-    return role_of(user=user, tenant=template.tenant) in {"manager", "operator"}
+        return "operator" if user.is_operator else None
+    return role_of(user=user, tenant=template.tenant)
 
 
 @transaction.atomic
