@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 from scheduler.fairness.lrf import Age, latency_ratio
 from scheduler.model import Job, Lines, Ranked
@@ -62,13 +62,7 @@ class ArrivalQueue(Lines):
     def __iter__(self) -> Iterator[Ranked]:
         return map(self._ranked, self._keys)
 
-    @overload
-    def __getitem__(self, place: int) -> Ranked: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Ranked]: ...
-
-    def __getitem__(self, place: int | slice) -> Ranked | list[Ranked]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return [self._ranked(key) for key in self._keys[place]]
         return self._ranked(self._keys[place])

@@ -8,7 +8,7 @@ are really taken when the plan is applied. Before the next planning the changed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator, estimator_for
@@ -40,13 +40,7 @@ class _Live(Sequence[Running]):
     def __len__(self) -> int:
         return len(self._simulated.running) + len(self._simulated.profiles)
 
-    @overload
-    def __getitem__(self, place: int) -> Running: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Running]: ...
-
-    def __getitem__(self, place: int | slice) -> Running | list[Running]:
+    def __getitem__(self, place: Any) -> Any:
         return self._together()[place]
 
     def __iter__(self) -> Iterator[Running]:

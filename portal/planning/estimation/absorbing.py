@@ -88,17 +88,14 @@ def profile_absorb(run: Run, records: Sequence[Record]) -> None:
 def rows_take(profile: JobProfile, rows: Sequence[Row], *, batch: int, gpus: int) -> None:
     """Take a run's rows into the profile, which is not saved."""
     _data_times(profile, rows, gpus=gpus)
-    modules = [row for row in rows if row[FORWARD] is not None and (gpus == 1 or _infers(row))]
+    # Of several GPUs only those in which nothing depends on how many take part: T_d + T_f.
+    infers = (row for row in rows if gpus == 1 or not (row[BACKWARD] or row[UPDATE] or row[COMMUNICATION]))
+    modules = [row for row in infers if row[FORWARD] is not None]
     if modules:
         _time_modules(profile, modules, batch=batch)
         _pattern(profile, modules)
     if gpus > 1 and profile.modules and profile.batch == batch:
         _exchanges(profile, rows)
-
-
-def _infers(row: Row) -> bool:
-    """Whether nothing in it depends on how many GPUs take part: T_d + T_f."""
-    return not row[BACKWARD] and not row[UPDATE] and not row[COMMUNICATION]
 
 
 def _data_times(profile: JobProfile, rows: Sequence[Row], *, gpus: int) -> None:

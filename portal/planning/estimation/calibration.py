@@ -35,7 +35,6 @@ WORD = "BERTH-LINK "
 MEMORY_MIB = 2048
 LOG_BYTES = 256 * 1024
 KINDS = {"within": "within a node", "between": "between nodes"}
-APART = "instances (MIG) exchange nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,8 @@ def calibration_tasks(*, names: list[str] | None = None, again: bool = False) ->
     for gpu_type in types.filter(name__in=names) if names else types:
         sizes = _node_sizes(gpu_type)
         link = getattr(gpu_type, "link", None)
-        if again or link is None or link.within_node is None:
-            found.append(_within(gpu_type, sizes))
-        if again or link is None or link.between_nodes is None:
-            found.append(_between(gpu_type, sizes))
+        wanted = [kind for kind in KINDS if again or link is None or link.measured(kind) is None]
+        found += [_task(gpu_type, kind, sizes) for kind in wanted]
     return found
 
 
@@ -78,20 +75,15 @@ def _node_sizes(gpu_type: GpuType) -> list[int]:
     return sorted((count for _, count in present), reverse=True)
 
 
-def _within(gpu_type: GpuType, sizes: list[int]) -> Task:
+def _task(gpu_type: GpuType, kind: str, sizes: list[int]) -> Task:
     if instance_of(gpu_type.name) is not None:
-        return Task(gpu_type, "within", why=APART)
+        return Task(gpu_type, kind, why="instances (MIG) exchange nothing")
+    if kind == "between":
+        few = "fewer than 2 nodes of this type are up"
+        return Task(gpu_type, kind, (sizes[0] + 1,)) if len(sizes) > 1 else Task(gpu_type, kind, why=few)
     if not sizes or sizes[0] < 2:
-        return Task(gpu_type, "within", why="no node of this type is up with 2 GPUs or more")
-    return Task(gpu_type, "within", tuple(size for size in (2, 4, 8) if size <= sizes[0]))
-
-
-def _between(gpu_type: GpuType, sizes: list[int]) -> Task:
-    if instance_of(gpu_type.name) is not None:
-        return Task(gpu_type, "between", why=APART)
-    if len(sizes) < 2:
-        return Task(gpu_type, "between", why="fewer than 2 nodes of this type are up")
-    return Task(gpu_type, "between", (sizes[0] + 1,))
+        return Task(gpu_type, kind, why="no node of this type is up with 2 GPUs or more")
+    return Task(gpu_type, kind, tuple(size for size in (2, 4, 8) if size <= sizes[0]))
 
 
 def calibration_submit(*, task: Task, actor: User, tenant: Tenant, python: str, time_limit_s: int) -> Job:

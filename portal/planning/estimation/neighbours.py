@@ -137,15 +137,14 @@ def _matrix(gpu_type: GpuType) -> Matrix:
     found = pairs.filter(signature__name__in=chosen, beside__in=chosen).values_list(
         "signature__name", "beside", "mean", "count"
     )
-    cells = {(own, beside): Share(mean, count, _kind(mean)) for own, beside, mean, count in found}
+    cells = {
+        (own, beside): Share(mean, count, "fine" if mean >= FINE else "bad" if mean < BAD else "some")
+        for own, beside, mean, count in found
+    }
     rows = [(words[own], [cells.get((own, beside)) for beside in chosen]) for own in chosen]
     own_names, beside_names = (set(pairs.values_list(f, flat=True).distinct()) for f in ("signature__name", "beside"))
     left_out = len(own_names | beside_names) - len(chosen)
     return Matrix(gpu_type.name, [words[name] for name in chosen], rows, left_out)
-
-
-def _kind(share: float) -> str:
-    return "fine" if share >= FINE else "bad" if share < BAD else "some"
 
 
 def pairs_told(rows: Iterable[PairSpeed]) -> list[dict[str, Any]]:

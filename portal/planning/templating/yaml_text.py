@@ -56,16 +56,12 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> Any:
-    return text_represent(dumper, value, style="|" if "\n" in value else None)
-
-
 def _list(dumper: yaml.SafeDumper, value: list[Any]) -> Any:
     plain = all(not isinstance(each, (list, dict)) for each in value)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=plain)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, lambda dumper, value: text_represent(dumper, value, style="|" if "\n" in value else None))
 _Dumper.add_representer(list, _list)
 
 

@@ -80,16 +80,12 @@ def packed(training: Training, limits: Limits, about: Mapping[str, Any]) -> byte
     arrays: dict[str, np.ndarray] = {
         "record": np.frombuffer(json.dumps(record, sort_keys=True).encode(), dtype=np.uint8)
     }
-    for name, layers in _layers(training).items():
+    kept = (training.network.layers, training.target.layers, training.moments, training.squares)
+    for name, layers in zip(KEPT, kept, strict=True):
         arrays |= {f"{name}_{n}": layer for n, layer in enumerate(layers)}
     out = io.BytesIO()
     np.savez(out, **arrays)  # type: ignore[arg-type]  # each is an array
     return out.getvalue()
-
-
-def _layers(training: Training) -> dict[str, list[Floats]]:
-    found = (training.network.layers, training.target.layers, training.moments, training.squares)
-    return dict(zip(KEPT, found, strict=True))
 
 
 def unpacked(content: bytes) -> Stored:

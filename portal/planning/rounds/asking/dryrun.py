@@ -28,7 +28,6 @@ from scheduler.planning.plan import plan
 if TYPE_CHECKING:
     from portal.people.tenants.models import Tenant, User
     from portal.work.jobs.description import JobDescription
-    from scheduler import model
     from scheduler.model import ClusterState, Decision, Plan
     from scheduler.parameters import Parameters
 
@@ -59,7 +58,10 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
     job = unsaved_to_model_job(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
-    state = _with(job, state_load(now=now, parameters=parameters))
+    state = state_load(now=now, parameters=parameters)
+    resizable = [live.description for live in state.running if live.description is not None]
+    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
+    state = replace(state, jobs=[*state.jobs, job], knowledge=known)
     made = plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
     reason = str(decision.reason) if decision.reason else None
@@ -77,13 +79,6 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
         "start": _start(state, decision, now=now, parameters=parameters),
         "at": now,
     }
-
-
-def _with(job: model.Job, state: ClusterState) -> ClusterState:
-    """Return the snapshot with the job in its queue, and the known speeds of the job."""
-    resizable = [live.description for live in state.running if live.description is not None]
-    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
-    return replace(state, jobs=[*state.jobs, job], knowledge=known)
 
 
 def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters: Parameters) -> dict[str, Any] | None:

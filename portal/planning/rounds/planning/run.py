@@ -143,8 +143,12 @@ def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
     try:
         with Renewal(holder=turn.holder, number=turn.number, limit_s=parameters.limit_s) as renewal:
             decided = _decide(turn, record, parameters, renewal.clock, began_s=began_s, whole=whole)
-            ready = _ready(decided, record, parameters)
-        _apply(turn, record, decided, ready)
+            ready, made = _ready(decided, record, parameters), decided.made
+        queued = decided.snapshot.queued
+        plan_apply(made=made, record=record, holder=turn.holder, now=begun.at, queued=queued, ready=ready)
+        if record.status == Planning.Status.APPLIED:
+            probes_start(orders=made.probes, planning_number=turn.number)
+            idle_count(made.metrics.idle_beside_fitting, number=turn.number)
         record.apply_s = time.monotonic() - began_s - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
@@ -155,8 +159,8 @@ def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
         _save(record)
         raise
     _save(record)
-    shadow_tell(record, decided.made)
-    return record, Wish(decided.made.replan_early, decided.made.window_ran_out)
+    shadow_tell(record, made)
+    return record, Wish(made.replan_early, made.window_ran_out)
 
 
 def _decide(
@@ -193,14 +197,6 @@ def _ready(decided: Decided, record: Planning, parameters: Parameters) -> Ready:
     record.queue_length, record.window_jobs = made.queue_length, made.window_jobs
     record.solver, record.metrics = asdict(made.solver), planning_metrics(made=made, now=record.started_at)
     return Ready(columns, details, cores_asked(made, decided.snapshot.state))
-
-
-def _apply(turn: Turn, record: Planning, decided: Decided, ready: Ready) -> None:
-    made, now = decided.made, record.started_at
-    plan_apply(made=made, record=record, holder=turn.holder, now=now, queued=decided.snapshot.queued, ready=ready)
-    if record.status == Planning.Status.APPLIED:
-        probes_start(orders=made.probes, planning_number=turn.number)
-        idle_count(made.metrics.idle_beside_fitting, number=turn.number)
 
 
 def plan(*given: Any, replan: bool, memory: Memory) -> Plan:

@@ -41,12 +41,12 @@ class Stretch:
     rounds: int = 0
 
 
-def range_of(text: str | None) -> tuple[str, timedelta]:
+def range_of(text: str | None, ranges: Mapping[str, timedelta] = RANGES) -> tuple[str, timedelta]:
     """Return a range's name and length; the first without a name. Raises BerthError for one that is not offered."""
-    name = text or next(iter(RANGES))
-    if name not in RANGES:
-        raise BerthError("invalid", f"The range is one of {', '.join(RANGES)}.", field="range")
-    return name, RANGES[name]
+    name = text or next(iter(ranges))
+    if name not in ranges:
+        raise BerthError("invalid", f"The range is one of {', '.join(ranges)}.", field="range")
+    return name, ranges[name]
 
 
 def rounds_since(*, since: datetime, now: datetime) -> list[Stretch]:

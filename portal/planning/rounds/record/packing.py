@@ -111,13 +111,12 @@ def head_of(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]
         "shares": [asdict(each) for each in made.shares],
         "reservations": [asdict(each) for each in made.reservations],
         "blocking": [[each.job, each.tenant] for each in made.blocking],
-        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
+        "placements": {
+            str(d.job): [
+                {"node": each.node, "gpus": list(each.gpus), "cores": len(each.cores), "memory_mib": each.memory_mib}
+                for each in d.placement.pieces
+            ]
+            for d in made.decisions
+            if d.placement is not None
+        },
     }
-
-
-def _placement(decision: Decision) -> list[dict[str, Any]]:
-    pieces = decision.placement.pieces if decision.placement else ()
-    return [
-        {"node": piece.node, "gpus": list(piece.gpus), "cores": len(piece.cores), "memory_mib": piece.memory_mib}
-        for piece in pieces
-    ]
