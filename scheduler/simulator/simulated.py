@@ -13,9 +13,8 @@ import numpy as np
 from scheduler.contention import Rules
 from scheduler.fairness.lrf import BY_SAMPLES, Age, is_guess
 from scheduler.model import Piece, Placement, Promise, Span, StopOrder
-from scheduler.simulator.arrival_queue import ArrivalQueue
 from scheduler.simulator.cluster import Ask, Cluster
-from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
+from scheduler.simulator.load import SPANS_S, ArrivalQueue, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
 from scheduler.simulator.relief import Relief

@@ -25,7 +25,7 @@ def simulated(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
     """Return the engine's run; tell on the way what fraction is done: of the jobs, or of the time until the cut."""
-    from scheduler.simulator.run import simulate
+    from scheduler.simulator.engine import simulate
 
     def progress(now_s: float, ended: int) -> None:
         done = ended / max(1, len(jobs))
