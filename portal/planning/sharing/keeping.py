@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -28,28 +27,15 @@ NOTHING = "nothing"
 """The rule where no GPU was there to be closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The numbers of a planning."""
-
-    number: int
-    at: datetime
-    acting: str
-    shadow: str
-    spent_ms: float
-    skipped: int
-
-
 @transaction.atomic
-def shadow_store(*, seen: Seen, found: Mapping[str, Any] | None, error: str = "") -> ShadowPlanning:
-    """Store a planning's comparison, or why there is none; a second time it changes nothing."""
-    if (there := ShadowPlanning.objects.filter(number=seen.number).first()) is not None:
+def shadow_store(record: ShadowPlanning, found: Mapping[str, Any] | None) -> ShadowPlanning:
+    """Store a planning's comparison; None: there is none, its `error` says why. A second time it changes nothing."""
+    if (there := ShadowPlanning.objects.filter(number=record.number).first()) is not None:
         return there
-    record = ShadowPlanning(**asdict(seen), error=error[:500])
     if found is None:
         record.save()
         return record
-    totals, rows = found["totals"], _new(found["rows"], seen)
+    totals, rows = found["totals"], _new(found["rows"], record)
     record.asked, record.agreed, record.use = totals["asked"], totals["agreed"], totals["use"]
     record.left_out = totals["left_out"] + max(0, len(rows) - ROWS)
     record.save()
@@ -59,12 +45,12 @@ def shadow_store(*, seen: Seen, found: Mapping[str, Any] | None, error: str = ""
     return record
 
 
-def _new(rows: Sequence[dict[str, Any]], seen: Seen) -> list[dict[str, Any]]:
+def _new(rows: Sequence[dict[str, Any]], record: ShadowPlanning) -> list[dict[str, Any]]:
     """Return the jobs of which something else was said than last time, those first on which the policies differ."""
     ids = [row["job"] for row in rows]
     alive = set(Job.objects.filter(pk__in=among(ids)).values_list("pk", flat=True))
     known = ShadowDecision.objects.filter(
-        job_id__in=among(ids), planning__acting=seen.acting, planning__shadow=seen.shadow
+        job_id__in=among(ids), planning__acting=record.acting, planning__shadow=record.shadow
     )
     last = {
         job: (one, other) for job, one, other in known.order_by("pk").values_list("job", "acting_rule", "shadow_rule")
