@@ -30,7 +30,7 @@ from scheduler.simulator.sharing.training_runs import LAW, training_begin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.sharing.learned.network import Network
+    from scheduler.sharing.learned.training import Network
     from scheduler.simulator.sharing.one_gpu import OneGpu
     from scheduler.simulator.sharing.training_runs import Seen
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from research.simulator.sharing.rivals import PairTable, sjf, tetris
-from scheduler.sharing.learned.network import Network
+from scheduler.sharing.learned.training import Network
 from scheduler.simulator.generators.dqngpu import GPU_MIB, dqngpu_jobs
 from scheduler.simulator.sharing.one_gpu import OneGpu
 from scheduler.simulator.sharing.pairs import MEMORY_MIB

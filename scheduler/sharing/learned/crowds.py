@@ -20,7 +20,7 @@ from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.learned.network import Network
+    from scheduler.sharing.learned.training import Network
 
 FIRST = 1
 """The action that starts only the first slot."""

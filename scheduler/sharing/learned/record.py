@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.sharing.learned.images import RESOURCES, STEPS, STRIDE, Frame, Limits
-from scheduler.sharing.learned.network import HIDDEN, Network, shapes
-from scheduler.sharing.learned.training import Recipe, Training, Workloads
+from scheduler.sharing.learned.training import HIDDEN, Network, Recipe, Training, Workloads, shapes
 from scheduler.sharing.series import Floats
 
 FORMAT = 1

@@ -12,7 +12,7 @@ from scheduler.sharing.sharing import POLICIES, share
 from scheduler.simulator.sharing.world import MEMORY
 
 if TYPE_CHECKING:
-    from scheduler.sharing.learned.network import Network
+    from scheduler.sharing.learned.training import Network
     from scheduler.simulator.sharing.one_gpu import OneGpu
 
 WINDOW = 5

@@ -9,10 +9,9 @@ from scheduler.model import PairSeen
 from scheduler.sharing.board import Board
 from scheduler.sharing.dqn import Dqn
 from scheduler.sharing.learned.images import Frame, Limits
-from scheduler.sharing.learned.network import shapes
 from scheduler.sharing.learned.record import packed, unpacked
 from scheduler.sharing.learned.runs import phases_of
-from scheduler.sharing.learned.training import Recipe, Training
+from scheduler.sharing.learned.training import Recipe, Training, shapes
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import BY_NUMBER, Profile, Resident, Rule
 from scheduler.sharing.peak import CbpPeak

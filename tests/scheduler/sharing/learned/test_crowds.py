@@ -9,9 +9,9 @@ from scheduler.sharing.board import Board
 from scheduler.sharing.learned import crowds
 from scheduler.sharing.learned.crowds import FIRST, UNJUDGED, Judge
 from scheduler.sharing.learned.images import STEPS, TOLERANCE, WAIT, Frame, Limits, Reach, ahead, state
-from scheduler.sharing.learned.network import Network
 from scheduler.sharing.learned.paces import Gains, course
 from scheduler.sharing.learned.runs import UNSEEN, Runs, phases_of
+from scheduler.sharing.learned.training import Network
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import BY_NUMBER, MEASURES, NUMBERS, Profile, Resident, Rule
 from tests.scheduler.sharing.given import GIB, asker, gpu

@@ -16,9 +16,8 @@ from portal.planning.rounds.settings.knobs import knobs_current, scheduler_param
 from portal.work.jobs.models import GpuAllocation, Job
 from scheduler.estimator.tables import signature_of
 from scheduler.sharing.learned.images import Frame, Limits
-from scheduler.sharing.learned.network import shapes
 from scheduler.sharing.learned.record import packed
-from scheduler.sharing.learned.training import Recipe, Training
+from scheduler.sharing.learned.training import Recipe, Training, shapes
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
