@@ -127,8 +127,7 @@ class UploadsView(ApiView):
 
 
 class ContentView(ApiView):
-    """Under ASGI it is called twice (`portal.work.uploads.receiving`): before the bytes come, and once they are on the disk."""
-
+    # Under ASGI it is called twice (`receiving.py`): before the bytes come, and once they are on the disk.
     write_scope = "jobs:write"
 
     @documented(

@@ -360,7 +360,7 @@ class Migration(FirstMigration):
                 (
                     "idle_timeout_s",
                     models.PositiveIntegerField(
-                        help_text="Seconds without use after which it is ended (`portal.work.jobs.idle`). Null: never.",
+                        help_text="Seconds without use after which it is ended. Null: never.",
                         null=True,
                     ),
                 ),

@@ -89,7 +89,7 @@ class Job(models.Model):
     disk_gib = models.FloatField(null=True)
     time_limit_s = models.PositiveIntegerField(null=True)
     idle_timeout_s = models.PositiveIntegerField(
-        null=True, help_text="Seconds without use after which it is ended (`portal.work.jobs.idle`). Null: never."
+        null=True, help_text="Seconds without use after which it is ended. Null: never."
     )
     start_after = models.DateTimeField(null=True, help_text="It does not start before this time. Null: at once.")
     batch_per_gpu = models.PositiveIntegerField(null=True)
