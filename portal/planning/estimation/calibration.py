@@ -1,7 +1,7 @@
 """Link and network bandwidths per GPU type (Hops 3.5, eq. 2), measured by jobs of Berth's own, kept with date and method.
 
-`within`: an all-reduce among GPUs of one node; `between`: one of more GPUs than any node of the type has. What was
-measured before stays unless it is asked for again, so the command may be repeated at will.
+`within`: an all-reduce among GPUs of one node; `between`: one of more GPUs than any node of the type has. An earlier
+figure stays unless it is asked for again, so the command may be repeated at will.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 def links_wanted(*, now: datetime, again_s: float) -> tuple[LinkWish, ...]:
     """Return the links to measure: new ones, and those whose nodes said otherwise then; () while a probe runs.
 
-    What was tried is left alone for two minutes, after two tries for four and so on, to `again_s`. Without an operator
+    A link that was tried is not tried for two minutes, after two tries for four and so on, to `again_s`. Without an operator
     nobody could own a probe. At most three queries.
     """
     recent = LinkProbe.objects.filter(begun_at__gt=now - timedelta(seconds=again_s)).order_by("begun_at")

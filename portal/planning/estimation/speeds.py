@@ -1,7 +1,7 @@
 """Entity speed: a factor of the node, independent of the job (algorithms.md section 6), made every few minutes.
 
-factor = median over signatures of (mean over sizes of per-GPU throughput here / on the node's type), in 5 % steps. Who
-writes records could write anything and have a node to itself that looks slow: so the tenants vote, each with the median of
+factor = median over signatures of (mean over sizes of per-GPU throughput here / on the node's type), in 5 % steps. A
+tenant could write any records and have a node to itself that looks slow: so the tenants vote, each with the median of
 its signatures, one vote's worth of which counts for nothing among several tenants (of two in the middle that nearer to 1).
 """
 

@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/N/explain` and `offers`: why a job waits, what would start it, and the press on one of the changes."""
+"""`/api/v1/jobs/N/explain` and `offers`: why a job waits, the changes that would start it, and the press on one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shadow's answers: stored in few rows, forgotten, and told as people read them: numbers of jobs for ids, names of nodes."""
+"""A shadow's answers: stored in few rows, deleted, and shown to people: numbers of jobs for ids, names of nodes."""
 
 from __future__ import annotations
 

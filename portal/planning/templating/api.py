@@ -293,7 +293,7 @@ def _of_tenant(request: Request, name: str, query: Query, tenant: str | None) ->
 
 
 def _ordered(request: Request, name: str) -> Order:
-    """Return what a body's values make of the template. Raises the first thing that is wrong with them."""
+    """Return the order that a body's values make of the template. Raises the first error in them."""
     query = Query(request, known=("tenant", "operators"))
     body = _body(request, ("values", "version", "tenant", "job"))
     number = None if body.get("version") is None else checks.whole(body["version"], "version", 1, MOST_NUMBER)

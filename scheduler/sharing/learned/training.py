@@ -1,4 +1,4 @@
-"""The agent's network, in numpy alone, and its training: the update of DqnGPU's eq. 2 over episodes (section 12),
+"""The agent's network, in numpy, and its training: the update of DqnGPU's eq. 2 over episodes (section 12),
 `theta += alpha * sum grad log pi(s, a) * (Q(s, a) - V(s))`.
 
 `Q` is the discounted reward that an episode had from there on; `V` is the expectation of the *target network*, a copy renewed

@@ -1,4 +1,4 @@
-"""What Hops' workload is made of: the values that the paper (SoCC '24) does not publish, frozen here, and its Table 2.
+"""The parts of Hops' workload: the values that the paper (SoCC '24) does not publish, frozen here, and its Table 2.
 
 Published, and so no constants here: the models, data sets, batch sizes and size classes (Table 2), the clusters, the arrival
 process, 25 and 500 jobs, requirements within 1 to 16 GPUs with up to 8 a job (4.2), the iteration model and the two normals

@@ -1,4 +1,4 @@
-"""What learned policies are trained on, and judged: one GPU, workloads drawn from a seed, a law of interference.
+"""The workloads that train and judge learned policies: one GPU, jobs drawn from a seed, a law of interference.
 
 DqnGPU starts subsets of the slots and looks at use over time; DeepRM, as the paper runs it, starts one job at a time and looks at
 each job's highest or mean use throughout.

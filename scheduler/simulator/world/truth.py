@@ -1,4 +1,4 @@
-"""Jobs and clusters as they really are, apart from the scheduler's knowledge of them; and what cannot be simulated.
+"""Jobs and clusters as they really are, apart from the scheduler's knowledge of them; and checks of both.
 
 The scheduler sees a job's description (`TracedJob.job`) and its own measurements; it never sees how much work there is and how
 fast it goes where (`Law`). Times are seconds on the simulator's virtual clock, which begins at 0.

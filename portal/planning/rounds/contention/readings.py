@@ -1,4 +1,4 @@
-"""What the scheduler reads of a node for the eliminator: its measurements, and its `Watch` as it is stored."""
+"""A node as the eliminator reads it: its measurements, and its `Watch` in stored form."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The pass over nodes whose memory is pressed: each gets a watch, and each watch that is due goes a period on.
 
-It costs two queries while nothing is pressed, whatever the number of nodes, and a fixed number more while something is; and a
+It costs two queries while nothing is pressed, for any number of nodes, and a fixed number more while something is; and a
 transaction for each order. The nodes' last words (`Node.memory_share`) open a watch; the meaning of a period is
 the scheduler's (`scheduler.contention.observe`, which the simulator calls too).
 

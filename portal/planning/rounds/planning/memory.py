@@ -1,7 +1,7 @@
 """The parts of the last planning that this process keeps: the queue's rows, its jobs as scheduler's values, prices.
 
 The queue is brought up to date: of 100 000 waiting jobs a planning reads those that changed. Triggers note who came, changed or
-left (`QueueChange`). What is read: all notes of transactions that were not over when the last look began. On Postgres these are
+left (`QueueChange`). A look reads all notes of transactions that were not over when the last look began. On Postgres these are
 the ones at or after that look's oldest transaction, however late they commit; on SQLite one writes at a time, so later notes
 have higher numbers. A look is one snapshot of the database: the number of jobs and the sum of their numbers are compared with it
 each time, and now and then all of them. A row that differs is read whole, as it is by a process that remembers nothing.

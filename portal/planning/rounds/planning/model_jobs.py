@@ -192,8 +192,8 @@ def to_new_model_jobs(rows: Sequence[Any], *, now: datetime, parameters: Paramet
 
 
 def cores_wanted(*, job: Any, tuned: Tuned) -> int:
-    """Return the cores a GPU (of a CPU job: in all): what an earlier attempt of it was tuned to, else what the tenant asked
-    for, else by the start rule of section 8 from what the owner's past jobs were tuned to.
+    """Return the cores a GPU (of a CPU job: in all): the tuned number of an earlier attempt, else the tenant's wish, else by
+    the start rule of section 8 from the tuned numbers of the owner's past jobs.
     """
     if list(job.gpus) == [0]:
         return job.cores or 1

@@ -1,7 +1,7 @@
 """A planning's inputs about shared GPUs beside their nodes: which there are, their use, jobs' use before, the learned policy.
 
 The learned sharing policy is a file, `sharing-policy.npz` in the data directory (`./berth train-sharing`). It is read when it is
-new or has changed. Without one that can be used every job goes by CBP+PP, and the operator is told why.
+new or has changed. Without one that can be used every job goes by CBP+PP, and the operator reads why.
 """
 
 from __future__ import annotations

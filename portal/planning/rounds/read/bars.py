@@ -1,7 +1,7 @@
 """Fragments over some hours as bars: of each its mean by time, and the most at one time.
 
-The bars stand on a grid that does not move with the clock, so that whoever looks again sees the same ones. Hours are told by
-all their plannings, each of which holds until the next; a day by its rounds' roll-ups, which keep both figures.
+The bars stand on a grid that does not move with the clock, so that a reader who looks again sees the same ones. Hours come
+from all their plannings, each of which holds until the next; a day from its rounds' roll-ups, which keep both figures.
 """
 
 from __future__ import annotations

@@ -142,8 +142,8 @@ class KeepersNow:
     def told(self, job: Job, reason: str | None, figures: Figures) -> dict[str, Any]:
         """Return the figures: as given, but of a job that is kept out with those who keep it out now.
 
-        They are those who have something on the nodes of which it was told, else on nodes of its GPU types. Where nobody has,
-        for the next planning has not said yet, it is told what it was told, without a time that is past.
+        They are those with something on the nodes in its stored figures, else on nodes of its GPU types. Where nobody has any,
+        for the next planning has not said yet, the stored figures stay, without a time that is past.
         """
         if reason != RESERVED or "keepers" not in figures:
             return dict(figures)

@@ -1,6 +1,6 @@
 """Figures over hours and days, made to be drawn: few points for any range and any number of plannings.
 
-An hour is told by its plannings. A day and a week are told by the rounds' roll-ups, so that a point stands for all that
+An hour comes from its plannings. A day and a week come from the rounds' roll-ups, so that a point stands for all that
 happened in its stretch and not for the one planning that was picked; neighbouring rounds are merged, by time.
 """
 

@@ -156,8 +156,8 @@ def _row(decision: Decision, record: Planning) -> Explanation:
 def explanations_of(job_ids: Collection[int], *, number: int | None = None) -> dict[int, dict[str, Any]]:
     """Return each job's detail as it stood in planning `number` (None: now): `planning, at, reason, side, figures, detail`.
 
-    `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. Whoever
-    asks has made sure that its reader may see the jobs. One that cannot be read any more is left out, which the log tells.
+    `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. The
+    caller has made sure that its reader may see the jobs. One that cannot be read any more is left out, which the log tells.
     """
     rows = Explanation.objects.filter(job_id__in=job_ids)
     if number is not None:

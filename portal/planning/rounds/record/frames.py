@@ -198,8 +198,8 @@ def _follows(before: Frame | None, number: int, now_us: int) -> dict[str, Any]:
 def _write(
     writer: Writer, jobs: np.ndarray, known: Mapping[str, np.ndarray], now_us: int, before: Frame | None
 ) -> tuple[dict[str, np.ndarray], int]:
-    """Write who came and went and what is not as foretold. Return the columns that reading gives, and by which way the ranks
-    are foretold: the better one.
+    """Write the jobs that came and went and the unforeseen figures. Return the columns that reading gives,
+    and by which way the ranks are foretold: the better one.
     """
     hit, place = _matched(jobs, before)
     if before is not None:

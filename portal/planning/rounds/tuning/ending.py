@@ -74,7 +74,7 @@ def signal_of(search: CoreSearch, figures: Figures) -> str:
 
 
 def value_of(search: CoreSearch, figures: Figures, *, band: float) -> float | None:
-    """Return what a step is judged by; None when nothing was measured, or its GPUs idle (it loads, or evaluates): that
+    """Return the value that judges a step; None when nothing was measured, or its GPUs idle (it loads, or evaluates): that
     says nothing about cores.
     """
     by_use = signal_of(search, figures) == Signal.UTILISATION

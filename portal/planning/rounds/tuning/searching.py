@@ -1,7 +1,7 @@
 """The pass of core tuning: attempts that may be tuned get a search, and searches that are due go a step on.
 
 It costs a fixed number of queries, and a transaction for each step that tells something: an attempt has some five in its
-life. One that told nothing is measured again, and one that waits for cores waits on, in one query for all of them.
+life. One without a result is measured again, and one that waits for cores waits on, in one query for all of them.
 The meaning of a step's end is in `portal.planning.rounds.tuning.ending`.
 """
 
